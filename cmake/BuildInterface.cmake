@@ -1,0 +1,22 @@
+# The flags that every target of ours shares, and the one place that knows the sanitizers.
+add_library(ddpscope_build INTERFACE)
+target_compile_features(ddpscope_build INTERFACE cxx_std_20)
+target_compile_options(ddpscope_build INTERFACE
+  $<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra;-Wnon-virtual-dtor;-fvisibility=hidden;-fvisibility-inlines-hidden>
+  $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<BOOL:${DDPSCOPE_WERROR}>>:-Werror>)
+if(DDPSCOPE_SANITIZE)
+  target_compile_options(ddpscope_build INTERFACE
+    $<$<COMPILE_LANGUAGE:CXX,C>:-fsanitize=${DDPSCOPE_SANITIZE};-fno-omit-frame-pointer>)
+  target_link_options(ddpscope_build INTERFACE -fsanitize=${DDPSCOPE_SANITIZE})
+endif()
+if(DDPSCOPE_TOP_LEVEL AND NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
+  set(CMAKE_BUILD_TYPE Release CACHE STRING "Debug, Release or RelWithDebInfo" FORCE)
+endif()
+if(DDPSCOPE_TOP_LEVEL)
+  find_program(DDPSCOPE_CCACHE ccache)
+  mark_as_advanced(DDPSCOPE_CCACHE)
+  if(DDPSCOPE_CCACHE)
+    set(CMAKE_C_COMPILER_LAUNCHER ${DDPSCOPE_CCACHE})
+    set(CMAKE_CXX_COMPILER_LAUNCHER ${DDPSCOPE_CCACHE})
+  endif()
+endif()

@@ -1,0 +1,14 @@
+#pragma once
+
+#include "model/event.h"
+
+namespace ddpscope {
+
+/// Where capture puts what it saw. Called on training threads: never blocks, never throws.
+class EventSink {
+ public:
+  virtual ~EventSink() = default;
+  virtual void put(Event&& event) noexcept = 0;
+};
+
+}  // namespace ddpscope

@@ -1,0 +1,78 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace ddpscope {
+
+inline constexpr std::int64_t kReportSchema = 1;
+
+struct SettingValue {
+  std::string value;
+  std::string source;  ///< default, config_file, options, environment
+};
+
+/// First line of a rank file.
+struct RunRecord {
+  std::int64_t schema = kReportSchema;
+  std::string run_id;
+  std::string tool_version;
+  std::string torch_version;
+  std::string cuda;
+  std::string nccl;
+  std::int64_t rank = 0;
+  std::int64_t local_rank = 0;
+  std::int64_t world_size = 1;
+  std::string host;
+  std::string device;
+  std::int64_t pid = 0;
+  std::string started;  ///< RFC 3339, UTC
+  std::vector<std::string> command;
+  std::map<std::string, SettingValue> settings;
+  std::vector<std::string> checks;
+  std::map<std::string, std::string> blocked;  ///< check id -> why it cannot run
+  std::map<std::string, std::string> sources;  ///< source -> live, fallback or absent
+};
+
+struct ModelRecord {
+  std::string name;
+  std::string class_name;
+  std::int64_t parameters = 0;
+  std::int64_t elements = 0;
+  std::int64_t trainable = 0;
+  std::int64_t buffers = 0;
+  std::int64_t modules = 0;
+  std::string digest;  ///< hex, of order, names, shapes and dtypes
+};
+
+struct StepRecord {
+  std::int64_t step = 0;
+  double wall_ms = 0;
+  double overhead_us = 0;
+};
+
+struct CheckCost {
+  double us_per_step = 0;
+  double percent = 0;
+};
+
+/// Last line of a clean exit.
+struct SummaryRecord {
+  std::map<std::string, std::int64_t> counts_by_id;
+  std::int64_t errors = 0;
+  std::int64_t warnings = 0;
+  std::int64_t notes = 0;
+  std::int64_t steps = 0;
+  std::vector<std::string> passed;
+  std::vector<std::string> failed;
+  std::map<std::string, std::string> blocked;
+  std::int64_t events_dropped = 0;
+  double overhead_percent = 0;  ///< achieved after the first 64 cycles
+  double overhead_percent_first = 0;
+  std::map<std::string, CheckCost> overhead;
+  bool clean_exit = true;
+};
+
+}  // namespace ddpscope

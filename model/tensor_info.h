@@ -1,0 +1,39 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace ddpscope {
+
+/// Names one tensor object for the whole run; never reused. 0 is "no tensor".
+using TensorId = std::uint64_t;
+/// Names one module object; 0 is "no module known".
+using ModuleId = std::uint64_t;
+/// Names one optimizer object; 0 is "no optimizer".
+using OptimizerId = std::uint64_t;
+/// Names one attached root; 0 is "not attached".
+using ModelId = std::uint64_t;
+
+/// When something happened on this rank. `step` is 1-based, 0 is before the first.
+struct Stamp {
+  std::int64_t step = 0;
+  std::int64_t cycle = 0;
+  std::uint64_t thread = 0;
+};
+
+/// What is known of a tensor without touching its values.
+struct TensorInfo {
+  TensorId id = 0;
+  std::vector<std::int64_t> shape;
+  std::string dtype;
+  std::string device;
+  std::int64_t elements = 0;
+  std::uint64_t storage = 0;
+  std::int64_t storage_offset_bytes = 0;
+  bool requires_grad = false;
+  bool is_leaf = false;
+  bool floating = false;
+};
+
+}  // namespace ddpscope
