@@ -1,0 +1,46 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "model/finding.h"
+#include "model/run_record.h"
+
+namespace ddpscope {
+
+inline constexpr std::int64_t kMaxRank = std::int64_t{1} << 20;
+
+/// Where a rank stands when it stalls or dies.
+struct ProgressRecord {
+  std::int64_t step = 0;
+  Phase phase = Phase::kForward;
+  std::string reason;       ///< stall, signal or exception
+  std::string model;        ///< label of the root, or empty
+  std::string module_path;  ///< last module entered
+  std::string op;           ///< last operator or collective
+  std::string what;         ///< one sentence
+};
+
+/// One rank file as it was read.
+struct RankFile {
+  std::string path;
+  RunRecord run;
+  std::vector<ModelRecord> models;
+  Findings findings;
+  std::vector<ProgressRecord> progress;
+  std::optional<SummaryRecord> summary;
+  bool truncated = false;  ///< the last line is incomplete
+  std::vector<std::string> notes;
+};
+
+/// Why a file is not usable.
+struct ReadProblem {
+  std::string path;
+  std::int64_t line = 0;  ///< 1-based; 0 is the file itself
+  std::string text;
+  bool newer_schema = false;
+};
+
+}  // namespace ddpscope

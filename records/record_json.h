@@ -1,0 +1,28 @@
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "records/rank_file.h"
+
+namespace ddpscope {
+
+/// Records as JSON with the members and in the order of docs/report-format.md. Strings are made
+/// valid UTF-8; NaN and Inf become "nan", "inf", "-inf".
+nlohmann::ordered_json to_json(const RunRecord& run);
+nlohmann::ordered_json to_json(const ModelRecord& model);
+nlohmann::ordered_json to_json(const StepRecord& step);
+nlohmann::ordered_json to_json(const Finding& finding);
+nlohmann::ordered_json to_json(const ProgressRecord& progress);
+nlohmann::ordered_json to_json(const SummaryRecord& summary);
+
+/// A number, or the word for what JSON lacks.
+nlohmann::ordered_json json_number(double value);
+
+/// The inverse. Absent and unknown members are accepted; throws FormatError on a wrong type.
+RunRecord run_from_json(const nlohmann::ordered_json& json);
+ModelRecord model_from_json(const nlohmann::ordered_json& json);
+Finding finding_from_json(const nlohmann::ordered_json& json);
+ProgressRecord progress_from_json(const nlohmann::ordered_json& json);
+SummaryRecord summary_from_json(const nlohmann::ordered_json& json);
+
+}  // namespace ddpscope

@@ -1,0 +1,49 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "model/run_record.h"
+#include "records/file_descriptor.h"
+
+namespace ddpscope {
+
+struct OpenedDir {
+  FileDescriptor fd;
+  std::string error;  ///< empty exactly when `fd` is open
+};
+/// Opens a report folder, creating it and its parents (0700) where they are absent. Refuses a
+/// symbolic link and a folder of another user inside a shared sticky folder.
+OpenedDir open_report_dir(const std::string& dir);
+
+struct RankFileName {
+  std::int64_t rank = 0;
+  std::string path;
+};
+struct RankFileList {
+  std::vector<RankFileName> files;   ///< by rank
+  std::vector<std::string> skipped;  ///< one sentence each: links, folders, ranks out of range
+  std::string error;
+};
+/// The regular files of `dir` that are named exactly `rank-<digits>.jsonl`.
+RankFileList list_rank_files(const std::string& dir);
+
+/// The rank in `rank-<digits>.jsonl`; nothing for any other name, a leading zero or a rank > 2^20.
+std::optional<std::int64_t> rank_of_file_name(std::string_view name);
+std::string rank_file_name(std::int64_t rank);
+
+/// Moves an earlier run from `dir` to `<dir>.1`, replacing an older `<dir>.1` that is ours. Does
+/// nothing where `dir` is absent or empty. Returns an error text, or nothing.
+std::string move_aside(const std::string& dir);
+
+/// The run that started last; empty for no runs.
+std::string newest_run_id(const std::vector<const RunRecord*>& runs);
+
+/// Writes by temporary name and rename, mode 0600. Refuses to replace what is no regular file.
+/// Returns an error text, or nothing.
+std::string write_file_atomically(const std::string& path, std::string_view text);
+
+}  // namespace ddpscope

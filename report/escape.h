@@ -1,0 +1,18 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace ddpscope {
+
+/// The inside of a JSON string, also safe inside a `<script>` element.
+std::string escape_json(std::string_view text);
+
+/// Text or a quoted attribute value of HTML. Control and bidi characters become visible.
+std::string escape_html(std::string_view text);
+
+/// One line of terminal text: control bytes, ESC, newlines, bidi controls and bytes that are not
+/// UTF-8 become `\n`, `\xNN` or `\u{...}`.
+std::string escape_terminal(std::string_view text);
+
+}  // namespace ddpscope

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "report/merged_report.h"
+
+namespace ddpscope {
+
+struct RenderOptions {
+  bool colour = false;           ///< console: escape sequences for colour
+  bool brief = false;            ///< console: place lines and the last line only
+  bool show_suppressed = false;  ///< console: also findings that are suppressed
+  std::string report_path;       ///< console: the report that the last line names, or empty
+};
+
+#define DDPSCOPE_FORMAT(name, file, summary) \
+  std::string render_##name(const MergedReport& report, const RenderOptions& options);
+#include "report/formats.def"
+#undef DDPSCOPE_FORMAT
+
+struct Format {
+  std::string_view name;
+  std::string_view file;  ///< default name in the report folder, or empty
+  std::string_view summary;
+  std::string (*render)(const MergedReport&, const RenderOptions&);
+};
+/// All rows of formats.def.
+std::span<const Format> formats();
+
+struct FindingStyle {
+  bool colour = false;
+  bool with_model = false;  ///< several models are attached: the label stands before the path
+};
+/// One finding as console text, ending in a newline.
+std::string render_finding(const Finding& finding, const FindingStyle& style = {});
+
+/// The block that ends a console report, and its last line alone.
+std::string render_verdict(const MergedReport& report, const RenderOptions& options);
+std::string render_last_line(const MergedReport& report, const RenderOptions& options);
+
+}  // namespace ddpscope
