@@ -1,0 +1,30 @@
+#pragma once
+
+#include <cstdint>
+
+namespace ddpscope {
+
+class Capture;
+
+/// Nanoseconds-cheap clock; ticks are turned into time once, at the end of the run.
+inline std::uint64_t ticks() noexcept { return __builtin_ia32_rdtsc(); }
+
+/// The first object of every hook: true when capture runs and this thread is not inside a hook of
+/// ours already. While it lives, what LibTorch calls on this thread is not recorded.
+class HookScope {
+ public:
+  HookScope() noexcept;
+  ~HookScope() noexcept;
+  HookScope(const HookScope&) = delete;
+  HookScope& operator=(const HookScope&) = delete;
+
+  explicit operator bool() const noexcept { return capture_ != nullptr; }
+  Capture* operator->() const noexcept { return capture_; }
+  Capture& operator*() const noexcept { return *capture_; }
+
+ private:
+  Capture* capture_ = nullptr;
+  std::uint64_t begin_ = 0;
+};
+
+}  // namespace ddpscope

@@ -1,0 +1,64 @@
+#include "hooks/step_marker.h"
+
+#include <algorithm>
+
+namespace ddpscope {
+namespace {
+constexpr std::int64_t kFirstCycles = 3;
+constexpr std::int64_t kFirstSteps = 48;
+constexpr std::int64_t kSurveyEvery = 64;
+constexpr std::int64_t kArmAtMostEvery = 16;
+}  // namespace
+
+template <class Advance>
+StepClock::Change StepMarker::advance(Advance&& call) {
+  const std::lock_guard lock(mutex_);
+  const StepClock::Change change = call(clock_);
+  step_.store(clock_.step(), std::memory_order_relaxed);
+  cycle_.store(clock_.cycle(), std::memory_order_relaxed);
+  if (change.step_ended) surveying_.store(is_surveyed(), std::memory_order_relaxed);
+  if (change.cycle_ended) armed_ = false;
+  return change;
+}
+
+StepClock::Change StepMarker::optimizer_stepped(OptimizerId optimizer) {
+  return advance([optimizer](StepClock& clock) { return clock.optimizer_stepped(optimizer); });
+}
+
+StepClock::Change StepMarker::backward_ended() {
+  return advance([](StepClock& clock) { return clock.backward_ended(); });
+}
+
+StepClock::Change StepMarker::marked() {
+  return advance([](StepClock& clock) { return clock.marked(); });
+}
+
+Stamp StepMarker::now() const noexcept {
+  return {.step = step_.load(std::memory_order_relaxed),
+          .cycle = cycle_.load(std::memory_order_relaxed),
+          .thread = thread_number()};
+}
+
+void StepMarker::leaves_reached(std::uint64_t hash) {
+  const std::lock_guard lock(mutex_);
+  if (std::ranges::find(known_leaves_, hash) != known_leaves_.end()) return;
+  known_leaves_[next_known_++ % known_leaves_.size()] = hash;
+  const std::int64_t cycle = clock_.cycle();
+  if (cycle > kFirstCycles && cycle - last_armed_cycle_ >= kArmAtMostEvery) {
+    armed_ = true;
+    last_armed_cycle_ = cycle;
+  }
+}
+
+bool StepMarker::is_surveyed() const {
+  const bool first = clock_.cycle() <= kFirstCycles && clock_.step() <= kFirstSteps;
+  return first || armed_ || clock_.cycle() % kSurveyEvery == 0;
+}
+
+std::uint64_t thread_number() noexcept {
+  static std::atomic<std::uint64_t> last{0};
+  thread_local const std::uint64_t number = ++last;
+  return number;
+}
+
+}  // namespace ddpscope

@@ -1,0 +1,46 @@
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <mutex>
+
+#include "model/step_clock.h"
+
+namespace ddpscope {
+
+/// The run's step clock as training threads use it, and the rule that says which steps are
+/// surveyed: the first 3 cycles (at most 48 steps), then every 64th cycle, then whenever the set
+/// of leaves that receive gradients changed.
+class StepMarker {
+ public:
+  StepClock::Change optimizer_stepped(OptimizerId optimizer);
+  StepClock::Change backward_ended();
+  StepClock::Change marked();
+
+  Stamp now() const noexcept;
+  bool surveying() const noexcept { return surveying_.load(std::memory_order_relaxed); }
+  /// The leaves reached by a finished backward, as an order-free hash of their ids.
+  void leaves_reached(std::uint64_t hash);
+  std::int64_t completed_steps() const noexcept { return step_.load() - 1; }
+  std::int64_t cycle() const noexcept { return cycle_.load(std::memory_order_relaxed); }
+
+ private:
+  template <class Advance>
+  StepClock::Change advance(Advance&& call);
+  bool is_surveyed() const;
+
+  std::mutex mutex_;
+  StepClock clock_;
+  std::atomic<std::int64_t> step_{1};
+  std::atomic<std::int64_t> cycle_{1};
+  std::atomic<bool> surveying_{true};
+  bool armed_ = false;
+  std::int64_t last_armed_cycle_ = 0;
+  std::array<std::uint64_t, 8> known_leaves_{};
+  std::size_t next_known_ = 0;
+};
+
+/// A small number for the calling thread, equal for the life of the thread.
+std::uint64_t thread_number() noexcept;
+
+}  // namespace ddpscope

@@ -1,0 +1,138 @@
+#include "hooks/tensor_table.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+namespace ddpscope {
+namespace {
+constexpr std::size_t kCached = 256;
+
+struct CacheLine {
+  const c10::TensorImpl* impl = nullptr;
+  TensorSlot* slot = nullptr;
+};
+
+CacheLine& cache_line(const c10::TensorImpl* impl) {
+  thread_local std::array<CacheLine, kCached> cache;
+  return cache[(reinterpret_cast<std::uintptr_t>(impl) >> 6) % kCached];
+}
+
+std::uint32_t version_of(const c10::TensorImpl& impl) {
+  const auto& counter = impl.version_counter();
+  return counter.enabled() ? counter.current_version() : 0;
+}
+
+// Negative zero counts as a value: the test may only err towards "not zero".
+bool all_bytes_zero(const char* data, std::size_t bytes) {
+  return bytes == 0 || (data[0] == 0 && std::memcmp(data, data + 1, bytes - 1) == 0);
+}
+}  // namespace
+
+TensorTable::TensorTable() = default;
+
+TensorSlot& TensorTable::slot(const at::Tensor& tensor) {
+  const c10::TensorImpl* impl = tensor.unsafeGetTensorImpl();
+  CacheLine& line = cache_line(impl);
+  if (line.impl == impl && line.slot->impl.load(std::memory_order_acquire) == impl) {
+    return *line.slot;
+  }
+  TensorSlot& found = find_or_add(tensor);
+  line = {impl, &found};
+  return found;
+}
+
+TensorSlot& TensorTable::find_or_add(const at::Tensor& tensor) {
+  const c10::TensorImpl* impl = tensor.unsafeGetTensorImpl();
+  if (by_impl_.size() >= sweep_at_) sweep();
+  const std::lock_guard lock(mutex_);
+  if (const auto known = by_impl_.find(impl); known != by_impl_.end()) return *known->second;
+  if (free_.empty()) {
+    free_.push_back(&slots_.emplace_back());
+  }
+  TensorSlot& slot = *free_.back();
+  free_.pop_back();
+  slot.weak.emplace(tensor.getIntrusivePtr());
+  slot.id = ++last_id_;
+  slot.announced = false;
+  slot.gradient = nullptr;
+  slot.gradient_version = 0;
+  slot.impl.store(impl, std::memory_order_release);
+  by_impl_.emplace(impl, &slot);
+  by_id_.emplace(slot.id, &slot);
+  return slot;
+}
+
+void TensorTable::sweep() {
+  const std::lock_guard lock(mutex_);
+  for (auto entry = by_impl_.begin(); entry != by_impl_.end();) {
+    TensorSlot& slot = *entry->second;
+    if (slot.weak->use_count() > 0) {
+      ++entry;
+      continue;
+    }
+    by_id_.erase(slot.id);
+    slot.impl.store(nullptr, std::memory_order_release);
+    slot.weak.reset();
+    free_.push_back(&slot);
+    entry = by_impl_.erase(entry);
+  }
+  sweep_at_ = std::max<std::size_t>(4096, 2 * by_impl_.size());
+}
+
+std::vector<TensorId> TensorTable::alive(const std::vector<TensorId>& ids) {
+  const std::lock_guard lock(mutex_);
+  std::vector<TensorId> result;
+  for (const TensorId id : ids) {
+    const auto known = by_id_.find(id);
+    if (known != by_id_.end() && known->second->weak->use_count() > 0) result.push_back(id);
+  }
+  return result;
+}
+
+TensorInfo describe(const at::Tensor& tensor, TensorId id) {
+  const c10::TensorImpl& impl = *tensor.unsafeGetTensorImpl();
+  TensorInfo info{.id = id,
+                  .dtype = c10::toString(c10::typeMetaToScalarType(impl.dtype())),
+                  .device = impl.device().str(),
+                  .requires_grad = impl.requires_grad(),
+                  .is_leaf = tensor.is_leaf(),
+                  .floating = c10::isFloatingType(c10::typeMetaToScalarType(impl.dtype())) ||
+                              c10::isComplexType(c10::typeMetaToScalarType(impl.dtype()))};
+  if (impl.has_symbolic_sizes_strides() || impl.is_sparse() || impl.layout() != c10::kStrided) {
+    return info;
+  }
+  const auto sizes = impl.sizes();
+  info.shape.assign(sizes.begin(), sizes.end());
+  info.elements = impl.numel();
+  if (impl.has_storage()) {
+    info.storage = reinterpret_cast<std::uintptr_t>(impl.unsafe_storage().unsafeGetStorageImpl());
+    info.storage_offset_bytes =
+        impl.storage_offset() * static_cast<std::int64_t>(impl.dtype().itemsize());
+  }
+  return info;
+}
+
+void remember_gradient(TensorSlot& slot, const at::Tensor& tensor) noexcept {
+  const at::Tensor& gradient = tensor.grad();
+  const c10::TensorImpl* impl = gradient.defined() ? gradient.unsafeGetTensorImpl() : nullptr;
+  slot.gradient.store(impl, std::memory_order_relaxed);
+  slot.gradient_version.store(impl != nullptr ? version_of(*impl) : 0, std::memory_order_relaxed);
+}
+
+GradientBefore gradient_before(const TensorSlot& slot, const at::Tensor& tensor, bool test_zero) {
+  const at::Tensor& gradient = tensor.grad();
+  if (!gradient.defined()) return GradientBefore::kUndefined;
+  const c10::TensorImpl* impl = gradient.unsafeGetTensorImpl();
+  if (impl != slot.gradient.load(std::memory_order_relaxed) ||
+      version_of(*impl) != slot.gradient_version.load(std::memory_order_relaxed)) {
+    return GradientBefore::kReset;
+  }
+  const bool readable = impl->layout() == c10::kStrided && impl->is_cpu() && impl->is_contiguous();
+  if (!test_zero || !readable || !impl->has_storage()) return GradientBefore::kKept;
+  const auto bytes = static_cast<std::size_t>(impl->numel()) * impl->dtype().itemsize();
+  const auto* data = static_cast<const char*>(impl->data());
+  return all_bytes_zero(data, bytes) ? GradientBefore::kZero : GradientBefore::kKept;
+}
+
+}  // namespace ddpscope

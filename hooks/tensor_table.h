@@ -1,0 +1,62 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <atomic>
+#include <deque>
+#include <mutex>
+#include <unordered_map>
+#include <vector>
+
+#include "model/backward_event.h"
+#include "model/tensor_info.h"
+
+namespace ddpscope {
+
+/// What capture keeps of one tensor object: its id, a weak reference so that the address is not
+/// reused while the id is in use, and what its gradient was when it was last seen.
+/// Slots are recycled and never freed, so a stale pointer to one reads old numbers, not freed
+/// memory.
+struct TensorSlot {
+  std::atomic<const c10::TensorImpl*> impl{nullptr};
+  std::atomic<TensorId> id{0};
+  std::atomic<bool> announced{false};
+  std::atomic<const c10::TensorImpl*> gradient{nullptr};
+  std::atomic<std::uint32_t> gradient_version{0};
+  std::optional<c10::weak_intrusive_ptr<c10::TensorImpl>> weak;  // guarded by the table's mutex
+};
+
+/// Gives tensors ids that are never reused. Holds weak references only.
+class TensorTable {
+ public:
+  TensorTable();
+  /// The slot of a defined tensor; a hit in the thread's own cache takes no lock.
+  TensorSlot& slot(const at::Tensor& tensor);
+  /// Frees the slots whose tensors have died.
+  void sweep();
+  /// Of `ids`, those whose tensors are alive.
+  std::vector<TensorId> alive(const std::vector<TensorId>& ids);
+
+ private:
+  TensorSlot& find_or_add(const at::Tensor& tensor);
+
+  std::mutex mutex_;
+  TensorId last_id_ = 0;
+  std::deque<TensorSlot> slots_;
+  std::vector<TensorSlot*> free_;
+  std::unordered_map<const c10::TensorImpl*, TensorSlot*> by_impl_;
+  std::unordered_map<TensorId, TensorSlot*> by_id_;
+  std::size_t sweep_at_ = 4096;
+};
+
+/// Shape, dtype, device and storage as LibTorch holds them; runs no operator.
+TensorInfo describe(const at::Tensor& tensor, TensorId id);
+
+/// Remembers the gradient that `tensor` has now, so that `gradient_before` can tell a later change.
+void remember_gradient(TensorSlot& slot, const at::Tensor& tensor) noexcept;
+
+/// What the gradient of `tensor` is now, compared with what was remembered. `test_zero` also reads
+/// values: of dense CPU gradients, up to the first that is not zero.
+GradientBefore gradient_before(const TensorSlot& slot, const at::Tensor& tensor, bool test_zero);
+
+}  // namespace ddpscope
