@@ -1,0 +1,29 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace ddpscope {
+
+/// The value of an environment variable; nothing if it is not set. The project's only getenv.
+std::optional<std::string> environment(const char* name);
+
+/// Which rank of how many this process is, and who said so.
+struct RankEnvironment {
+  std::int64_t rank = 0;
+  std::int64_t world_size = 1;
+  std::int64_t local_rank = 0;
+  std::string source = "none";        ///< variables that decided, such as "RANK/WORLD_SIZE"
+  std::vector<std::string> messages;  ///< one line for each value that was set and is no use
+};
+inline constexpr std::int64_t kMaxRank = 1 << 20;
+
+using EnvironmentLookup = std::function<std::optional<std::string>(const char*)>;
+
+/// Reads rank, world size and local rank as docs/settings.md lists the variables.
+RankEnvironment rank_environment(const EnvironmentLookup& lookup = environment);
+
+}  // namespace ddpscope

@@ -1,0 +1,58 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "model/finding.h"
+
+namespace ddpscope {
+
+/// One line of a suppressions file. A glob that is not set matches everything.
+struct Suppression {
+  std::string id;  ///< glob of ids, or a fingerprint
+  std::optional<std::string> model;
+  std::optional<std::string> module;  ///< "" is the root
+  std::optional<std::string> subject;
+  std::optional<std::string> op;
+  std::string until;  ///< last day, YYYY-MM-DD; empty is for ever
+  std::string reason;
+  std::int64_t line = 0;
+  std::string text;  ///< the line as written, escaped, for messages
+};
+
+struct SuppressionFile {
+  std::string path;
+  std::vector<Suppression> entries;
+  std::vector<std::string> problems;  ///< one line each, with path and line number
+};
+
+SuppressionFile parse_suppressions(std::string_view text, std::string_view path);
+/// Reads a file; one that cannot be read is a problem.
+SuppressionFile read_suppressions(const std::string& path);
+
+bool matches(const Suppression& suppression, const Finding& finding);
+/// Whether `today` (YYYY-MM-DD) is after the last day.
+bool expired(const Suppression& suppression, std::string_view today);
+/// Today in UTC as YYYY-MM-DD.
+std::string today_utc();
+
+/// Decides findings and remembers which lines did something.
+class SuppressionList {
+ public:
+  SuppressionList(SuppressionFile file, std::string_view today);
+
+  /// The first line in force that matches, or null.
+  const Suppression* find(const Finding& finding);
+  /// One line for each suppression that is expired or matched nothing so far.
+  std::vector<std::string> leftovers() const;
+
+ private:
+  SuppressionFile file_;
+  std::string today_;
+  std::vector<std::int64_t> uses_;
+};
+
+}  // namespace ddpscope
