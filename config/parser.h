@@ -13,13 +13,13 @@ namespace ddpscope {
 /// One wrong entry. `message` is one line of printable ASCII:
 /// `DDPSCOPE: unknown key "chekcs"; did you mean "checks"?`
 struct SettingsProblem {
-  std::string place;  ///< DDPSCOPE, Options or file:line
-  std::string key;
-  std::string value;
-  std::string allowed;      ///< completes "is not ..."; empty where the key is unknown
-  std::string nearest_key;  ///< empty where no known key is near
-  std::string message;
-  std::string fix;
+  std::string place{};  ///< DDPSCOPE, Options or file:line
+  std::string key{};
+  std::string value{};
+  std::string allowed{};      ///< completes "is not ..."; empty where the key is unknown
+  std::string nearest_key{};  ///< empty where no known key is near
+  std::string message{};
+  std::string fix{};
 };
 
 /// What one text says.
@@ -44,8 +44,7 @@ ParsedSettings parse_config_text(std::string_view text, std::string_view path,
 /// Reads and parses a `config_file`. A file that cannot be read is a problem at `place`.
 ParsedSettings parse_config_file(const std::string& path, std::string_view place,
                                  const CheckIds& check_ids);
-/// Holds values that came from C++ to the rules of the text.
-std::vector<SettingsProblem> check_options(const PartialSettings& options,
-                                           const CheckIds& check_ids);
+/// Holds values that came from C++ to the rules of the text; keeps those that are right.
+ParsedSettings parse_options(const PartialSettings& options, const CheckIds& check_ids);
 
 }  // namespace ddpscope
