@@ -17,7 +17,4 @@ ReadResult read_rank_file(const std::string& path);
 /// The same for text in memory. `path` only names the source.
 ReadResult read_rank_text(const std::string& path, std::string_view text);
 
-/// `out/rank-3.jsonl:17: text`, escaped for a terminal.
-std::string describe(const ReadProblem& problem);
-
 }  // namespace ddpscope

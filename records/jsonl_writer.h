@@ -51,7 +51,8 @@ class JsonlWriter {
  private:
   enum class Kind { kAlways, kFinding, kOther };
   bool admits(Kind kind, std::size_t bytes) noexcept;
-  bool put(Kind kind, std::string_view line) noexcept;
+  template <typename Record>
+  bool put(Kind kind, const Record& record) noexcept;
   bool append(std::string_view line) noexcept;
   void fail(int error) noexcept;
 

@@ -1,10 +1,16 @@
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
+#include <stdexcept>
 
 #include "records/rank_file.h"
 
 namespace ddpscope {
+
+/// A member of a record has a wrong type or a word that this version does not know.
+class FormatError : public std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
 
 /// Records as JSON with the members and in the order of docs/report-format.md. Strings are made
 /// valid UTF-8; NaN and Inf become "nan", "inf", "-inf".

@@ -35,8 +35,15 @@ RankFileList list_rank_files(const std::string& dir);
 std::optional<std::int64_t> rank_of_file_name(std::string_view name);
 std::string rank_file_name(std::int64_t rank);
 
-/// Moves an earlier run from `dir` to `<dir>.1`, replacing an older `<dir>.1` that is ours. Does
-/// nothing where `dir` is absent or empty. Returns an error text, or nothing.
+/// A file that ddpscope writes into a report folder; only such files are ever moved or removed.
+bool is_report_file(std::string_view name);
+
+/// The process that wrote this rank file, if it runs on `host` and is still alive.
+std::optional<std::int64_t> living_owner(const std::string& path, const std::string& host);
+
+/// Moves the report files of an earlier run from `dir` to `<dir>.1`, where they replace older ones.
+/// Does nothing where `dir` is absent. Refuses while a process on this host still writes there.
+/// Returns an error text, or nothing.
 std::string move_aside(const std::string& dir);
 
 /// The run that started last; empty for no runs.

@@ -19,5 +19,19 @@ std::string_view word(SiteState value);
 /// The enumerator of a word, or nothing: `from_word<Severity>("error")`.
 template <typename Enum>
 std::optional<Enum> from_word(std::string_view text);
+template <>
+std::optional<Severity> from_word(std::string_view text);
+template <>
+std::optional<Confidence> from_word(std::string_view text);
+template <>
+std::optional<EvidenceStatus> from_word(std::string_view text);
+template <>
+std::optional<CausalRole> from_word(std::string_view text);
+template <>
+std::optional<Phase> from_word(std::string_view text);
+template <>
+std::optional<Applicability> from_word(std::string_view text);
+template <>
+std::optional<SiteState> from_word(std::string_view text);
 
 }  // namespace ddpscope

@@ -5,9 +5,6 @@
 
 namespace ddpscope {
 
-/// The inside of a JSON string, also safe inside a `<script>` element.
-std::string escape_json(std::string_view text);
-
 /// Text or a quoted attribute value of HTML. Control and bidi characters become visible.
 std::string escape_html(std::string_view text);
 

@@ -36,6 +36,9 @@ struct FindingStyle {
 /// One finding as console text, ending in a newline.
 std::string render_finding(const Finding& finding, const FindingStyle& style = {});
 
+/// `out/rank-3.jsonl:17: text` as one terminal line.
+std::string describe(const ReadProblem& problem);
+
 /// The block that ends a console report, and its last line alone.
 std::string render_verdict(const MergedReport& report, const RenderOptions& options);
 std::string render_last_line(const MergedReport& report, const RenderOptions& options);

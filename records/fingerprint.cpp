@@ -1,0 +1,39 @@
+#include "records/fingerprint.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <string_view>
+
+namespace ddpscope {
+namespace {
+
+// FNV-1a; a zero byte ends each part, so that moving a letter between parts changes the result.
+void add(std::uint64_t& hash, std::string_view part) {
+  constexpr std::uint64_t kPrime = 0x100000001b3;
+  for (const char letter : part) hash = (hash ^ static_cast<unsigned char>(letter)) * kPrime;
+  hash *= kPrime;
+}
+
+std::string_view cause_of(const Finding& finding) {
+  const auto cause = std::ranges::find(finding.facts, "cause", &Fact::key);
+  if (cause == finding.facts.end()) return {};
+  const auto* text = std::get_if<std::string>(&cause->value);
+  return text == nullptr ? std::string_view() : *text;
+}
+
+}  // namespace
+
+std::string fingerprint_of(const Finding& finding) {
+  std::uint64_t hash = 0xcbf29ce484222325;
+  for (const std::string_view part :
+       {std::string_view(finding.id), std::string_view(finding.model),
+        std::string_view(finding.module_path), std::string_view(finding.subject),
+        std::string_view(finding.op), cause_of(finding)}) {
+    add(hash, part);
+  }
+  return fmt::format("{:016x}", hash);
+}
+
+}  // namespace ddpscope

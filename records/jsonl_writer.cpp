@@ -1,0 +1,189 @@
+#include "records/jsonl_writer.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+
+#include <cerrno>
+#include <cstring>
+#include <nlohmann/json.hpp>
+
+#include "records/line_shape.h"
+#include "records/record_json.h"
+#include "records/report_dir.h"
+
+namespace ddpscope {
+namespace {
+
+std::string to_line(const nlohmann::ordered_json& json) {
+  return json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+}
+
+/// Leaves room for what JSON adds, so that the reader's limit of a line holds.
+std::string cut(const std::string& text) {
+  constexpr std::size_t kLongest = 4096;
+  return text.size() <= kLongest ? text : text.substr(0, kLongest) + " (cut)";
+}
+
+std::string to_line(const Finding& finding) {
+  std::string line = to_line(to_json(finding));
+  if (line.size() <= kMaxLineBytes) return line;
+  Finding shorter = finding;
+  for (auto* text : {&shorter.model, &shorter.module_path, &shorter.subject, &shorter.op,
+                     &shorter.what, &shorter.why}) {
+    *text = cut(*text);
+  }
+  shorter.fixes.clear();
+  shorter.facts.clear();
+  shorter.sites.clear();
+  return to_line(to_json(shorter));
+}
+
+std::string to_line(RunRecord run) {
+  run.command = redact_command(run.command);
+  std::string line = to_line(to_json(run));
+  if (line.size() <= kMaxLineBytes) return line;
+  run.command.resize(std::min<std::size_t>(run.command.size(), 64));
+  for (auto& argument : run.command) argument = cut(argument);
+  return to_line(to_json(run));
+}
+
+struct Opening {
+  FileDescriptor file;
+  std::string path;
+  std::string error;
+  std::string notice;
+};
+
+FileDescriptor create(const OpenedDir& dir, const std::string& name) {
+  constexpr int kFlags = O_WRONLY | O_APPEND | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
+  return FileDescriptor(::openat(dir.fd.get(), name.c_str(), kFlags, 0600));
+}
+
+std::string move_stale(const OpenedDir& dir, const std::string& older, const std::string& name) {
+  const OpenedDir target = open_report_dir(older);
+  if (!target.error.empty()) return target.error;
+  if (::renameat(dir.fd.get(), name.c_str(), target.fd.get(), name.c_str()) == 0) return {};
+  return fmt::format("{}: cannot move the earlier {} here: {}", older, name, std::strerror(errno));
+}
+
+/// Opens `<dir>/rank-<r>.jsonl` and makes place for it where an earlier run left one.
+Opening open_exclusively(const std::string& dir, const RunRecord& run, bool may_move) {
+  Opening result;
+  const OpenedDir opened = open_report_dir(dir);
+  result.error = opened.error;
+  if (!result.error.empty()) return result;
+
+  const std::string name = rank_file_name(run.rank);
+  result.path = dir + "/" + name;
+  result.file = create(opened, name);
+  if (result.file) return result;
+  if (errno != EEXIST || !may_move) {
+    result.error = fmt::format("{}: {}", result.path, std::strerror(errno));
+    return result;
+  }
+  if (const auto owner = living_owner(result.path, run.host)) {
+    const std::string other = fmt::format("{}.{}", dir, run.pid);
+    result = open_exclusively(other, run, /*may_move=*/false);
+    result.notice =
+        fmt::format("{} is in use by process {}; this run writes to {}", dir, *owner, other);
+    return result;
+  }
+  result.error = move_stale(opened, dir + ".1", name);
+  return result.error.empty() ? open_exclusively(dir, run, /*may_move=*/false) : std::move(result);
+}
+
+}  // namespace
+
+JsonlWriter::Opened JsonlWriter::open(const std::string& dir, const RunRecord& run,
+                                      std::int64_t max_bytes) noexcept {
+  Opened result;
+  try {
+    std::string folder = dir;
+    while (folder.size() > 1 && folder.back() == '/') folder.pop_back();
+    Opening opening = open_exclusively(folder, run, /*may_move=*/true);
+    result.error = std::move(opening.error);
+    result.notice = std::move(opening.notice);
+    if (!result.error.empty()) return result;
+    result.writer =
+        std::make_unique<JsonlWriter>(std::move(opening.file), std::move(opening.path), max_bytes);
+    if (result.writer->write_run(run)) return result;
+    result.error = result.writer->failure();
+    result.writer.reset();
+  } catch (...) {
+    result.writer.reset();
+    result.error = "out of memory";
+  }
+  return result;
+}
+
+JsonlWriter::JsonlWriter(FileDescriptor file, std::string path, std::int64_t max_bytes)
+    : file_(std::move(file)), path_(std::move(path)), max_bytes_(max_bytes) {}
+
+template <typename Record>
+bool JsonlWriter::put(Kind kind, const Record& record) noexcept {
+  if (failed_) return false;
+  try {
+    const std::string line = to_line(record);
+    return admits(kind, line.size()) && append(line);
+  } catch (...) {
+    return false;
+  }
+}
+
+bool JsonlWriter::write_run(const RunRecord& run) noexcept { return put(Kind::kAlways, run); }
+bool JsonlWriter::write_model(const ModelRecord& model) noexcept {
+  return put(Kind::kOther, to_json(model));
+}
+bool JsonlWriter::write_step(const StepRecord& step) noexcept {
+  return put(Kind::kOther, to_json(step));
+}
+bool JsonlWriter::write_finding(const Finding& finding) noexcept {
+  return put(Kind::kFinding, finding);
+}
+bool JsonlWriter::write_progress(const ProgressRecord& progress) noexcept {
+  return put(Kind::kFinding, to_json(progress));
+}
+bool JsonlWriter::write_summary(const SummaryRecord& summary) noexcept {
+  return put(Kind::kAlways, to_json(summary));
+}
+
+bool JsonlWriter::sync() noexcept { return !failed_ && ::fdatasync(file_.get()) == 0; }
+
+bool JsonlWriter::admits(Kind kind, std::size_t bytes) noexcept {
+  const std::int64_t after = bytes_written_ + static_cast<std::int64_t>(bytes);
+  if (bytes > kMaxLineBytes + 1) return false;
+  if (kind == Kind::kAlways || (after <= max_bytes_ && !said_full_)) return true;
+  if (kind == Kind::kOther) return false;
+  if (!said_full_ && after <= max_bytes_ + max_bytes_ / 10) return true;
+  if (!said_full_) append("{\"record\":\"limit\",\"what\":\"max_report_mb is reached\"}\n");
+  said_full_ = true;
+  return false;
+}
+
+bool JsonlWriter::append(std::string_view line) noexcept {
+  while (true) {
+    const ssize_t done = ::write(file_.get(), line.data(), line.size());
+    if (done == static_cast<ssize_t>(line.size())) {
+      bytes_written_ += done;
+      return true;
+    }
+    if (done < 0 && errno == EINTR) continue;
+    fail(done < 0 ? errno : ENOSPC);
+    return false;
+  }
+}
+
+void JsonlWriter::fail(int error) noexcept {
+  failed_ = true;
+  // A line that was written in part is taken back: what is in the file stays readable.
+  const bool taken_back = ::ftruncate(file_.get(), bytes_written_) == 0;
+  try {
+    failure_ = fmt::format("{}: {}{}", path_, std::strerror(error),
+                           taken_back ? "" : "; its last line may be incomplete");
+  } catch (...) {
+    failure_.clear();
+  }
+}
+
+}  // namespace ddpscope

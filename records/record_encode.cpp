@@ -1,0 +1,191 @@
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "records/record_json.h"
+#include "records/utf8.h"
+#include "records/words.h"
+
+namespace ddpscope {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json texts(const std::vector<std::string>& values) {
+  Json list = Json::array();
+  for (const auto& value : values) list.push_back(valid_utf8(value));
+  return list;
+}
+
+Json texts(const std::map<std::string, std::string>& values) {
+  Json object = Json::object();
+  for (const auto& [key, value] : values) object[valid_utf8(key)] = valid_utf8(value);
+  return object;
+}
+
+struct FactToJson {
+  Json operator()(bool value) const { return value; }
+  Json operator()(std::int64_t value) const { return value; }
+  Json operator()(double value) const { return json_number(value); }
+  Json operator()(const std::string& value) const { return valid_utf8(value); }
+  Json operator()(const std::vector<FactScalar>& values) const {
+    Json list = Json::array();
+    for (const auto& value : values) list.push_back(std::visit(*this, value));
+    return list;
+  }
+};
+
+Json facts_to_json(const std::vector<Fact>& facts) {
+  Json object = Json::object();
+  for (const auto& fact : facts)
+    object[valid_utf8(fact.key)] = std::visit(FactToJson(), fact.value);
+  return object;
+}
+
+Json fixes_to_json(const std::vector<Fix>& fixes) {
+  Json list = Json::array();
+  for (const auto& fix : fixes) {
+    list.push_back({{"text", valid_utf8(fix.text)}, {"applicability", word(fix.applicability)}});
+  }
+  return list;
+}
+
+Json sites_to_json(const std::vector<Site>& sites) {
+  Json list = Json::array();
+  for (const auto& site : sites) {
+    Json frames = Json::array();
+    for (const auto& frame : site.frames) {
+      frames.push_back({{"function", valid_utf8(frame.function)},
+                        {"file", valid_utf8(frame.file)},
+                        {"line", frame.line},
+                        {"module", valid_utf8(frame.module)},
+                        {"offset", frame.offset},
+                        {"source", valid_utf8(frame.source)}});
+    }
+    list.push_back(
+        {{"role", valid_utf8(site.role)}, {"frames", frames}, {"state", word(site.state)}});
+  }
+  return list;
+}
+
+}  // namespace
+
+Json json_number(double value) {
+  if (std::isnan(value)) return "nan";
+  if (std::isinf(value)) return value > 0 ? "inf" : "-inf";
+  return value;
+}
+
+Json to_json(const RunRecord& run) {
+  Json settings = Json::object();
+  for (const auto& [key, setting] : run.settings) {
+    settings[valid_utf8(key)] = {{"value", valid_utf8(setting.value)},
+                                 {"source", valid_utf8(setting.source)}};
+  }
+  return {{"record", "run"},
+          {"schema", run.schema},
+          {"run_id", valid_utf8(run.run_id)},
+          {"tool", "ddpscope"},
+          {"tool_version", valid_utf8(run.tool_version)},
+          {"torch_version", valid_utf8(run.torch_version)},
+          {"cuda", valid_utf8(run.cuda)},
+          {"nccl", valid_utf8(run.nccl)},
+          {"rank", run.rank},
+          {"local_rank", run.local_rank},
+          {"world_size", run.world_size},
+          {"host", valid_utf8(run.host)},
+          {"device", valid_utf8(run.device)},
+          {"pid", run.pid},
+          {"started", valid_utf8(run.started)},
+          {"command", texts(run.command)},
+          {"settings", settings},
+          {"checks", texts(run.checks)},
+          {"blocked", texts(run.blocked)},
+          {"sources", texts(run.sources)}};
+}
+
+Json to_json(const ModelRecord& model) {
+  return {{"record", "model"},
+          {"name", valid_utf8(model.name)},
+          {"class", valid_utf8(model.class_name)},
+          {"parameters", model.parameters},
+          {"elements", model.elements},
+          {"trainable", model.trainable},
+          {"buffers", model.buffers},
+          {"modules", model.modules},
+          {"digest", valid_utf8(model.digest)}};
+}
+
+Json to_json(const StepRecord& step) {
+  return {{"record", "step"},
+          {"step", step.step},
+          {"wall_ms", json_number(step.wall_ms)},
+          {"overhead_us", json_number(step.overhead_us)}};
+}
+
+Json to_json(const Finding& finding) {
+  Json json = {{"record", "finding"},
+               {"id", valid_utf8(finding.id)},
+               {"severity", word(finding.severity)},
+               {"confidence", word(finding.confidence)},
+               {"evidence_status", word(finding.evidence_status)},
+               {"causal_role", word(finding.causal_role)},
+               {"rank", finding.rank},
+               {"step", finding.step},
+               {"phase", word(finding.phase)},
+               {"model", valid_utf8(finding.model)},
+               {"module_path", valid_utf8(finding.module_path)},
+               {"subject", valid_utf8(finding.subject)},
+               {"op", valid_utf8(finding.op)},
+               {"what", valid_utf8(finding.what)},
+               {"why", valid_utf8(finding.why)},
+               {"fixes", fixes_to_json(finding.fixes)},
+               {"facts", facts_to_json(finding.facts)},
+               {"sites", sites_to_json(finding.sites)},
+               {"first_step", finding.first_step},
+               {"last_step", finding.last_step},
+               {"occurrences", finding.occurrences}};
+  if (!finding.ranks.empty()) json["ranks"] = finding.ranks;
+  json["caused_by"] = nullptr;
+  if (!finding.caused_by.empty()) json["caused_by"] = valid_utf8(finding.caused_by);
+  json["doc"] = valid_utf8("docs/checks/" + finding.id + ".md");
+  json["fingerprint"] = valid_utf8(finding.fingerprint);
+  json["suppressed"] = finding.suppressed;
+  return json;
+}
+
+Json to_json(const ProgressRecord& progress) {
+  return {{"record", "progress"},
+          {"step", progress.step},
+          {"phase", word(progress.phase)},
+          {"reason", valid_utf8(progress.reason)},
+          {"model", valid_utf8(progress.model)},
+          {"module_path", valid_utf8(progress.module_path)},
+          {"op", valid_utf8(progress.op)},
+          {"what", valid_utf8(progress.what)}};
+}
+
+Json to_json(const SummaryRecord& summary) {
+  Json counts = Json::object();
+  for (const auto& [id, count] : summary.counts_by_id) counts[valid_utf8(id)] = count;
+  Json overhead = Json::object();
+  for (const auto& [id, cost] : summary.overhead) {
+    overhead[valid_utf8(id)] = {{"us_per_step", json_number(cost.us_per_step)},
+                                {"percent", json_number(cost.percent)}};
+  }
+  return {{"record", "summary"},
+          {"counts_by_id", counts},
+          {"errors", summary.errors},
+          {"warnings", summary.warnings},
+          {"notes", summary.notes},
+          {"steps", summary.steps},
+          {"passed", texts(summary.passed)},
+          {"failed", texts(summary.failed)},
+          {"blocked", texts(summary.blocked)},
+          {"events_dropped", summary.events_dropped},
+          {"overhead_percent", json_number(summary.overhead_percent)},
+          {"overhead_percent_first", json_number(summary.overhead_percent_first)},
+          {"overhead", overhead},
+          {"clean_exit", summary.clean_exit}};
+}
+
+}  // namespace ddpscope
