@@ -26,6 +26,7 @@ StepClock::Change StepMarker::optimizer_stepped(OptimizerId optimizer) {
 }
 
 StepClock::Change StepMarker::backward_ended() {
+  backwards_.fetch_add(1, std::memory_order_relaxed);
   return advance([](StepClock& clock) { return clock.backward_ended(); });
 }
 

@@ -22,6 +22,7 @@ class StepMarker {
   /// The leaves reached by a finished backward, as an order-free hash of their ids.
   void leaves_reached(std::uint64_t hash);
   std::int64_t completed_steps() const noexcept { return step_.load() - 1; }
+  std::int64_t backwards() const noexcept { return backwards_.load(std::memory_order_relaxed); }
   std::int64_t cycle() const noexcept { return cycle_.load(std::memory_order_relaxed); }
 
  private:
@@ -33,6 +34,7 @@ class StepMarker {
   StepClock clock_;
   std::atomic<std::int64_t> step_{1};
   std::atomic<std::int64_t> cycle_{1};
+  std::atomic<std::int64_t> backwards_{0};
   std::atomic<bool> surveying_{true};
   bool armed_ = false;
   std::int64_t last_armed_cycle_ = 0;

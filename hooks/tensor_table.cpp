@@ -23,6 +23,13 @@ std::uint32_t version_of(const c10::TensorImpl& impl) {
   return counter.enabled() ? counter.current_version() : 0;
 }
 
+// `Tensor::grad()` warns about tensors that are no leaves: never ask those.
+const c10::TensorImpl* gradient_of(const at::Tensor& tensor) {
+  if (!tensor.is_leaf()) return nullptr;
+  const at::Tensor& gradient = tensor.grad();
+  return gradient.defined() ? gradient.unsafeGetTensorImpl() : nullptr;
+}
+
 // Negative zero counts as a value: the test may only err towards "not zero".
 bool all_bytes_zero(const char* data, std::size_t bytes) {
   return bytes == 0 || (data[0] == 0 && std::memcmp(data, data + 1, bytes - 1) == 0);
@@ -44,8 +51,8 @@ TensorSlot& TensorTable::slot(const at::Tensor& tensor) {
 
 TensorSlot& TensorTable::find_or_add(const at::Tensor& tensor) {
   const c10::TensorImpl* impl = tensor.unsafeGetTensorImpl();
-  if (by_impl_.size() >= sweep_at_) sweep();
   const std::lock_guard lock(mutex_);
+  if (by_impl_.size() >= sweep_at_) sweep_locked();
   if (const auto known = by_impl_.find(impl); known != by_impl_.end()) return *known->second;
   if (free_.empty()) {
     free_.push_back(&slots_.emplace_back());
@@ -65,6 +72,10 @@ TensorSlot& TensorTable::find_or_add(const at::Tensor& tensor) {
 
 void TensorTable::sweep() {
   const std::lock_guard lock(mutex_);
+  sweep_locked();
+}
+
+void TensorTable::sweep_locked() {
   for (auto entry = by_impl_.begin(); entry != by_impl_.end();) {
     TensorSlot& slot = *entry->second;
     if (slot.weak->use_count() > 0) {
@@ -90,6 +101,8 @@ std::vector<TensorId> TensorTable::alive(const std::vector<TensorId>& ids) {
   return result;
 }
 
+bool has_gradient(const at::Tensor& tensor) { return gradient_of(tensor) != nullptr; }
+
 TensorInfo describe(const at::Tensor& tensor, TensorId id) {
   const c10::TensorImpl& impl = *tensor.unsafeGetTensorImpl();
   TensorInfo info{.id = id,
@@ -114,16 +127,14 @@ TensorInfo describe(const at::Tensor& tensor, TensorId id) {
 }
 
 void remember_gradient(TensorSlot& slot, const at::Tensor& tensor) noexcept {
-  const at::Tensor& gradient = tensor.grad();
-  const c10::TensorImpl* impl = gradient.defined() ? gradient.unsafeGetTensorImpl() : nullptr;
+  const c10::TensorImpl* impl = gradient_of(tensor);
   slot.gradient.store(impl, std::memory_order_relaxed);
   slot.gradient_version.store(impl != nullptr ? version_of(*impl) : 0, std::memory_order_relaxed);
 }
 
 GradientBefore gradient_before(const TensorSlot& slot, const at::Tensor& tensor, bool test_zero) {
-  const at::Tensor& gradient = tensor.grad();
-  if (!gradient.defined()) return GradientBefore::kUndefined;
-  const c10::TensorImpl* impl = gradient.unsafeGetTensorImpl();
+  const c10::TensorImpl* impl = gradient_of(tensor);
+  if (impl == nullptr) return GradientBefore::kUndefined;
   if (impl != slot.gradient.load(std::memory_order_relaxed) ||
       version_of(*impl) != slot.gradient_version.load(std::memory_order_relaxed)) {
     return GradientBefore::kReset;

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <deque>
 #include <mutex>
+#include <optional>
 #include <unordered_map>
 #include <vector>
 
@@ -39,6 +40,7 @@ class TensorTable {
 
  private:
   TensorSlot& find_or_add(const at::Tensor& tensor);
+  void sweep_locked();
 
   std::mutex mutex_;
   TensorId last_id_ = 0;
@@ -51,6 +53,9 @@ class TensorTable {
 
 /// Shape, dtype, device and storage as LibTorch holds them; runs no operator.
 TensorInfo describe(const at::Tensor& tensor, TensorId id);
+
+/// Whether a leaf has a gradient; false for other tensors.
+bool has_gradient(const at::Tensor& tensor);
 
 /// Remembers the gradient that `tensor` has now, so that `gradient_before` can tell a later change.
 void remember_gradient(TensorSlot& slot, const at::Tensor& tensor) noexcept;

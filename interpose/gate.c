@@ -74,12 +74,14 @@ __attribute__((visibility("hidden"))) void* ddpscope_gate_resolve(long index) {
   return target;
 }
 
-EXPORTED void* ddpscope_gate_hook(const char* name, void* hook) {
+EXPORTED int ddpscope_gate_hook(const char* name, void* hook, void** original) {
   const long index = index_of(name);
-  if (index < 0) return NULL;
-  void* original = next_definition(name);
-  if (original != NULL) __atomic_store_n(&ddpscope_gate_slots[index], hook, __ATOMIC_RELEASE);
-  return original;
+  if (index < 0) return 0;
+  void* next = next_definition(name);
+  if (next == NULL) return 0;
+  __atomic_store_n(original, next, __ATOMIC_RELEASE);
+  __atomic_store_n(&ddpscope_gate_slots[index], hook, __ATOMIC_RELEASE);
+  return 1;
 }
 
 EXPORTED void ddpscope_gate_release(const char* name) {

@@ -6,9 +6,9 @@
 extern "C" {
 #endif
 
-/// Sends calls of the LibTorch function `name` to `hook`; returns the function that would have been
-/// called, or null when the gate does not stand before it or LibTorch does not define it.
-void* ddpscope_gate_hook(const char* name, void* hook);
+/// Sends calls of the LibTorch function `name` to `hook`, after `*original` got the function that
+/// would have been called. 0 when the gate does not stand before it or no library defines it.
+int ddpscope_gate_hook(const char* name, void* hook, void** original);
 
 /// Sends calls of `name` straight to LibTorch again.
 void ddpscope_gate_release(const char* name);

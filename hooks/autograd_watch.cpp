@@ -1,0 +1,116 @@
+#include "hooks/autograd_watch.h"
+
+#include <torch/csrc/autograd/engine.h>
+#include <torch/csrc/autograd/functions/accumulate_grad.h>
+
+#include <exception>
+#include <unordered_set>
+
+#include "hooks/capture.h"
+#include "hooks/gradient_watch.h"
+#include "hooks/interposed.h"
+#include "hooks/op_callbacks.h"
+
+namespace ddpscope {
+namespace {
+using torch::autograd::AccumulateGrad;
+using torch::autograd::edge_list;
+using torch::autograd::Engine;
+using torch::autograd::Node;
+using torch::autograd::variable_list;
+
+struct Execute;
+using InterposedExecute =
+    Interposed<Execute, variable_list(Engine*, const edge_list&, const variable_list&, bool, bool,
+                                      bool, const edge_list&)>;
+// A graph larger than this is walked only so far: the bound keeps a step from standing still.
+constexpr std::size_t kMaxNodes = 1'000'000;
+
+std::vector<TensorId> reachable_leaves(Capture& capture, const edge_list& roots) {
+  std::vector<TensorId> leaves;
+  std::unordered_set<Node*> seen;
+  std::vector<Node*> pending;
+  const auto add = [&](const edge_list& edges) {
+    for (const auto& edge : edges) {
+      Node* node = edge.function.get();
+      if (node != nullptr && seen.insert(node).second) pending.push_back(node);
+    }
+  };
+  add(roots);
+  while (!pending.empty() && seen.size() < kMaxNodes) {
+    Node* node = pending.back();
+    pending.pop_back();
+    if (node->num_outputs() > 0) {
+      add(node->next_edges());
+    } else if (const auto* leaf = dynamic_cast<AccumulateGrad*>(node)) {
+      if (leaf->variable.defined()) leaves.push_back(capture.announce(leaf->variable));
+    }
+  }
+  return leaves;
+}
+
+void begin_backward(Capture& capture, const edge_list& roots, bool keep_graph, bool accumulates) {
+  BackwardEvent event{.at = capture.marker().now(),
+                      .surveyed = capture.marker().surveying(),
+                      .accumulates = accumulates,
+                      .keep_graph = keep_graph};
+  if (event.surveyed) {
+    event.reached_leaves = reachable_leaves(capture, roots);
+    event.alive_outputs = capture.tensors().alive(take_survey_outputs());
+  }
+  take_leaves_hash();
+  capture.put_large(std::move(event));
+}
+
+void end_backward(Capture& capture, bool accumulates, bool threw) {
+  const Stamp now = capture.marker().now();
+  capture.put(BackwardEndEvent{.at = now, .threw = threw});
+  if (threw || !accumulates) return;
+  capture.marker().leaves_reached(take_leaves_hash());
+  capture.clock_moved(now, capture.marker().backward_ended());
+}
+
+// Reports the end of a backward also when it is left by an exception, without catching it.
+class OutermostBackward {
+ public:
+  OutermostBackward(const edge_list& roots, bool keep_graph, bool accumulates)
+      : accumulates_(accumulates), exceptions_(std::uncaught_exceptions()) {
+    if (++depth() == 1) {
+      as_guest("graph",
+               [&](Capture& capture) { begin_backward(capture, roots, keep_graph, accumulates); });
+    }
+  }
+  ~OutermostBackward() {
+    if (--depth() > 0) return;
+    const bool threw = std::uncaught_exceptions() > exceptions_;
+    as_guest("graph", [&](Capture& capture) { end_backward(capture, accumulates_, threw); });
+  }
+  static int& depth() {
+    thread_local int depth = 0;
+    return depth;
+  }
+
+ private:
+  bool accumulates_;
+  int exceptions_;
+};
+
+variable_list on_execute(Engine* self, const edge_list& roots, const variable_list& inputs,
+                         bool keep_graph, bool create_graph, bool accumulate_grad,
+                         const edge_list& outputs) {
+  const OutermostBackward call(roots, keep_graph, accumulate_grad);
+  return InterposedExecute::original(self, roots, inputs, keep_graph, create_graph, accumulate_grad,
+                                     outputs);
+}
+}  // namespace
+
+bool inside_backward() noexcept { return OutermostBackward::depth() > 0; }
+
+bool install_autograd_watch() noexcept {
+  return InterposedExecute::install(
+      "_ZN5torch8autograd6Engine7executeERKSt6vectorINS0_4EdgeESaIS3_EERKS2_IN2at6TensorESaIS9_"
+      "EEbbbS7_",
+      on_execute);
+}
+
+}  // namespace ddpscope

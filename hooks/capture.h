@@ -1,0 +1,78 @@
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <string>
+
+#include "hooks/hook_scope.h"
+#include "hooks/module_tracker.h"
+#include "hooks/step_marker.h"
+#include "hooks/tensor_table.h"
+#include "model/event_sink.h"
+
+namespace ddpscope {
+
+struct CaptureOptions {
+  bool test_zero_gradients = true;  ///< from level `values` on
+};
+
+/// The parts that hooks share. One per process, never destroyed.
+class Capture {
+ public:
+  Capture(EventSink& sink, CaptureOptions options) : sink_(sink), options_(options) {}
+
+  /// The running capture; null before the first attach, after exit and in forked children.
+  static Capture* active() noexcept { return active_.load(std::memory_order_acquire); }
+  static void set_active(Capture* capture) noexcept { active_.store(capture); }
+
+  void put(Event&& event) noexcept { sink_.put(std::move(event)); }
+  template <class T>
+  void put_large(T&& event) {
+    put(Event(std::make_unique<T>(std::move(event))));
+  }
+
+  /// The id of a tensor; tells the sink about it when it is new. 0 for an undefined tensor.
+  TensorId announce(const at::Tensor& tensor);
+  TensorId id_of(const at::Tensor& tensor) { return tensors_.slot(tensor).id; }
+
+  /// Turns a change of the clock into events, surveys and a new look at the module trees.
+  void clock_moved(const Stamp& before, StepClock::Change change);
+
+  TensorTable& tensors() noexcept { return tensors_; }
+  StepMarker& marker() noexcept { return marker_; }
+  ModuleTracker& modules() noexcept { return modules_; }
+  const CaptureOptions& options() const noexcept { return options_; }
+
+  /// Time spent in our hooks since the start, and the first fault of one, for the summary.
+  std::uint64_t hook_ticks() const noexcept { return hook_ticks_.load(); }
+  void add_hook_ticks(std::uint64_t spent) noexcept {
+    hook_ticks_.fetch_add(spent, std::memory_order_relaxed);
+  }
+  void fault(const char* source) noexcept;
+  const char* faulted_source() const noexcept { return faulted_.load(); }
+
+ private:
+  static constinit std::atomic<Capture*> active_;
+
+  EventSink& sink_;
+  CaptureOptions options_;
+  TensorTable tensors_;
+  StepMarker marker_;
+  ModuleTracker modules_;
+  std::atomic<std::uint64_t> hook_ticks_{0};
+  std::atomic<const char*> faulted_{nullptr};
+};
+
+/// Runs `work(capture)` as a guest: not when we are inside a hook already, nothing is thrown.
+template <class Work>
+void as_guest(const char* source, Work&& work) noexcept {
+  HookScope scope;
+  if (!scope) return;
+  try {
+    work(*scope);
+  } catch (...) {
+    scope->fault(source);
+  }
+}
+
+}  // namespace ddpscope

@@ -1,0 +1,56 @@
+#include "hooks/gradient_watch.h"
+
+#include <torch/csrc/autograd/functions/accumulate_grad.h>
+
+#include "hooks/capture.h"
+#include "hooks/interposed.h"
+
+namespace ddpscope {
+namespace {
+using torch::autograd::AccumulateGrad;
+using torch::autograd::variable_list;
+
+struct Apply;
+using InterposedApply = Interposed<Apply, variable_list(AccumulateGrad*, variable_list&&)>;
+
+thread_local unsigned long long leaves_hash = 0;
+
+unsigned long long scatter(TensorId id) {
+  id = (id ^ (id >> 30)) * 0xbf58476d1ce4e5b9;
+  return id ^ (id >> 27);
+}
+
+void before_accumulation(Capture& capture, const at::Tensor& leaf, bool defined) {
+  if (!leaf.defined()) return;
+  const TensorId id = capture.announce(leaf);
+  leaves_hash += scatter(id);
+  const TensorSlot& slot = capture.tensors().slot(leaf);
+  capture.put(
+      GradientEvent{.at = capture.marker().now(),
+                    .tensor = id,
+                    .before = gradient_before(slot, leaf, capture.options().test_zero_gradients),
+                    .defined = defined});
+}
+
+variable_list on_apply(AccumulateGrad* self, variable_list&& gradients) {
+  const bool defined = !gradients.empty() && gradients[0].defined();
+  as_guest("gradient",
+           [&](Capture& capture) { before_accumulation(capture, self->variable, defined); });
+  variable_list result = InterposedApply::original(self, std::move(gradients));
+  as_guest("gradient", [&](Capture& capture) {
+    if (self->variable.defined()) {
+      remember_gradient(capture.tensors().slot(self->variable), self->variable);
+    }
+  });
+  return result;
+}
+}  // namespace
+
+bool install_gradient_watch() noexcept {
+  return InterposedApply::install(
+      "_ZN5torch8autograd14AccumulateGrad5applyEOSt6vectorIN2at6TensorESaIS4_EE", on_apply);
+}
+
+unsigned long long take_leaves_hash() noexcept { return std::exchange(leaves_hash, 0); }
+
+}  // namespace ddpscope

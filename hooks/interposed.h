@@ -1,0 +1,27 @@
+#pragma once
+
+namespace ddpscope {
+
+/// The gate of this process, found once at run time; a program may lack it.
+class Gate {
+ public:
+  static bool is_present() noexcept;
+  /// Sends calls of `symbol` to `hook`. True when the program's calls really arrive there.
+  static bool hook(const char* symbol, void* hook, void** original) noexcept;
+};
+
+/// One function of LibTorch that is hooked: `Result(Args...)`, with `this` first for members.
+/// `Tag` makes one instance, and so one original, per function.
+template <class Tag, class Function>
+struct Interposed {
+  static inline Function* original = nullptr;
+
+  static bool install(const char* symbol, Function* hook) noexcept {
+    return Gate::hook(symbol, reinterpret_cast<void*>(hook), reinterpret_cast<void**>(&original));
+  }
+};
+
+}  // namespace ddpscope
+
+/// The mangled std::string, as it stands in the names of functions that take one.
+#define DDPSCOPE_MANGLED_STRING "NSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE"

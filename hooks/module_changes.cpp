@@ -1,0 +1,44 @@
+#include <torch/nn/module.h>
+
+#include "hooks/interposed.h"
+#include "hooks/module_hooks.h"
+#include "hooks/module_tracker.h"
+
+namespace ddpscope {
+namespace {
+using torch::nn::Module;
+
+// Each of these only counts: the trees are looked at again when the step ends.
+template <int kWhich, class Result, class... Arguments>
+struct Change {
+  using Hooked = Interposed<Change, Result(Arguments...)>;
+  static Result call(Arguments... arguments) {
+    ModuleTracker::mark_changed();
+    return Hooked::original(std::forward<Arguments>(arguments)...);
+  }
+  static bool install(const char* symbol) noexcept { return Hooked::install(symbol, call); }
+};
+
+using RegisterParameter = Change<0, at::Tensor&, Module*, std::string, at::Tensor, bool>;
+using RegisterBuffer = Change<1, at::Tensor&, Module*, std::string, at::Tensor>;
+using Unregister = Change<2, void, Module*, const std::string&>;
+using Train = Change<3, void, Module*, bool>;
+using ConstructBase = Change<4, void, Module*>;
+using ConstructNamedBase = Change<5, void, Module*, std::string>;
+}  // namespace
+
+bool install_module_changes() noexcept {
+  bool live = RegisterParameter::install(
+      "_ZN5torch2nn6Module18register_parameterE" DDPSCOPE_MANGLED_STRING "N2at6TensorEb");
+  live &= RegisterBuffer::install("_ZN5torch2nn6Module15register_bufferE" DDPSCOPE_MANGLED_STRING
+                                  "N2at6TensorE");
+  live &= Unregister::install(
+      "_ZN5torch2nn6Module17unregister_moduleERKNSt7__cxx1112basic_stringIcSt11char_"
+      "traitsIcESaIcEEE");
+  live &= Train::install("_ZN5torch2nn6Module5trainEb");
+  live &= ConstructBase::install("_ZN5torch2nn6ModuleC2Ev");
+  live &= ConstructNamedBase::install("_ZN5torch2nn6ModuleC2E" DDPSCOPE_MANGLED_STRING);
+  return live;
+}
+
+}  // namespace ddpscope

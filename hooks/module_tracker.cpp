@@ -1,0 +1,247 @@
+#include "hooks/module_tracker.h"
+
+#include <c10/util/Type.h>
+
+#include <algorithm>
+#include <array>
+
+#include "hooks/capture.h"
+
+namespace ddpscope {
+namespace {
+using torch::nn::Module;
+constexpr int kMaxDepth = 200;
+constexpr std::uint64_t kHashSeed = 0xcbf29ce484222325;
+
+void mix(std::uint64_t& hash, std::uint64_t value) { hash = (hash ^ value) * 0x100000001b3; }
+void mix(std::uint64_t& hash, std::string_view text) {
+  for (const char c : text) mix(hash, static_cast<unsigned char>(c));
+  mix(hash, 0x100);
+}
+
+std::string join(const std::string& path, const std::string& name) {
+  return path.empty() ? name : path + "." + name;
+}
+
+struct Walk {
+  Capture& capture;
+  TreeEvent& event;
+
+  void add(const std::string& path, const std::string& name, const at::Tensor& tensor,
+           bool is_buffer) {
+    if (!tensor.defined()) return;
+    TensorSlot& slot = capture.tensors().slot(tensor);
+    slot.announced = true;  // the tree tells it
+    event.tensors.push_back({.module_path = path,
+                             .name = name,
+                             .is_buffer = is_buffer,
+                             .tensor = describe(tensor, slot.id)});
+  }
+
+  void visit(const Module& module, const std::string& path, int depth) {
+    event.modules.push_back({.id = module_id(&module),
+                             .path = path,
+                             .type = c10::demangle(typeid(module).name()),
+                             .training = module.is_training()});
+    for (const auto& item : module.named_parameters(/*recurse=*/false)) {
+      add(path, item.key(), item.value(), /*is_buffer=*/false);
+    }
+    for (const auto& item : module.named_buffers(/*recurse=*/false)) {
+      add(path, item.key(), item.value(), /*is_buffer=*/true);
+    }
+    if (depth == kMaxDepth) return;
+    for (const auto& child : module.named_children()) {
+      if (child.value() != nullptr) visit(*child.value(), join(path, child.key()), depth + 1);
+    }
+  }
+};
+
+std::uint64_t hash_of(const TreeEvent& event) {
+  std::uint64_t hash = kHashSeed;
+  mix(hash, event.label);
+  for (const ModuleInfo& module : event.modules) {
+    mix(hash, module.id);
+    mix(hash, module.path);
+    mix(hash, module.training);
+  }
+  for (const RegisteredTensor& registered : event.tensors) {
+    mix(hash, registered.tensor.id);
+    mix(hash, registered.name);
+    mix(hash, registered.tensor.requires_grad);
+  }
+  return hash;
+}
+
+thread_local std::array<ModuleId, 64> call_stack;
+thread_local std::size_t call_depth = 0;
+}  // namespace
+
+constinit std::atomic<std::uint64_t> ModuleTracker::changes_{1};
+
+ModelId ModuleTracker::attach(Capture& capture, std::shared_ptr<Module> root) {
+  const std::lock_guard lock(mutex_);
+  Root& entry = find_or_add(root.get(), c10::demangle(typeid(*root).name()));
+  entry.life = ModuleLife::of_shared(root);
+  look(capture, entry);
+  return entry.model;
+}
+
+ModelId ModuleTracker::attach(Capture& capture, Module& root) {
+  const std::lock_guard lock(mutex_);
+  Root& entry = find_or_add(&root, c10::demangle(typeid(root).name()));
+  if (entry.life.lock() == nullptr) entry.life = ModuleLife::of_object(root);
+  look(capture, entry);
+  return entry.model;
+}
+
+ModelId ModuleTracker::attach(Capture& capture, const NamedTensors& tensors,
+                              std::string class_name) {
+  const std::lock_guard lock(mutex_);
+  const auto has_these_names = [&](const Root& root) {
+    return root.named_tensors &&
+           std::ranges::equal(root.tensors, tensors, {}, &decltype(root.tensors)::value_type::first,
+                              &NamedTensors::value_type::first);
+  };
+  auto known = std::ranges::find_if(roots_, has_these_names);
+  Root& entry = known != roots_.end() ? *known : find_or_add(nullptr, class_name);
+  entry.named_tensors = true;
+  entry.tensors.clear();
+  for (const auto& [name, tensor] : tensors) {
+    if (tensor.defined()) entry.tensors.emplace_back(name, tensor.getIntrusivePtr());
+  }
+  look(capture, entry);
+  return entry.model;
+}
+
+ModuleTracker::Root& ModuleTracker::find_or_add(const Module* module,
+                                                const std::string& class_name) {
+  const auto is_same = [&](const Root& root) {
+    return module != nullptr && root.module == module && root.class_name == class_name;
+  };
+  if (auto known = std::ranges::find_if(roots_, is_same); known != roots_.end()) return *known;
+  const std::string label = label_for(class_name);
+  Root& root = roots_.emplace_back();
+  root.model = ++last_model_;
+  root.module = module;
+  root.owner = std::this_thread::get_id();
+  root.class_name = class_name;
+  root.label = label;
+  return root;
+}
+
+std::string ModuleTracker::label_for(const std::string& class_name) const {
+  const auto same = std::ranges::count(roots_, class_name, &Root::class_name);
+  return same == 0 ? class_name : class_name + "#" + std::to_string(same + 1);
+}
+
+void ModuleTracker::detach(Capture& capture, ModelId model) {
+  const std::lock_guard lock(mutex_);
+  if (std::erase_if(roots_, [model](const Root& root) { return root.model == model; }) > 0) {
+    capture.put(TreeEndEvent{.at = capture.marker().now(), .model = model});
+  }
+}
+
+void ModuleTracker::rename(Capture& capture, ModelId model, std::string label) {
+  const std::lock_guard lock(mutex_);
+  const auto root = std::ranges::find(roots_, model, &Root::model);
+  if (root == roots_.end()) return;
+  root->label = std::move(label);
+  look(capture, *root);
+}
+
+void ModuleTracker::look_again(Capture& capture) {
+  const std::lock_guard lock(mutex_);
+  const std::uint64_t changes = changes_.load(std::memory_order_relaxed);
+  for (Root& root : roots_) {
+    if (root.owner != std::this_thread::get_id()) continue;
+    if (root.seen_change != changes || flags_changed(root)) look(capture, root);
+  }
+}
+
+// Also false for tensors that died: the walk that follows their replacement tells.
+bool ModuleTracker::flags_changed(Root& root) const {
+  std::uint64_t hash = kHashSeed;
+  for (const auto& [name, weak] : root.tensors) {
+    const auto impl = weak.lock();
+    mix(hash, impl.defined() && impl->requires_grad() ? 1 : 0);
+  }
+  const bool changed = hash != root.trainable_hash && root.trainable_hash != 0;
+  root.trainable_hash = hash;
+  return changed;
+}
+
+void ModuleTracker::look(Capture& capture, Root& root) {
+  root.seen_change = changes_.load(std::memory_order_relaxed);
+  TreeEvent event{.at = capture.marker().now(),
+                  .model = root.model,
+                  .label = root.label,
+                  .class_name = root.class_name};
+  Walk walk{capture, event};
+  if (root.named_tensors) {
+    event.modules.push_back({.path = "", .type = root.class_name});
+    for (const auto& [name, weak] : root.tensors) {
+      const auto impl = weak.lock();
+      if (!impl.defined()) continue;
+      const auto dot = name.rfind('.');
+      const bool nested = dot != std::string::npos;
+      walk.add(nested ? name.substr(0, dot) : "", nested ? name.substr(dot + 1) : name,
+               at::Tensor(impl), /*is_buffer=*/false);
+    }
+  } else if (const std::shared_ptr<Module> module = root.life.lock()) {
+    root.tensors.clear();
+    walk.visit(*module, "", 0);
+    for (const auto& item : module->named_parameters()) {
+      root.tensors.emplace_back(item.key(), item.value().getIntrusivePtr());
+    }
+  } else {
+    return;
+  }
+  tell(capture, root, std::move(event));
+}
+
+void ModuleTracker::tell(Capture& capture, Root& root, TreeEvent&& event) {
+  flags_changed(root);
+  const std::uint64_t hash = hash_of(event);
+  if (hash == root.tree_hash) return;
+  root.tree_hash = hash;
+  root.modules.clear();
+  root.by_path.clear();
+  for (const ModuleInfo& module : event.modules) {
+    root.modules.push_back(module.id);
+    root.by_path.emplace(module.path, module.id);
+  }
+  std::ranges::sort(root.modules);
+  capture.put_large(std::move(event));
+}
+
+bool ModuleTracker::is_registered(ModuleId module) {
+  const std::lock_guard lock(mutex_);
+  return std::ranges::any_of(roots_, [module](const Root& root) {
+    return std::ranges::binary_search(root.modules, module);
+  });
+}
+
+ModuleId ModuleTracker::module_at(std::string_view path) {
+  const std::lock_guard lock(mutex_);
+  for (const Root& root : roots_) {
+    if (const auto found = root.by_path.find(path); found != root.by_path.end()) {
+      return found->second;
+    }
+  }
+  return 0;
+}
+
+void ModuleCalls::enter(ModuleId module) noexcept {
+  if (call_depth < call_stack.size()) call_stack[call_depth] = module;
+  ++call_depth;
+}
+
+void ModuleCalls::leave() noexcept {
+  if (call_depth > 0) --call_depth;
+}
+
+ModuleId ModuleCalls::innermost() noexcept {
+  return call_depth == 0 ? 0 : call_stack[std::min(call_depth, call_stack.size()) - 1];
+}
+
+}  // namespace ddpscope

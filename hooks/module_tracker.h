@@ -1,0 +1,84 @@
+#pragma once
+
+#include <torch/nn/module.h>
+
+#include <atomic>
+#include <list>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "hooks/module_life.h"
+#include "model/tree_event.h"
+
+namespace ddpscope {
+
+class Capture;
+using NamedTensors = std::vector<std::pair<std::string, at::Tensor>>;
+
+/// Knows the attached roots and tells the sink what is registered below them, at attach and again
+/// whenever a module or a registration changed.
+class ModuleTracker {
+ public:
+  /// Attaches a root that a shared pointer owns, or one whose life is seen by a sentinel.
+  /// The same root again gives the same id.
+  ModelId attach(Capture& capture, std::shared_ptr<torch::nn::Module> root);
+  ModelId attach(Capture& capture, torch::nn::Module& root);
+  ModelId attach(Capture& capture, const NamedTensors& tensors, std::string class_name);
+  void detach(Capture& capture, ModelId model);
+  void rename(Capture& capture, ModelId model, std::string label);
+
+  /// Something registered, moved or replaced a tensor somewhere.
+  static void mark_changed() noexcept { changes_.fetch_add(1, std::memory_order_relaxed); }
+  /// Looks at the roots of this thread again when something changed, and tells what differs.
+  void look_again(Capture& capture);
+  /// Whether this module stands in the last tree of some root.
+  bool is_registered(ModuleId module);
+  /// The module that is registered at `path`, in any root; 0 if there is none.
+  ModuleId module_at(std::string_view path);
+
+ private:
+  struct Root {
+    ModelId model = 0;
+    const torch::nn::Module* module = nullptr;
+    ModuleLife life;
+    std::vector<std::pair<std::string, c10::weak_intrusive_ptr<c10::TensorImpl>>> tensors;
+    bool named_tensors = false;
+    std::thread::id owner;
+    std::string label;
+    std::string class_name;
+    std::uint64_t seen_change = 0;
+    std::uint64_t trainable_hash = 0;
+    std::uint64_t tree_hash = 0;
+    std::vector<ModuleId> modules;
+    std::map<std::string, ModuleId, std::less<>> by_path;
+  };
+
+  Root& find_or_add(const torch::nn::Module* module, const std::string& class_name);
+  std::string label_for(const std::string& class_name) const;
+  void look(Capture& capture, Root& root);
+  bool flags_changed(Root& root) const;
+  void tell(Capture& capture, Root& root, TreeEvent&& event);
+
+  static constinit std::atomic<std::uint64_t> changes_;
+  std::mutex mutex_;
+  std::list<Root> roots_;
+  ModelId last_model_ = 0;
+};
+
+/// The module objects on this thread's call stack, as far as hooks see them.
+class ModuleCalls {
+ public:
+  static void enter(ModuleId module) noexcept;
+  static void leave() noexcept;
+  static ModuleId innermost() noexcept;
+};
+
+inline ModuleId module_id(const torch::nn::Module* module) noexcept {
+  return reinterpret_cast<std::uintptr_t>(module);
+}
+
+}  // namespace ddpscope

@@ -1,0 +1,125 @@
+#include "hooks/op_callbacks.h"
+
+#include <ATen/record_function.h>
+#include <c10/core/GradMode.h>
+
+#include "hooks/autograd_watch.h"
+#include "hooks/capture.h"
+#include "hooks/optimizer_watch.h"
+
+namespace ddpscope {
+namespace {
+constexpr std::size_t kMaxOutputs = 1 << 16;
+
+// Per thread: how deep operators are nested, and which result was recorded last. A composite
+// operator returns the very result of the one inside it that autograd knows; only that is recorded.
+struct Nesting {
+  int depth = 0;
+  const c10::TensorImpl* recorded = nullptr;
+  const void* recorded_node = nullptr;
+  std::vector<TensorId> outputs;
+};
+thread_local Nesting nesting;
+
+struct OpContext final : at::ObserverContext {
+  std::vector<TensorId> inputs;
+  bool trainable = false;
+};
+
+template <class Values, class Visit>
+void for_each_tensor(const Values& values, Visit&& visit) {
+  for (const c10::IValue& value : values) {
+    if (value.isTensor()) {
+      if (value.toTensor().defined()) visit(value.toTensor());
+    } else if (value.isTensorList()) {
+      for (const at::Tensor& tensor : value.toTensorVector()) {
+        if (tensor.defined()) visit(tensor);
+      }
+    }
+  }
+}
+
+bool is_forward() { return !inside_backward() && !inside_optimizer_step(); }
+
+void note_inputs(Capture& capture, const at::RecordFunction& function, OpContext& context) {
+  for_each_tensor(function.inputs(), [&](const at::Tensor& tensor) {
+    context.trainable |= tensor.unsafeGetTensorImpl()->requires_grad();
+  });
+  if (!context.trainable) return;
+  for_each_tensor(function.inputs(), [&](const at::Tensor& tensor) {
+    context.inputs.push_back(capture.announce(tensor));
+  });
+}
+
+std::unique_ptr<at::ObserverContext> on_start(const at::RecordFunction& function) {
+  ++nesting.depth;
+  auto context = std::make_unique<OpContext>();
+  if (is_forward()) {
+    as_guest("op", [&](Capture& capture) { note_inputs(capture, function, *context); });
+  }
+  return context;
+}
+
+bool already_recorded(const at::Tensor& output) {
+  const void* node = output.grad_fn().get();
+  const bool again =
+      nesting.recorded == output.unsafeGetTensorImpl() && nesting.recorded_node == node;
+  nesting.recorded = output.unsafeGetTensorImpl();
+  nesting.recorded_node = node;
+  return again;
+}
+
+void record(Capture& capture, const at::RecordFunction& function, OpContext& context) {
+  OpEvent event{.at = capture.marker().now(),
+                .op = function.name(),
+                .module = ModuleCalls::innermost(),
+                .grad_mode = c10::GradMode::is_enabled(),
+                .inputs = std::move(context.inputs)};
+  for_each_tensor(function.outputs(), [&](const at::Tensor& tensor) {
+    TensorSlot& slot = capture.tensors().slot(tensor);
+    slot.announced = true;  // the event tells it
+    event.outputs.push_back(describe(tensor, slot.id));
+    if (nesting.outputs.size() < kMaxOutputs) nesting.outputs.push_back(slot.id);
+  });
+  capture.put_large(std::move(event));
+}
+
+void on_end(const at::RecordFunction& function, at::ObserverContext* context) {
+  const bool is_outermost = --nesting.depth == 0;
+  auto* const op = static_cast<OpContext*>(context);
+  if (op == nullptr || !op->trainable || !is_forward()) return;
+  as_guest("op", [&](Capture& capture) {
+    bool known_to_autograd = false;
+    bool again = false;
+    for_each_tensor(function.outputs(), [&](const at::Tensor& output) {
+      if (known_to_autograd || again) return;
+      known_to_autograd = output.grad_fn() != nullptr;
+      if (known_to_autograd || is_outermost) again = already_recorded(output);
+    });
+    if (!again && (known_to_autograd || is_outermost)) record(capture, function, *op);
+  });
+}
+
+at::CallbackHandle callback = at::INVALID_CALLBACK_HANDLE;
+}  // namespace
+
+void survey_operators(bool on) noexcept {
+  static std::mutex mutex;
+  const std::lock_guard lock(mutex);
+  try {
+    if (on && callback == at::INVALID_CALLBACK_HANDLE) {
+      callback = at::addGlobalCallback(at::RecordFunctionCallback(&on_start, &on_end)
+                                           .needsInputs(true)
+                                           .needsOutputs(true)
+                                           .scopes({at::RecordScope::FUNCTION}));
+    } else if (!on && callback != at::INVALID_CALLBACK_HANDLE) {
+      at::removeCallback(std::exchange(callback, at::INVALID_CALLBACK_HANDLE));
+    }
+  } catch (...) {
+    if (Capture* capture = Capture::active()) capture->fault("op");
+  }
+}
+
+std::vector<TensorId> take_survey_outputs() { return std::exchange(nesting.outputs, {}); }
+
+}  // namespace ddpscope

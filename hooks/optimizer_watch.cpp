@@ -1,0 +1,203 @@
+#include "hooks/optimizer_watch.h"
+
+#include <c10/util/Type.h>
+#include <torch/optim.h>
+
+#include <exception>
+#include <mutex>
+#include <unordered_map>
+
+#include "hooks/capture.h"
+#include "hooks/interposed.h"
+
+namespace ddpscope {
+namespace {
+using torch::optim::Optimizer;
+using torch::optim::OptimizerParamGroup;
+using Closure = Optimizer::LossClosure;
+
+template <class Kind>
+struct Step;
+struct AddGroup;
+struct ZeroGrad;
+template <class Kind>
+using InterposedStep = Interposed<Step<Kind>, at::Tensor(Kind*, Closure)>;
+using InterposedAddGroup = Interposed<AddGroup, void(Optimizer*, const OptimizerParamGroup&)>;
+using InterposedZeroGrad = Interposed<ZeroGrad, void(Optimizer*, bool)>;
+
+struct Known {
+  OptimizerId id = 0;
+  std::uint64_t told_hash = 0;
+  std::int64_t backwards_at_step = 0;
+  std::string name;
+};
+
+// Optimizers by address. An address is used again only after `add_param_group` from a constructor,
+// which meets an optimizer without groups and then starts a new entry.
+class OptimizerTable {
+ public:
+  Known& entry(const Optimizer& optimizer, bool is_new) {
+    const std::lock_guard lock(mutex_);
+    Known& known = known_[&optimizer];
+    if (known.id == 0 || is_new) known = {.id = ++last_id_};
+    return known;
+  }
+
+ private:
+  std::mutex mutex_;
+  OptimizerId last_id_ = 0;
+  std::unordered_map<const Optimizer*, Known> known_;
+};
+
+OptimizerTable& table() {
+  static auto* const leaked = new OptimizerTable;
+  return *leaked;
+}
+
+void mix(std::uint64_t& hash, std::uint64_t value) { hash = (hash ^ value) * 0x100000001b3; }
+
+std::uint64_t hash_members(Capture& capture, const std::vector<OptimizerParamGroup>& groups,
+                           bool remember) {
+  std::uint64_t hash = 0xcbf29ce484222325;
+  for (const OptimizerParamGroup& group : groups) {
+    mix(hash, group.params().size());
+    for (const at::Tensor& member : group.params()) {
+      if (!member.defined()) continue;
+      TensorSlot& slot = capture.tensors().slot(member);
+      mix(hash, (slot.id << 2) | (member.requires_grad() ? 2 : 0) | (has_gradient(member) ? 1 : 0));
+      if (remember) remember_gradient(slot, member);
+    }
+  }
+  return hash;
+}
+
+void tell_members(Capture& capture, const std::vector<OptimizerParamGroup>& groups, Known& known,
+                  std::string type) {
+  OptimizerMembersEvent event{.at = capture.marker().now(),
+                              .optimizer = known.id,
+                              .type = std::move(type),
+                              .name = known.name};
+  for (const OptimizerParamGroup& group : groups) {
+    auto& members = event.groups.emplace_back();
+    for (const at::Tensor& member : group.params()) {
+      if (!member.defined()) continue;
+      members.push_back({.tensor = capture.announce(member),
+                         .requires_grad = member.requires_grad(),
+                         .grad_defined = has_gradient(member)});
+    }
+  }
+  capture.put_large(std::move(event));
+}
+
+void after_step(Capture& capture, Optimizer& optimizer, bool with_closure, bool threw) {
+  Known& known = table().entry(optimizer, /*is_new=*/false);
+  const auto& groups = optimizer.param_groups();
+  const std::uint64_t hash = hash_members(capture, groups, /*remember=*/true);
+  if (hash != known.told_hash) {
+    known.told_hash = hash;
+    tell_members(capture, groups, known, c10::demangle(typeid(optimizer).name()));
+  }
+  known.backwards_at_step = capture.marker().backwards();
+  const Stamp now = capture.marker().now();
+  capture.put(OptimizerStepEvent{
+      .at = now, .optimizer = known.id, .with_closure = with_closure, .threw = threw});
+  if (!threw) capture.clock_moved(now, capture.marker().optimizer_stepped(known.id));
+}
+
+// Reports the end of a step also when it is left by an exception, without catching it. A step
+// inside a step (an optimizer that wraps another) is part of the outer one.
+class OutermostStep {
+ public:
+  OutermostStep(Optimizer& optimizer, bool with_closure)
+      : optimizer_(optimizer),
+        with_closure_(with_closure),
+        exceptions_(std::uncaught_exceptions()) {
+    ++depth();
+  }
+  ~OutermostStep() {
+    if (--depth() > 0) return;
+    const bool threw = std::uncaught_exceptions() > exceptions_;
+    as_guest("optimizer",
+             [&](Capture& capture) { after_step(capture, optimizer_, with_closure_, threw); });
+  }
+  static int& depth() {
+    thread_local int depth = 0;
+    return depth;
+  }
+
+ private:
+  Optimizer& optimizer_;
+  bool with_closure_;
+  int exceptions_;
+};
+
+template <class Kind>
+at::Tensor on_step(Kind* self, Closure closure) {
+  const OutermostStep call(*self, closure != nullptr);
+  return InterposedStep<Kind>::original(self, std::move(closure));
+}
+
+void on_add_group(Optimizer* self, const OptimizerParamGroup& group) {
+  const bool is_new = self->param_groups().empty();
+  InterposedAddGroup::original(self, group);
+  ModuleTracker::mark_changed();
+  as_guest("optimizer", [&](Capture& capture) {
+    Known& known = table().entry(*self, is_new);
+    if (is_new) {
+      capture.put(OptimizerCreatedEvent{.at = capture.marker().now(), .optimizer = known.id});
+    }
+    tell_members(capture, self->param_groups(), known, "");  // its class is not complete yet
+  });
+}
+
+bool ships_with_torch(const Optimizer& optimizer) {
+  using namespace torch::optim;  // NOLINT(google-build-using-namespace)
+  const std::type_info& type = typeid(optimizer);
+  return type == typeid(SGD) || type == typeid(Adam) || type == typeid(AdamW) ||
+         type == typeid(RMSprop) || type == typeid(Adagrad) || type == typeid(LBFGS);
+}
+
+void on_zero_grad(Optimizer* self, bool set_to_none) {
+  as_guest("optimizer", [&](Capture& capture) {
+    Known& known = table().entry(*self, /*is_new=*/false);
+    const bool own_step = !ships_with_torch(*self) && OutermostStep::depth() == 0 &&
+                          capture.marker().backwards() > known.backwards_at_step;
+    if (own_step) after_step(capture, *self, /*with_closure=*/false, /*threw=*/false);
+    capture.put(ZeroGradEvent{.at = capture.marker().now(), .optimizer = known.id});
+  });
+  InterposedZeroGrad::original(self, set_to_none);
+}
+
+template <class Kind>
+bool install_step(const char* mangled_class) noexcept {
+  const std::string symbol =
+      std::string("_ZN5torch5optim") + mangled_class + "4stepESt8functionIFN2at6TensorEvEE";
+  return InterposedStep<Kind>::install(symbol.c_str(), on_step<Kind>);
+}
+}  // namespace
+
+bool inside_optimizer_step() noexcept { return OutermostStep::depth() > 0; }
+
+bool install_optimizer_watch() noexcept {
+  bool live = install_step<torch::optim::SGD>("3SGD");
+  live &= install_step<torch::optim::Adam>("4Adam");
+  live &= install_step<torch::optim::AdamW>("5AdamW");
+  live &= install_step<torch::optim::RMSprop>("7RMSprop");
+  live &= install_step<torch::optim::Adagrad>("7Adagrad");
+  live &= install_step<torch::optim::LBFGS>("5LBFGS");
+  live &= InterposedAddGroup::install(
+      "_ZN5torch5optim9Optimizer15add_param_groupERKNS0_19OptimizerParamGroupE", on_add_group);
+  live &= InterposedZeroGrad::install("_ZN5torch5optim9Optimizer9zero_gradEb", on_zero_grad);
+  return live;
+}
+
+void watch_optimizer(Optimizer& optimizer, const std::string& name) {
+  as_guest("optimizer", [&](Capture& capture) {
+    Known& known = table().entry(optimizer, /*is_new=*/false);
+    known.name = name;
+    known.told_hash = hash_members(capture, optimizer.param_groups(), /*remember=*/false);
+    tell_members(capture, optimizer.param_groups(), known, c10::demangle(typeid(optimizer).name()));
+  });
+}
+
+}  // namespace ddpscope

@@ -1,0 +1,23 @@
+#pragma once
+
+#include <string>
+
+#include "model/tensor_info.h"
+
+namespace torch::optim {
+class Optimizer;
+}
+
+namespace ddpscope {
+
+/// Creation, members, steps and `zero_grad` of the optimizers that LibTorch ships; of an own class
+/// its creation and `zero_grad`, which then stands for its step.
+bool install_optimizer_watch() noexcept;
+
+/// Whether this thread is inside an optimizer's `step()`.
+bool inside_optimizer_step() noexcept;
+
+/// Gives an optimizer a name and tells its members now.
+void watch_optimizer(torch::optim::Optimizer& optimizer, const std::string& name);
+
+}  // namespace ddpscope

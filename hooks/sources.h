@@ -1,0 +1,15 @@
+#pragma once
+
+#include <map>
+#include <string>
+
+namespace ddpscope {
+
+/// Installs every event source once and tests each: source name -> "live", "fallback" or "absent".
+/// Sources are: tree, forward, op, graph, gradient, optimizer, error.
+std::map<std::string, std::string> install_sources();
+
+/// What is wrong with running this build beside the LibTorch of the process; empty when it fits.
+std::string torch_mismatch();
+
+}  // namespace ddpscope
