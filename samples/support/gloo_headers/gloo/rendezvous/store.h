@@ -1,0 +1,17 @@
+#pragma once
+#include <chrono>
+#include <string>
+#include <vector>
+
+namespace gloo::rendezvous {
+/// The base that c10d's store adapter overrides; no object of it is made outside LibTorch.
+class Store {
+ public:
+  virtual ~Store();
+  virtual void set(const std::string& key, const std::vector<char>& value) = 0;
+  virtual std::vector<char> get(const std::string& key) = 0;
+  virtual void wait(const std::vector<std::string>& keys) = 0;
+  virtual void wait(const std::vector<std::string>& keys,
+                    const std::chrono::milliseconds& timeout) = 0;
+};
+}  // namespace gloo::rendezvous

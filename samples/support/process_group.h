@@ -1,0 +1,72 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <cstdlib>
+#include <stdexcept>
+#include <string>
+#include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
+#include <torch/csrc/distributed/c10d/TCPStore.hpp>
+#include <vector>
+
+namespace samples {
+
+/// This process among those that train together, as a launcher describes it in the environment.
+struct World {
+  int rank = 0;
+  int size = 1;
+  std::string address = "127.0.0.1";
+  std::uint16_t port = 29500;
+};
+
+inline int number_from_environment(const char* name, int otherwise) {
+  const char* text = std::getenv(name);
+  if (text == nullptr || *text == '\0') return otherwise;
+  char* end = nullptr;
+  const long value = std::strtol(text, &end, 10);
+  if (*end != '\0' || value < 0 || value > 65535) {
+    throw std::runtime_error(std::string(name) + "=\"" + text + "\" is not a number in 0..65535");
+  }
+  return static_cast<int>(value);
+}
+
+inline World world_from_environment() {
+  World world;
+  world.rank = number_from_environment("RANK", 0);
+  world.size = number_from_environment("WORLD_SIZE", 1);
+  world.port = static_cast<std::uint16_t>(number_from_environment("MASTER_PORT", world.port));
+  if (const char* address = std::getenv("MASTER_ADDR")) world.address = address;
+  if (world.size < 1 || world.rank >= world.size) {
+    throw std::runtime_error("RANK must be below WORLD_SIZE");
+  }
+  return world;
+}
+
+using Group = c10::intrusive_ptr<c10d::ProcessGroupGloo>;
+
+/// Connects the processes over Gloo on the loopback interface; null for a single process.
+inline Group connect(const World& world) {
+  if (world.size == 1) return {};
+  constexpr std::chrono::seconds kTimeout{60};
+  c10d::TCPStoreOptions store_options;
+  store_options.port = world.port;
+  store_options.isServer = world.rank == 0;
+  store_options.numWorkers = static_cast<std::size_t>(world.size);
+  store_options.timeout = kTimeout;
+  auto store = c10::make_intrusive<c10d::TCPStore>(world.address, store_options);
+  auto options = c10d::ProcessGroupGloo::Options::create(kTimeout);
+  options->devices.push_back(c10d::ProcessGroupGloo::createDeviceForHostname("127.0.0.1"));
+  return c10::make_intrusive<c10d::ProcessGroupGloo>(store, world.rank, world.size, options);
+}
+
+inline void broadcast(const Group& group, at::Tensor tensor) {
+  std::vector<at::Tensor> one = {std::move(tensor)};
+  group->broadcast(one)->wait();
+}
+
+inline void add_over_ranks(const Group& group, at::Tensor tensor) {
+  std::vector<at::Tensor> one = {std::move(tensor)};
+  group->allreduce(one)->wait();
+}
+
+}  // namespace samples
