@@ -119,7 +119,8 @@ CommentedLine cut_comment(std::string_view line) {
 FileText read_text_file(const std::string& path, std::size_t max_bytes) {
   std::error_code error;
   const auto status = std::filesystem::status(path, error);
-  if (!std::filesystem::exists(status)) return {{}, error ? error.message() : "no such file"};
+  if (status.type() == std::filesystem::file_type::not_found) return {{}, "no such file"};
+  if (!std::filesystem::exists(status)) return {{}, error.message()};
   if (!std::filesystem::is_regular_file(status)) return {{}, "not a regular file"};
   std::ifstream stream(path, std::ios::binary);
   if (!stream) return {{}, "no permission to read it"};

@@ -1,0 +1,163 @@
+#include "config/resolve.h"
+
+#include <unistd.h>
+
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <limits>
+#include <string>
+
+#include "config/setting_table.h"
+#include "tests/support/catch.h"
+
+using namespace ddpscope;  // NOLINT(google-build-using-namespace)
+
+namespace {
+const CheckIds kIds = {"perf-loader"};
+
+class ConfigFile {
+ public:
+  explicit ConfigFile(const std::string& text) {
+    path_ = (std::filesystem::temp_directory_path() /
+             ("ddpscope-resolve-test" + std::to_string(getpid())))
+                .string();
+    std::ofstream(path_, std::ios::binary) << text;
+  }
+  ~ConfigFile() { std::filesystem::remove(path_); }
+  ConfigFile(const ConfigFile&) = delete;
+  ConfigFile& operator=(const ConfigFile&) = delete;
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+Resolved resolve_env(const std::optional<std::string>& env, const PartialSettings& options = {}) {
+  return resolve(env, options, Activation::kActive, kIds);
+}
+}  // namespace
+
+TEST_CASE("an unset or empty variable leaves the choice to the caller", "[config]") {
+  for (const std::optional<std::string>& env :
+       {std::optional<std::string>(), std::optional<std::string>(""),
+        std::optional<std::string>(":")}) {
+    CHECK(resolve(env, {}, Activation::kActive, kIds).state == ResolvedState::kOn);
+    CHECK(resolve(env, {}, Activation::kEnvironment, kIds).state == ResolvedState::kDormant);
+  }
+  CHECK(resolve("1", {}, Activation::kEnvironment, kIds).state == ResolvedState::kOn);
+}
+
+TEST_CASE("the off word wins over options and over wrong entries", "[config]") {
+  PartialSettings options;
+  options.config_file = "/nonexistent";
+  const auto resolved = resolve("off:chekcs=1", options, Activation::kActive, kIds);
+  CHECK(resolved.state == ResolvedState::kOff);
+  CHECK(resolved.problems.empty());
+}
+
+TEST_CASE("defaults are those of the table", "[config]") {
+  const auto resolved = resolve_env(std::nullopt);
+  CHECK(resolved.settings.level == Level::kValues);
+  CHECK(resolved.settings.checks == "*");
+  CHECK(resolved.settings.report_dir == "ddpscope-report");
+  CHECK(resolved.settings.max_report_mb == 256);
+  CHECK(resolved.settings.halt_on == HaltOn::kNone);
+  CHECK(resolved.settings.fail_on == Severity::kError);
+  CHECK(resolved.settings.overhead == 2.0);
+  CHECK(resolved.settings.history == 65536);
+  CHECK(resolved.settings.exchange == Exchange::kAuto);
+  CHECK(resolved.settings.hang_after_s == 120);
+  CHECK_FALSE(resolved.settings.sync_batch_norm);
+  CHECK(resolved.settings.log_level == LogLevel::kWarn);
+  CHECK(resolved.settings.origins.size() == setting_table().size());
+  CHECK(resolved.settings.origins.at("overhead").value == "2");
+  CHECK(resolved.settings.origins.at("overhead").source == "default");
+}
+
+TEST_CASE("every default is a value that its own row accepts", "[config]") {
+  for (const auto& row : setting_table()) {
+    PartialSettings into;
+    INFO(row.key);
+    CHECK(row.assign(row.default_text, into));
+    CHECK(row.text(into) == row.default_text);
+  }
+}
+
+TEST_CASE("environment wins over options, options over the file, the file over defaults",
+          "[config]") {
+  const ConfigFile file(
+      "level=watch\nhistory=100\nstack_depth=5\nperf-loader.a=f\nperf-loader.b=f\n");
+  PartialSettings options;
+  options.config_file = file.path();
+  options.level = Level::kValues;
+  options.history = 200;
+  options.check_options["perf-loader.b"] = "o";
+  const auto resolved = resolve_env("level=stacks", options);
+  CHECK(resolved.problems.empty());
+  CHECK(resolved.settings.level == Level::kStacks);
+  CHECK(resolved.settings.history == 200);
+  CHECK(resolved.settings.stack_depth == 5);
+  CHECK(resolved.settings.origins.at("level").source == "environment");
+  CHECK(resolved.settings.origins.at("level").value == "stacks");
+  CHECK(resolved.settings.origins.at("history").source == "options");
+  CHECK(resolved.settings.origins.at("stack_depth").source == "config_file");
+  CHECK(resolved.settings.origins.at("console").source == "default");
+  CHECK(resolved.settings.check_options.at("perf-loader.a") == "f");
+  CHECK(resolved.settings.check_options.at("perf-loader.b") == "o");
+  CHECK(resolved.settings.origins.at("perf-loader.b").source == "options");
+}
+
+TEST_CASE("the environment may name the config file or none", "[config]") {
+  const ConfigFile file("level=watch:history\nhelp=1\n");
+  PartialSettings options;
+  options.config_file = "/nonexistent";
+  const auto named = resolve_env("config_file=" + file.path(), options);
+  REQUIRE(named.problems.size() == 1);
+  CHECK(named.problems[0].message.find(file.path() + ":1: level=\"watch:history\"") == 0);
+  CHECK(named.help_requested);
+  CHECK(resolve_env("config_file=", options).problems.empty());
+  const auto unreadable = resolve_env(std::nullopt, options);
+  REQUIRE(unreadable.problems.size() == 1);
+  CHECK(unreadable.problems[0].place == "Options");
+}
+
+TEST_CASE("options are held to the rules of the text", "[config]") {
+  PartialSettings options;
+  options.exchange_every = 0;
+  options.overhead = std::numeric_limits<double>::quiet_NaN();
+  options.level = static_cast<Level>(9);
+  options.report_dir = "a\nb";
+  options.stack_depth = 8;
+  options.check_options = {{"level", "x"}, {"perf-loder.a", "1"}, {"perf-loader.a", "1"}};
+  const auto resolved = resolve_env("1", options);
+  std::vector<std::string> messages;
+  for (const auto& problem : resolved.problems) messages.push_back(problem.message);
+  CHECK(messages ==
+        std::vector<std::string>{
+            R"(Options: level="9" is not one of watch|values|stacks (default values))",
+            R"(Options: report_dir="a\x0ab" is not text without control characters)",
+            R"(Options: overhead="nan" is not a number of percent from 0.1 to 1000 (default 2))",
+            R"(Options: exchange_every="0" is not a whole number of steps >= 1 (default 16))",
+            R"(Options: "level." is not <check id>.<option>)",
+            R"(Options: unknown check in key "perf-loder.a"; did you mean "perf-loader.a"?)"});
+  CHECK(resolved.settings.exchange_every == 16);
+  CHECK(resolved.settings.stack_depth == 8);
+  CHECK(resolved.settings.check_options.size() == 1);
+}
+
+TEST_CASE("help and right entries survive wrong ones", "[config]") {
+  const auto resolved = resolve_env("help=1:chekcs=*:history=32");
+  CHECK(resolved.state == ResolvedState::kOn);
+  CHECK(resolved.help_requested);
+  CHECK(resolved.settings.history == 32);
+  CHECK(resolved.problems.size() == 1);
+}
+
+TEST_CASE("the report folder takes rank, pid and host", "[config]") {
+  CHECK(expand_report_dir("out/%h/%r-%p", 3, 42, "node-1.x") == "out/node-1.x/3-42");
+  CHECK(expand_report_dir("100%%r%x%", 3, 42, "n") == "100%r%x%");
+  CHECK(expand_report_dir("%h", 0, 1, "../etc/passwd") == "_._etc_passwd");
+  CHECK(expand_report_dir("%h", 0, 1, "%p") == "_p");
+  CHECK(expand_report_dir("", 0, 1, "n").empty());
+}
