@@ -35,6 +35,8 @@ struct FindingStyle {
 };
 /// One finding as console text, ending in a newline.
 std::string render_finding(const Finding& finding, const FindingStyle& style = {});
+/// Its first line alone.
+std::string render_place_line(const Finding& finding, const FindingStyle& style = {});
 
 /// `out/rank-3.jsonl:17: text` as one terminal line.
 std::string describe(const ReadProblem& problem);

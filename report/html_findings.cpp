@@ -1,0 +1,144 @@
+#include <fmt/format.h>
+
+#include <map>
+
+#include "records/words.h"
+#include "report/escape.h"
+#include "report/html_sections.h"
+#include "report/wording.h"
+
+namespace ddpscope::html {
+namespace {
+
+using ByFingerprint = std::map<std::string_view, const Finding*>;
+
+std::string evidence_list(const Site& site) {
+  std::string rows;
+  for (const auto& frame : site.frames) {
+    rows += fmt::format("<tr><td class=\"mono\">{}</td><td class=\"mono\">{}</td></tr>\n",
+                        escape_html(frame.function), escape_html(place_of(frame)));
+    if (frame.source.empty()) continue;
+    rows +=
+        fmt::format("<tr><td colspan=\"2\"><code>{}</code></td></tr>\n", escape_html(frame.source));
+  }
+  return rows;
+}
+
+std::string sites_html(const Finding& finding) {
+  std::string html;
+  for (const auto& site : finding.sites) {
+    const Frame* frame = main_frame(site);
+    if (frame == nullptr) {
+      html += fmt::format("<p><b>{}</b> <span class=\"soft\">{}</span></p>\n",
+                          escape_html(site.role), missing_frames_words(site));
+      continue;
+    }
+    html += fmt::format("<p><b>{}</b> <code>{}</code> {}</p>\n", escape_html(site.role),
+                        escape_html(frame->function), escape_html(place_of(*frame)));
+    if (site.frames.size() < 2 && frame->source.empty()) continue;
+    html += fmt::format(
+        "<details><summary>{} frame{}</summary><div class=\"scroll\"><table><tbody>\n{}"
+        "</tbody></table></div></details>\n",
+        site.frames.size(), site.frames.size() == 1 ? "" : "s", evidence_list(site));
+  }
+  return html.empty() ? html : "<h4>Where</h4>\n" + html;
+}
+
+std::string fixes_html(const Finding& finding) {
+  if (finding.fixes.empty()) return {};
+  std::string html = "<h4>What to do</h4>\n<ul class=\"fixes\">\n";
+  for (const auto& fix : fixes_in_order(finding)) {
+    const std::string_view colour =
+        fix.applicability == Applicability::kSafe
+            ? "safe"
+            : (fix.applicability == Applicability::kLikely ? "plain" : "warning");
+    html += fmt::format("<li><span class=\"badge {}\">{}</span> {}</li>\n", colour,
+                        applicability_words(fix.applicability), escape_html(fix.text));
+  }
+  return html + "</ul>\n";
+}
+
+std::string row(std::string_view key, const std::string& value) {
+  return fmt::format("<tr><th scope=\"row\">{}</th><td>{}</td></tr>\n", key, escape_html(value));
+}
+
+std::string facts_html(const Finding& finding) {
+  std::string rows;
+  if (!finding.subject.empty()) rows += row("subject", finding.subject);
+  rows += row("phase", std::string(word(finding.phase)));
+  rows += row("confidence",
+              fmt::format("{}, {}", word(finding.confidence), word(finding.evidence_status)));
+  if (finding.last_step > finding.first_step) {
+    rows += row("seen", fmt::format("{} times in steps {}-{}", finding.occurrences,
+                                    finding.first_step, finding.last_step));
+  }
+  for (const auto& fact : finding.facts) rows += row(escape_html(fact.key), fact_words(fact.value));
+  rows += row("fingerprint", finding.fingerprint);
+  return fmt::format(
+      "<details{}><summary>Evidence</summary><div class=\"scroll\"><table class=\"facts\"><tbody>\n"
+      "{}</tbody></table></div></details>\n",
+      finding.severity == Severity::kNote ? "" : " open", rows);
+}
+
+std::string head_html(const Finding& finding, bool with_model) {
+  const std::string place = place_of(finding, with_model);
+  std::string where = fmt::format("{}, step {}", rank_words(ranks_of(finding)), finding.step);
+  if (!finding.op.empty()) where += fmt::format(" · {}", finding.op);
+  return fmt::format(
+      "<div class=\"top\"><span class=\"badge {0}\">{0}</span><h3>{1}</h3>"
+      "<span class=\"soft small\">{2}</span>{3}</div>\n<p class=\"what\">{4}</p>\n",
+      word(finding.severity), escape_html(place.empty() ? "the run" : place), escape_html(where),
+      finding.suppressed ? "<span class=\"badge plain\">suppressed</span>" : "",
+      escape_html(finding.what));
+}
+
+std::string finding_html(const Finding& finding, const std::string& inner, bool with_model) {
+  std::string html = fmt::format("<article class=\"finding {}{}\">\n", word(finding.severity),
+                                 finding.suppressed ? " suppressed" : "");
+  html += head_html(finding, with_model);
+  if (!finding.why.empty()) {
+    html += fmt::format("<h4>Why</h4>\n<p>{}</p>\n", escape_html(finding.why));
+  }
+  html += fixes_html(finding) + sites_html(finding) + facts_html(finding) + inner;
+  html += fmt::format("<p class=\"soft small\"><code>ddpscope explain {}</code></p>\n</article>\n",
+                      escape_html(finding.id));
+  return html;
+}
+
+std::string members_html(const Incident& incident, const ByFingerprint& index, bool with_model) {
+  std::string html;
+  for (const auto& member : incident.members) {
+    const auto found = index.find(member);
+    if (found != index.end()) html += finding_html(*found->second, "", with_model);
+  }
+  if (html.empty()) return html;
+  return fmt::format("<details><summary>It led to {} more</summary>\n{}</details>\n",
+                     incident.members.size(), html);
+}
+
+}  // namespace
+
+std::string findings(const MergedReport& report) {
+  ByFingerprint index;
+  for (const auto& finding : report.findings) index[finding.fingerprint] = &finding;
+  const bool with_model = report.models.size() > 1;
+  std::string html;
+  for (const auto& incident : report.incidents) {
+    const auto primary = index.find(incident.primary);
+    if (primary == index.end()) continue;
+    html += finding_html(*primary->second, members_html(incident, index, with_model), with_model);
+  }
+  std::string suppressed;
+  for (const auto& finding : report.findings) {
+    if (finding.suppressed) suppressed += finding_html(finding, "", with_model);
+  }
+  if (!suppressed.empty()) {
+    html += fmt::format("<details><summary>{} suppressed</summary>\n{}</details>\n",
+                        report.suppressed, suppressed);
+  }
+  if (html.empty()) return html;
+  return "<section aria-labelledby=\"findings\">\n<h2 id=\"findings\">Findings</h2>\n" + html +
+         "</section>\n";
+}
+
+}  // namespace ddpscope::html

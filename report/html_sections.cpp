@@ -1,0 +1,174 @@
+#include "report/html_sections.h"
+
+#include <fmt/format.h>
+
+#include <map>
+
+#include "records/words.h"
+#include "report/escape.h"
+#include "report/wording.h"
+
+namespace ddpscope::html {
+namespace {
+
+std::string section(std::string_view id, std::string_view title, const std::string& body) {
+  if (body.empty()) return {};
+  return fmt::format(
+      "<section aria-labelledby=\"{0}\">\n<h2 id=\"{0}\">{1}</h2>\n<div "
+      "class=\"card\">\n{2}</div>\n"
+      "</section>\n",
+      id, title, body);
+}
+
+std::string table(const std::vector<std::string_view>& columns, const std::string& rows) {
+  std::string head;
+  for (const auto column : columns) head += fmt::format("<th scope=\"col\">{}</th>", column);
+  return fmt::format(
+      "<div class=\"scroll\"><table><thead><tr>{}</tr></thead><tbody>\n{}</tbody></table></div>\n",
+      head, rows);
+}
+
+std::string row(const std::vector<std::string>& cells) {
+  std::string html = "<tr>";
+  for (const auto& cell : cells) html += "<td>" + escape_html(cell) + "</td>";
+  return html + "</tr>\n";
+}
+
+std::string tile(const std::string& number, std::string_view text) {
+  return fmt::format("<li><b>{}</b><span>{}</span></li>\n", escape_html(number), text);
+}
+
+/// One state of the coverage, by check; ids and reasons stand in the rows.
+std::string coverage_group(const MergedReport& report, CoverageState state, std::string_view word) {
+  std::string rows;
+  std::int64_t count = 0;
+  for (const auto& [id, coverage] : report.coverage) {
+    if (coverage.state != state) continue;
+    rows += row({id, coverage.ranks.empty() ? "" : rank_words(coverage.ranks), coverage.why});
+    ++count;
+  }
+  if (rows.empty()) return rows;
+  return fmt::format(
+      "<details{}><summary><span class=\"badge {}\">{} {}</span></summary>\n{}</details>\n",
+      state == CoverageState::kPassed ? "" : " open", word, count, word,
+      table({"Check", "Ranks", "Why"}, rows));
+}
+
+std::string state_words(const RankState& rank) {
+  std::string words = rank.has_summary ? (rank.clean_exit ? "clean exit" : "ended early")
+                                       : "ended without a summary";
+  if (rank.truncated) words += ", last line incomplete";
+  if (rank.events_dropped > 0) words += fmt::format(", {} events dropped", rank.events_dropped);
+  for (const auto& progress : rank.progress) {
+    words += fmt::format("; {} at step {}: {}", progress.reason, progress.step, progress.what);
+  }
+  return words;
+}
+
+}  // namespace
+
+std::string verdict(const MergedReport& report) {
+  const Finding* primary = primary_finding(report);
+  if (primary == nullptr) {
+    return fmt::format(
+        "<div class=\"verdict {}\"><p class=\"head\">{}</p><p class=\"lead\">{}</p></div>\n",
+        report.ranks.empty() ? "warning" : "good",
+        report.ranks.empty() ? "Nothing was recorded" : "No findings",
+        report.ranks.empty()
+            ? "No rank file could be read."
+            : fmt::format("{} checks ran and passed.", count_coverage(report).run));
+  }
+  std::string place = place_of(*primary, report.models.size() > 1);
+  if (!place.empty()) place = fmt::format(" in <code>{}</code>", escape_html(place));
+  return fmt::format(
+      "<div class=\"verdict {}\"><p class=\"head\">{}</p><p class=\"lead\">{}{}: {}</p></div>\n",
+      word(primary->severity), count_words(report), escape_html(primary->id), place,
+      escape_html(primary->what));
+}
+
+std::string tiles(const MergedReport& report) {
+  const CoverageCounts counts = count_coverage(report);
+  const auto present = static_cast<std::int64_t>(report.ranks.size());
+  std::string html = tile(fmt::format("{} / {}", present, report.world_size), "ranks compared");
+  html += tile(fmt::format("{}", counts.passed), "checks passed");
+  html += tile(fmt::format("{}", counts.failed), "checks failed");
+  html += tile(fmt::format("{}", counts.blocked), "checks blocked");
+  std::int64_t steps = 0;
+  for (const auto& rank : report.ranks) steps = std::max(steps, rank.steps);
+  if (steps > 0) html += tile(fmt::format("{}", steps), "steps seen");
+  if (report.overhead.percent) {
+    html += tile(fmt::format("{:.1f} %", *report.overhead.percent), "of step time for checking");
+  }
+  return "<ul class=\"tiles\">\n" + html + "</ul>\n";
+}
+
+std::string coverage(const MergedReport& report) {
+  return section("coverage", "What was checked",
+                 coverage_group(report, CoverageState::kFailed, "failed") +
+                     coverage_group(report, CoverageState::kBlocked, "blocked") +
+                     coverage_group(report, CoverageState::kPassed, "passed"));
+}
+
+std::string ranks(const MergedReport& report) {
+  std::string rows;
+  for (const auto& rank : report.ranks) {
+    rows +=
+        row({fmt::format("{}", rank.run.rank), rank.run.host, rank.run.device,
+             rank.has_summary ? fmt::format("{}", rank.steps) : "not recorded", state_words(rank)});
+  }
+  if (rows.empty()) return rows;
+  if (!report.missing_ranks.empty()) {
+    rows += fmt::format("<tr><td>{}</td><td colspan=\"4\">no record</td></tr>\n",
+                        rank_ranges(report.missing_ranks));
+  }
+  return section("ranks", "Ranks", table({"Rank", "Host", "Device", "Steps", "End"}, rows));
+}
+
+std::string models(const MergedReport& report) {
+  std::string rows;
+  for (const auto& model : report.models) {
+    rows += row({model.name, model.class_name, fmt::format("{}", model.parameters),
+                 fmt::format("{}", model.elements), fmt::format("{}", model.trainable),
+                 fmt::format("{}", model.buffers), fmt::format("{}", model.modules)});
+  }
+  if (rows.empty()) return rows;
+  return section(
+      "models", "Models",
+      table({"Model", "Class", "Parameters", "Elements", "Trainable", "Buffers", "Modules"}, rows));
+}
+
+std::string settings(const MergedReport& report) {
+  if (report.ranks.empty()) return {};
+  const RunRecord& run = report.ranks.front().run;
+  std::string rows;
+  for (const auto& [key, setting] : run.settings) {
+    rows += row({key, setting.value, setting.source});
+  }
+  std::string body;
+  if (!rows.empty()) {
+    body += "<details><summary>Settings</summary>\n" + table({"Key", "Value", "From"}, rows) +
+            "</details>\n";
+  }
+  std::string sources;
+  for (const auto& [name, state] : run.sources) sources += row({name, state});
+  if (!sources.empty()) {
+    body += "<details><summary>Event sources</summary>\n" + table({"Source", "State"}, sources) +
+            "</details>\n";
+  }
+  std::string command;
+  for (const auto& argument : run.command) command += (command.empty() ? "" : " ") + argument;
+  if (!command.empty()) body += fmt::format("<p><code>{}</code></p>\n", escape_html(command));
+  return section("settings", "How it was run", body);
+}
+
+std::string input_remarks(const MergedReport& report) {
+  std::string items;
+  for (const auto& remark : report.remarks) items += "<li>" + escape_html(remark) + "</li>\n";
+  for (const auto& file : report.skipped_files) {
+    items +=
+        fmt::format("<li>{} was skipped: {}</li>\n", escape_html(file.path), escape_html(file.why));
+  }
+  return section("input", "About the input", items.empty() ? items : "<ul>\n" + items + "</ul>\n");
+}
+
+}  // namespace ddpscope::html

@@ -1,0 +1,159 @@
+#include "report/merged_report.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "records/fingerprint.h"
+#include "records/report_dir.h"
+#include "report/coverage.h"
+#include "report/join_findings.h"
+
+namespace ddpscope {
+namespace {
+
+constexpr std::size_t kMaxListedRanks = 1024;
+
+/// Keeps the files of one run, one per rank, and says why the others are left out.
+std::vector<RankFile> choose(std::vector<RankFile> files, const std::string& run_id,
+                             std::vector<SkippedFile>& skipped) {
+  std::ranges::stable_sort(files, {}, [](const RankFile& file) { return file.run.rank; });
+  std::vector<RankFile> chosen;
+  for (auto& file : files) {
+    if (file.run.run_id != run_id) {
+      skipped.push_back({file.path, fmt::format("it belongs to another run, {}", file.run.run_id)});
+    } else if (!chosen.empty() && chosen.back().run.rank == file.run.rank) {
+      skipped.push_back(
+          {file.path, fmt::format("rank {} was read from {}", file.run.rank, chosen.back().path)});
+    } else {
+      chosen.push_back(std::move(file));
+    }
+  }
+  return chosen;
+}
+
+std::string missing_words(const std::vector<std::int64_t>& ranks) {
+  if (ranks.size() == 2) return fmt::format("ranks {} and {}", ranks[0], ranks[1]);
+  return rank_words(ranks);
+}
+
+Finding missing_finding(const MergedReport& report, const std::string& dir_name) {
+  const auto& missing = report.missing_ranks;
+  const auto compared = static_cast<std::int64_t>(report.ranks.size());
+  std::vector<FactScalar> listed;
+  for (std::size_t i = 0; i < std::min(missing.size(), kMaxListedRanks); ++i) {
+    listed.emplace_back(missing[i]);
+  }
+  Finding finding = {
+      .id = "tool-rank-missing",
+      .rank = missing.front(),
+      .phase = Phase::kExit,
+      .what = fmt::format("{} left no record in {}; {} of {} ranks are compared",
+                          missing_words(missing), dir_name.empty() ? "the report folder" : dir_name,
+                          compared, report.world_size),
+      .why =
+          "a rank without a record ran without ddpscope, wrote to another folder, or ended "
+          "before its first line",
+      .fixes = {{"load ddpscope on every rank", Applicability::kSafe},
+                {"merge the folders of all hosts in one call", Applicability::kSafe}},
+      .facts = {{"missing_ranks", std::move(listed)},
+                {"compared_count", compared},
+                {"world_size", report.world_size}},
+      .ranks = missing,
+  };
+  finding.fingerprint = fingerprint_of(finding);
+  return finding;
+}
+
+void add_rank(MergedReport& report, const RankFile& file) {
+  RankState state = {.run = file.run,
+                     .has_summary = file.summary.has_value(),
+                     .truncated = file.truncated,
+                     .progress = file.progress};
+  const std::string place = fmt::format("rank {}", file.run.rank);
+  if (file.summary) {
+    state.clean_exit = file.summary->clean_exit;
+    state.steps = file.summary->steps;
+    state.events_dropped = file.summary->events_dropped;
+  } else {
+    report.remarks.push_back(place + " ended without a summary");
+  }
+  for (const auto& note : file.notes) report.remarks.push_back(place + ": " + note);
+  report.world_size = std::max({report.world_size, file.run.world_size, file.run.rank + 1});
+  report.ranks.push_back(std::move(state));
+}
+
+void add_models(MergedReport& report, const RankFile& file) {
+  for (const auto& model : file.models) {
+    const auto known = std::ranges::find(report.models, model.name, &ModelRecord::name);
+    if (known == report.models.end()) report.models.push_back(model);
+  }
+}
+
+void add_overhead(Overhead& overhead, const RankFile& file) {
+  if (!file.summary) return;
+  const auto larger = [](std::optional<double> known, double next) {
+    return known ? std::max(*known, next) : next;
+  };
+  overhead.percent = larger(overhead.percent, file.summary->overhead_percent);
+  overhead.percent_first = larger(overhead.percent_first, file.summary->overhead_percent_first);
+  for (const auto& [id, cost] : file.summary->overhead) {
+    auto& own = overhead.checks[id];
+    own.us_per_step = std::max(own.us_per_step, cost.us_per_step);
+    own.percent = std::max(own.percent, cost.percent);
+  }
+}
+
+void find_missing(MergedReport& report) {
+  std::set<std::int64_t> present;
+  for (const auto& rank : report.ranks) present.insert(rank.run.rank);
+  for (std::int64_t rank = 0; rank < report.world_size; ++rank) {
+    if (present.count(rank) == 0) report.missing_ranks.push_back(rank);
+  }
+}
+
+}  // namespace
+
+MergedReport merge(std::vector<RankFile> files, std::vector<SkippedFile> skipped,
+                   const MergeOptions& options) {
+  MergedReport report;
+  report.tool_version = options.tool_version;
+  report.skipped_files = std::move(skipped);
+  std::vector<const RunRecord*> runs;
+  for (const auto& file : files) runs.push_back(&file.run);
+  report.run_id = options.run_id.empty() ? newest_run_id(runs) : options.run_id;
+  files = choose(std::move(files), report.run_id, report.skipped_files);
+
+  Findings all = options.found_at_merge;
+  for (const auto& file : files) {
+    add_rank(report, file);
+    add_models(report, file);
+    add_overhead(report.overhead, file);
+    all.insert(all.end(), file.findings.begin(), file.findings.end());
+  }
+  if (!files.empty()) find_missing(report);
+  if (!report.missing_ranks.empty()) all.push_back(missing_finding(report, options.dir_name));
+  report.findings = join_findings(std::move(all));
+  report.coverage = coverage_of(files, report.findings);
+  judge_again(report);
+  return report;
+}
+
+std::string rank_ranges(const std::vector<std::int64_t>& ranks) {
+  std::string result;
+  for (std::size_t i = 0; i < ranks.size();) {
+    std::size_t last = i;
+    while (last + 1 < ranks.size() && ranks[last + 1] == ranks[last] + 1) ++last;
+    if (!result.empty()) result += ",";
+    result += last == i ? fmt::format("{}", ranks[i]) : fmt::format("{}-{}", ranks[i], ranks[last]);
+    i = last + 1;
+  }
+  return result;
+}
+
+std::string rank_words(const std::vector<std::int64_t>& ranks) {
+  return (ranks.size() == 1 ? "rank " : "ranks ") + rank_ranges(ranks);
+}
+
+}  // namespace ddpscope

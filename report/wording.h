@@ -1,0 +1,50 @@
+#pragma once
+
+#include <string>
+
+#include "report/merged_report.h"
+
+namespace ddpscope {
+
+/// Words that several writers share. All return plain text that is not yet escaped.
+
+/// `encoder.bn1`; with the label of the model before it where `with_model` is set; the label
+/// alone for the root; empty where the finding is about no module.
+std::string place_of(const Finding& finding, bool with_model);
+
+/// The ranks of a finding, also before a merge.
+std::vector<std::int64_t> ranks_of(const Finding& finding);
+
+/// `src/model.cpp:88`, `libnet.so+0x1f20`, or empty.
+std::string place_of(const Frame& frame);
+
+/// The frame that a reader needs first: the first with a source line, else the first; null if none.
+const Frame* main_frame(const Site& site);
+
+/// Why a site has no frames, and which setting records them.
+std::string missing_frames_words(const Site& site);
+
+/// Fixes, safe ones first.
+std::vector<Fix> fixes_in_order(const Finding& finding);
+/// `safe`, `likely`, `needs decision`.
+std::string applicability_words(Applicability value);
+
+/// `1 error, 2 warnings, 0 notes`.
+std::string count_words(const MergedReport& report);
+
+/// Checks by state.
+struct CoverageCounts {
+  std::int64_t run = 0;
+  std::int64_t passed = 0;
+  std::int64_t failed = 0;
+  std::int64_t blocked = 0;
+};
+CoverageCounts count_coverage(const MergedReport& report);
+
+/// The value of a fact as text.
+std::string fact_words(const FactValue& value);
+
+/// `1.4 % of step time, 6.2 % in the first 64 cycles`; empty if it was not measured.
+std::string overhead_words(const Overhead& overhead);
+
+}  // namespace ddpscope
