@@ -61,7 +61,8 @@ std::string escaped(std::string_view text) {
 }
 
 std::string quoted(std::string_view text) {
-  std::string out = "\"" + escaped(text.substr(0, kMaxShownBytes));
+  std::string out = "\"";
+  out += escaped(text.substr(0, kMaxShownBytes));
   if (text.size() <= kMaxShownBytes) return out + "\"";
   return out + "...\" (" + std::to_string(text.size()) + " bytes)";
 }
