@@ -1,0 +1,114 @@
+#include "records/jsonl_reader.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "records/record_json.h"
+#include "tests/support/catch.h"
+#include "tests/support/report_sample.h"
+#include "tests/support/temporary_dir.h"
+
+namespace ddpscope {
+namespace {
+
+const std::string kName = "out/rank-2.jsonl";
+
+std::string run_line(std::int64_t rank = 2) { return to_json(sample_run(rank, 4)).dump() + "\n"; }
+std::string finding_line(const Finding& finding) { return to_json(finding).dump() + "\n"; }
+
+ReadProblem problem(const std::string& text, const std::string& name = kName) {
+  const ReadResult result = read_rank_text(name, text);
+  REQUIRE(std::holds_alternative<ReadProblem>(result));
+  return std::get<ReadProblem>(result);
+}
+RankFile file(const std::string& text) {
+  const ReadResult result = read_rank_text(kName, text);
+  REQUIRE(std::holds_alternative<RankFile>(result));
+  return std::get<RankFile>(result);
+}
+
+TEST_CASE("a later finding with the same fingerprint replaces the earlier", "[records]") {
+  Finding grown = sample_finding();
+  grown.occurrences = 9;
+  const RankFile read = file(run_line() + finding_line(sample_finding()) + finding_line(grown));
+  REQUIRE(read.findings.size() == 1);
+  CHECK(read.findings[0].occurrences == 9);
+}
+
+TEST_CASE("unknown records and members are accepted", "[records]") {
+  const std::string later = R"({"record":"finding","id":"x-y","color":[1,{"a":null}]})";
+  const RankFile read = file(run_line() +
+                             R"({"record":"digest","step":1})"
+                             "\n" +
+                             later + "\n");
+  CHECK(read.findings.at(0).id == "x-y");
+}
+
+TEST_CASE("an incomplete last line is noted, and the rest is read", "[records]") {
+  const RankFile read =
+      file(run_line() + finding_line(sample_finding()) + R"({"record":"finding","id":"x)");
+  CHECK(read.truncated);
+  CHECK(read.findings.size() == 1);
+  CHECK(read.notes.at(0) == "line 3 is incomplete");
+}
+
+TEST_CASE("a hostile file is refused with one sentence", "[records]") {
+  CHECK(problem("").text == "the file is empty");
+  CHECK(problem("{\"record\":\"ru").text == "the line is no JSON object");
+  CHECK(problem(std::string("\x7f"
+                            "ELF\x02\x01\0\0\xff\xfe\n",
+                            11))
+            .line == 1);
+  CHECK(problem(run_line() + "[1,2]\n").line == 2);
+  CHECK(problem(finding_line(sample_finding())).text == "the first line is no run record");
+  CHECK(problem(run_line() + std::string(2 << 20, 'x')).text == "the line is longer than 1 MiB");
+  CHECK(problem(run_line() + std::string(200'000, '[')).text == "the line nests deeper than 64");
+  CHECK(problem(run_line() + R"({"record":"finding","id":7})"
+                             "\n")
+            .text == "\"id\" is no string");
+  CHECK(problem(run_line() + R"({"record":"finding"})"
+                             "\n")
+            .text == "a finding has no \"id\"");
+  CHECK(problem(run_line() + R"({"record":"finding","id":"x","step":1e999})"
+                             "\n")
+            .line == 2);
+}
+
+TEST_CASE("an object of too many members is refused before it is parsed", "[records]") {
+  std::string line = R"({"record":"digest")";
+  for (int i = 0; i < 2000; ++i) line += fmt::format(",\"{}\":1", i);
+  CHECK(problem(run_line() + line + "}\n").text == "an object has more than 1024 members");
+}
+
+TEST_CASE("the rank is the same in name and record, and in range", "[records]") {
+  CHECK(problem(run_line(3)).text == "the record is of rank 3, the file is named for rank 2");
+  CHECK(problem(run_line(-1)).text == "\"rank\" is no rank from 0 to 2^20");
+  CHECK(problem(run_line((1 << 20) + 1), "x").text == "\"rank\" is no rank from 0 to 2^20");
+}
+
+TEST_CASE("a world that no machine has is refused", "[records]") {
+  RunRecord run = sample_run(2, std::int64_t{1} << 60);
+  CHECK(problem(to_json(run).dump() + "\n").text == "\"world_size\" is no count of ranks");
+}
+
+TEST_CASE("a newer schema is told apart from a broken file", "[records]") {
+  RunRecord run = sample_run(2, 4);
+  run.schema = kReportSchema + 1;
+  CHECK(problem(to_json(run).dump() + "\n").newer_schema);
+  CHECK_FALSE(problem("junk\n").newer_schema);
+}
+
+TEST_CASE("links, folders and absent files are refused", "[records]") {
+  const TemporaryDir dir;
+  std::filesystem::create_symlink("/etc/passwd", dir / "rank-0.jsonl");
+  const auto text_of = [](const std::string& path) {
+    return std::get<ReadProblem>(read_rank_file(path)).text;
+  };
+  CHECK(text_of(dir / "rank-0.jsonl") == "the file is a symbolic link");
+  CHECK(text_of(dir.path()) == "this is no regular file");
+  CHECK(text_of(dir / "rank-1.jsonl") == "No such file or directory");
+}
+
+}  // namespace
+}  // namespace ddpscope

@@ -1,0 +1,127 @@
+#include "records/jsonl_writer.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <fstream>
+
+#include "records/jsonl_reader.h"
+#include "tests/support/catch.h"
+#include "tests/support/report_sample.h"
+#include "tests/support/temporary_dir.h"
+
+namespace ddpscope {
+namespace {
+
+namespace fs = std::filesystem;
+
+RunRecord run_of(std::int64_t pid) {
+  RunRecord run = sample_run(0, 1);
+  run.pid = pid;
+  return run;
+}
+
+mode_t mode_of(const std::string& path) {
+  struct stat info = {};
+  ::stat(path.c_str(), &info);
+  return info.st_mode & 0777;
+}
+
+TEST_CASE("folder and file belong to their user alone", "[records]") {
+  const TemporaryDir dir;
+  const auto opened = JsonlWriter::open(dir / "a/b/", run_of(1));
+  REQUIRE(opened.error == "");
+  CHECK(opened.writer->path() == dir / "a/b/rank-0.jsonl");
+  CHECK(mode_of(dir / "a/b") == 0700);
+  CHECK(mode_of(opened.writer->path()) == 0600);
+}
+
+TEST_CASE("a stale file moves aside", "[records]") {
+  const TemporaryDir dir;
+  std::ofstream(dir / "rank-0.jsonl") << "of an earlier run\n";
+  const auto opened = JsonlWriter::open(dir.path(), run_of(::getpid()));
+  REQUIRE(opened.error == "");
+  CHECK(opened.notice == "");
+  CHECK(fs::exists(dir.path() + ".1/rank-0.jsonl"));
+  CHECK(opened.writer->path() == dir / "rank-0.jsonl");
+  fs::remove_all(dir.path() + ".1");
+}
+
+TEST_CASE("the file of a living process is left alone", "[records]") {
+  const TemporaryDir dir;
+  const auto first = JsonlWriter::open(dir / "out", run_of(::getppid()));
+  const auto second = JsonlWriter::open(dir / "out", run_of(::getpid()));
+  REQUIRE(second.error == "");
+  const std::string other = dir / "out." + std::to_string(::getpid());
+  CHECK(second.writer->path() == other + "/rank-0.jsonl");
+  CHECK(second.notice.find("is in use by process") != std::string::npos);
+  CHECK(std::holds_alternative<RankFile>(read_rank_file(first.writer->path())));
+}
+
+TEST_CASE("a symbolic link is refused as folder and as file", "[records]") {
+  const TemporaryDir dir;
+  fs::create_directory(dir / "real");
+  fs::create_symlink(dir / "real", dir / "link");
+  CHECK(JsonlWriter::open(dir / "link", run_of(1)).error.find("symbolic link") !=
+        std::string::npos);
+  CHECK(JsonlWriter::open(dir / "link/", run_of(1)).writer == nullptr);
+  fs::create_symlink(dir / "victim", dir / "real/rank-0.jsonl");
+  const auto opened = JsonlWriter::open(dir / "real", run_of(1));
+  CHECK_FALSE(fs::exists(dir / "victim"));
+}
+
+TEST_CASE("a folder of another user in a shared folder is refused", "[records]") {
+  if (::geteuid() != 0) DDPSCOPE_SKIP("only root can make a folder of another user");
+  const TemporaryDir dir;
+  ::chmod(dir.path().c_str(), 01777);
+  fs::create_directory(dir / "out");
+  REQUIRE(::chown((dir / "out").c_str(), 4242, 4242) == 0);
+  CHECK(JsonlWriter::open(dir / "out", run_of(1)).error.find("another user") != std::string::npos);
+}
+
+TEST_CASE("beyond max_bytes only findings are written, then one line says so", "[records]") {
+  const TemporaryDir dir;
+  const auto probe = JsonlWriter::open(dir / "probe", run_of(1));
+  const std::int64_t max_bytes = probe.writer->bytes_written() + 20'000;
+  const auto opened = JsonlWriter::open(dir / "out", run_of(1), max_bytes);
+  JsonlWriter& writer = *opened.writer;
+  while (writer.write_step({.step = 1})) {
+  }
+  CHECK(writer.bytes_written() <= max_bytes);
+  CHECK(writer.write_finding(sample_finding()));
+  while (writer.write_finding(sample_finding())) {
+  }
+  CHECK_FALSE(writer.failed());
+  CHECK_FALSE(writer.write_finding(sample_finding()));
+  CHECK(writer.write_summary(sample_summary()));
+  const auto file = std::get<RankFile>(read_rank_file(writer.path()));
+  CHECK(file.notes.at(0) == "the file reached max_report_mb; later findings are absent");
+  CHECK(file.summary);
+}
+
+TEST_CASE("a full disk is said once and ends writing", "[records]") {
+  FileDescriptor full(::open("/dev/full", O_WRONLY));
+  if (!full) DDPSCOPE_SKIP("no /dev/full");
+  JsonlWriter writer(std::move(full), "out/rank-0.jsonl", 1 << 20);
+  CHECK_FALSE(writer.write_finding(sample_finding()));
+  CHECK(writer.failed());
+  CHECK(writer.failure().find("No space left on device") != std::string::npos);
+}
+
+TEST_CASE("secrets are cut out of the command", "[records]") {
+  using Command = std::vector<std::string>;
+  CHECK(redact_command({"--token", "x", "-v"}) == Command{"--token", "***", "-v"});
+  CHECK(redact_command({"--api-key=x"}) == Command{"--api-key=***"});
+  CHECK(redact_command({"--hub_token", "x", "--password", "y"}) ==
+        Command{"--hub_token", "***", "--password", "***"});
+  CHECK(redact_command({"--secret", "--epochs", "3"}) == Command{"--secret", "--epochs", "3"});
+  CHECK(redact_command({"AWS_SECRET_ACCESS_KEY=x"}) == Command{"AWS_SECRET_ACCESS_KEY=***"});
+  CHECK(redact_command({"--id", "AKIAABCDEFGHIJKLMNOP"}) == Command{"--id", "***"});
+  CHECK(redact_command({"http://u:p@h/x"}) == Command{"http://u:***@h/x"});
+  CHECK(redact_command({"--tokenizer", "gpt2", "--max-tokens", "8"}) ==
+        Command{"--tokenizer", "gpt2", "--max-tokens", "8"});
+}
+
+}  // namespace
+}  // namespace ddpscope
