@@ -1,0 +1,30 @@
+#pragma once
+
+#include "model/event.h"
+#include "model/finding.h"
+
+namespace ddpscope {
+
+class RunState;
+
+/// One check of the catalogue. Fed in the order of events, by one thread. What it finds goes into
+/// `findings`; the judge adds id, rank, step and fingerprint, and drops repetitions.
+class Check {
+ public:
+  virtual ~Check() = default;
+
+  virtual void on_tree(const TreeEvent&, const RunState&, Findings&) {}
+  virtual void on_op(const OpEvent&, const RunState&, Findings&) {}
+  virtual void on_backward(const BackwardEvent&, const RunState&, Findings&) {}
+  virtual void on_backward_end(const BackwardEndEvent&, const RunState&, Findings&) {}
+  virtual void on_gradient(const GradientEvent&, const RunState&, Findings&) {}
+  virtual void on_optimizer_members(const OptimizerMembersEvent&, const RunState&, Findings&) {}
+  virtual void on_optimizer_step(const OptimizerStepEvent&, const RunState&, Findings&) {}
+  virtual void on_zero_grad(const ZeroGradEvent&, const RunState&, Findings&) {}
+  virtual void on_cycle_end(const CycleEndEvent&, const RunState&, Findings&) {}
+  virtual void on_exit(const ExitEvent&, const RunState&, Findings&) {}
+  /// Events were lost: what counts over several steps starts anew.
+  virtual void on_dropped() {}
+};
+
+}  // namespace ddpscope

@@ -1,0 +1,30 @@
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string_view>
+
+#include "checks/check.h"
+#include "model/finding.h"
+
+namespace ddpscope {
+
+enum class CheckLevel : std::uint8_t { kWatch, kValues, kStacks };
+
+/// A row of checks.def.
+struct CheckRow {
+  std::string_view id;
+  std::string_view name;
+  Severity severity = Severity::kWarning;  ///< the highest normal one
+  CheckLevel level = CheckLevel::kWatch;
+  std::string_view needs;  ///< names of sources, joined by ", "; optional ones end in `?`
+  std::string_view summary;
+  std::unique_ptr<Check> (*factory)() = nullptr;  ///< none: a finding about the tool itself
+};
+
+std::span<const CheckRow> check_table();
+/// The row of an id; null if there is none.
+const CheckRow* find_check(std::string_view id);
+std::string_view level_name(CheckLevel level);
+
+}  // namespace ddpscope

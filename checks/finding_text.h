@@ -1,0 +1,28 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "checks/subtree.h"
+#include "model/finding.h"
+
+namespace ddpscope {
+
+/// `1 parameter`, `2 parameters`.
+std::string counted(std::int64_t count, std::string_view noun);
+/// `[32, 10]`
+std::string shape_text(const std::vector<std::int64_t>& shape);
+std::int64_t elements_of(const std::vector<const TensorState*>& tensors);
+/// The three largest shapes, each once: `[512, 512, 3, 3] x3`.
+std::vector<std::string> largest_shapes(const std::vector<const TensorState*>& tensors);
+std::string joined(const std::vector<std::string>& words, std::string_view between = ", ");
+std::vector<FactScalar> as_fact(const std::vector<std::string>& words);
+/// The paths of a group's tensors, at most 64 of them.
+std::vector<std::string> paths_of(const TensorGroup& group);
+std::string optimizer_label(const OptimizerState& optimizer);
+
+/// A finding at the place of a group, with the facts about its parameters.
+Finding about(const TensorGroup& group);
+
+}  // namespace ddpscope

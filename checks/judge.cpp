@@ -1,0 +1,198 @@
+#include "checks/judge.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <exception>
+#include <utility>
+
+#include "config/glob.h"
+#include "model/fact_keys.h"
+
+namespace ddpscope {
+namespace {
+constexpr std::int64_t kCostSampling = 16;
+constexpr std::size_t kMaxKept = 4096;
+
+/// Empty if every source that the check cannot do without delivers.
+std::string why_blocked(const CheckRow& row, const JudgeOptions& options) {
+  if (row.level > options.level) return fmt::format("needs level {}", level_name(row.level));
+  std::string missing;
+  for (const std::string_view need : split_list(row.needs)) {
+    if (need.ends_with('?') || options.sources.contains(std::string(need))) continue;
+    missing += fmt::format("{}{}", missing.empty() ? "source not live: " : ", ", need);
+  }
+  return missing;
+}
+
+std::string fingerprint(const Finding& finding) {
+  std::string cause;
+  for (const Fact& fact : finding.facts) {
+    if (fact.key != fact::kCause) continue;
+    if (const auto* text = std::get_if<std::string>(&fact.value)) cause = *text;
+  }
+  std::uint64_t hash = 0xcbf29ce484222325ULL;
+  for (const std::string* part : {&finding.id, &finding.model, &finding.module_path,
+                                  &finding.subject, &finding.op, &std::as_const(cause)}) {
+    for (const char byte : *part) hash = (hash ^ static_cast<unsigned char>(byte)) * 0x100000001b3;
+    hash = (hash ^ 0xff) * 0x100000001b3;
+  }
+  return fmt::format("{:016x}", hash);
+}
+
+bool is_round(std::int64_t occurrences) {
+  return occurrences == 10 || occurrences == 100 || occurrences == 1000;
+}
+
+struct Dispatch {
+  Check& check;
+  const RunState& state;
+  Findings& findings;
+
+  void operator()(const std::unique_ptr<TreeEvent>& e) { check.on_tree(*e, state, findings); }
+  void operator()(const std::unique_ptr<OpEvent>& e) { check.on_op(*e, state, findings); }
+  void operator()(const std::unique_ptr<BackwardEvent>& e) {
+    check.on_backward(*e, state, findings);
+  }
+  void operator()(const BackwardEndEvent& e) { check.on_backward_end(e, state, findings); }
+  void operator()(const GradientEvent& e) { check.on_gradient(e, state, findings); }
+  void operator()(const std::unique_ptr<OptimizerMembersEvent>& e) {
+    check.on_optimizer_members(*e, state, findings);
+  }
+  void operator()(const OptimizerStepEvent& e) { check.on_optimizer_step(e, state, findings); }
+  void operator()(const ZeroGradEvent& e) { check.on_zero_grad(e, state, findings); }
+  void operator()(const CycleEndEvent& e) { check.on_cycle_end(e, state, findings); }
+  void operator()(const ExitEvent& e) { check.on_exit(e, state, findings); }
+  void operator()(const DroppedEvent&) { check.on_dropped(); }
+  template <class T>
+  void operator()(const T&) {}
+};
+}  // namespace
+
+Judge::Judge(const JudgeOptions& options, Sink sink)
+    : Judge(options, std::move(sink), check_table()) {}
+
+Judge::Judge(const JudgeOptions& options, Sink sink, std::span<const CheckRow> table)
+    : rank_(options.rank), sink_(std::move(sink)) {
+  for (const CheckRow& row : table) {
+    if (row.factory != nullptr && check_enabled(options.checks, row.id)) add(row, options);
+  }
+}
+
+void Judge::add(const CheckRow& row, const JudgeOptions& options) {
+  Running running{.id = std::string(row.id)};
+  running.coverage.why = why_blocked(row, options);
+  if (running.coverage.why.empty()) {
+    running.check = row.factory();
+  } else {
+    running.coverage.state = CheckState::kBlocked;
+  }
+  running_.push_back(std::move(running));
+}
+
+void Judge::consume(const Event& event) {
+  state_.apply(event);
+  for (Running& running : running_) {
+    if (running.check == nullptr) continue;
+    Findings findings;
+    call(running, event, findings);
+    for (Finding& finding : findings) emit(running, std::move(finding));
+  }
+}
+
+void Judge::call(Running& running, const Event& event, Findings& findings) {
+  using Clock = std::chrono::steady_clock;
+  const bool measured = running.calls++ % kCostSampling == 0;
+  const Clock::time_point begin = measured ? Clock::now() : Clock::time_point();
+  try {
+    std::visit(Dispatch{*running.check, state_, findings}, event);
+  } catch (const std::exception& error) {
+    disable(running, error.what());
+  } catch (...) {
+    disable(running, "an unknown exception");
+  }
+  if (!measured) return;
+  const auto spent = std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - begin);
+  running.coverage.cost_ns += spent.count() * kCostSampling;
+}
+
+void Judge::disable(Running& running, const std::string& what) {
+  running.check.reset();
+  running.coverage.state = CheckState::kOff;
+  running.coverage.why = fmt::format("threw \"{}\"", what);
+
+  Finding finding;
+  finding.id = "tool-check-disabled";
+  finding.subject = running.id;
+  finding.severity = Severity::kWarning;
+  finding.what = fmt::format("check {} threw \"{}\" and is off", running.id, what);
+  finding.why =
+      "the fault is the tool's own; training is not affected, what this check would "
+      "find from here on is not reported";
+  finding.fixes = {{"report it with the JSON file", Applicability::kSafe}};
+  finding.facts = {{fact::kId, running.id},
+                   {fact::kReason, running.coverage.why},
+                   {fact::kSinceStep, state_.now().step}};
+  keep(std::move(finding));
+}
+
+void Judge::emit(Running& running, Finding finding) {
+  if (running.coverage.state == CheckState::kPassed) running.coverage.state = CheckState::kFailed;
+  finding.id = running.id;
+  keep(std::move(finding));
+}
+
+void Judge::keep(Finding finding) {
+  finding.rank = rank_;
+  if (finding.step == 0) finding.step = state_.now().step;
+  finding.last_step = finding.step;
+  if (finding.first_step == 0) finding.first_step = finding.step;
+  finding.fingerprint = fingerprint(finding);
+
+  const auto known = by_fingerprint_.find(finding.fingerprint);
+  if (known == by_fingerprint_.end()) {
+    if (kept_.size() >= kMaxKept) return;
+    by_fingerprint_[finding.fingerprint] = kept_.size();
+    kept_.push_back(finding);
+    link_empty_optimizers(finding);
+    sink_(kept_[by_fingerprint_[finding.fingerprint]]);
+    return;
+  }
+  Finding& kept = kept_[known->second];
+  const bool rises = finding.severity > kept.severity;
+  finding.severity = std::max(finding.severity, kept.severity);
+  finding.first_step = kept.first_step;
+  finding.occurrences = kept.occurrences + 1;
+  if (finding.caused_by.empty()) {
+    finding.caused_by = kept.caused_by;
+    finding.causal_role = kept.causal_role;
+  }
+  kept = std::move(finding);
+  if (rises || is_round(kept.occurrences)) sink_(kept);
+}
+
+/// An optimizer is empty because nothing was registered: one finding explains the other.
+void Judge::link_empty_optimizers(const Finding& added) {
+  const auto cause = std::ranges::find(kept_, "module-unregistered", &Finding::id);
+  if (cause == kept_.end()) return;
+  if (added.id != "module-unregistered" && added.id != "optim-empty") return;
+  for (Finding& finding : kept_) {
+    if (finding.id != "optim-empty" || !finding.caused_by.empty()) continue;
+    if (finding.severity != Severity::kError) continue;
+    finding.caused_by = cause->fingerprint;
+    finding.causal_role = CausalRole::kCascade;
+    cause->causal_role = CausalRole::kInitiating;
+    if (finding.fingerprint != added.fingerprint) sink_(finding);
+  }
+}
+
+std::map<std::string, CheckCoverage> Judge::coverage() const {
+  std::map<std::string, CheckCoverage> coverage;
+  for (const Running& running : running_) coverage[running.id] = running.coverage;
+  return coverage;
+}
+
+Findings Judge::findings() const { return kept_; }
+
+}  // namespace ddpscope

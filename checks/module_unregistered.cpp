@@ -1,0 +1,145 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+#include <set>
+#include <unordered_set>
+
+#include "checks/check.h"
+#include "checks/finding_text.h"
+#include "checks/run_state.h"
+#include "model/fact_keys.h"
+
+namespace ddpscope {
+namespace {
+// A finding about tensors that an optimizer built before capture could still hold waits longer.
+constexpr std::int64_t kCyclesWithUnknownOptimizers = 4;
+constexpr std::size_t kMaxOps = 4;
+
+struct Registered {
+  const ModelState* model = nullptr;
+  std::int64_t reached_count = 0;
+  std::int64_t reached_elements = 0;
+  std::string device = {};
+};
+
+/// The model whose parameters the backward of this step reached, or else the first one.
+Registered registered_with(const RunState& state) {
+  Registered found{.model = state.first_model()};
+  for (const auto& [id, model] : state.models()) {
+    std::set<TensorId> counted;
+    std::int64_t elements = 0;
+    for (const RegisteredTensor& registered : model.tensors) {
+      const TensorState* tensor = state.tensor(registered.tensor.id);
+      if (tensor == nullptr || tensor->reached_step != state.now().step) continue;
+      if (counted.insert(registered.tensor.id).second) elements += tensor->info.elements;
+    }
+    if (counted.empty()) continue;
+    return {.model = &model,
+            .reached_count = static_cast<std::int64_t>(counted.size()),
+            .reached_elements = elements,
+            .device = state.tensor(*counted.begin())->info.device};
+  }
+  return found;
+}
+
+std::vector<std::string> consumer_ops(const std::vector<const TensorState*>& tensors) {
+  std::vector<std::string> ops;
+  for (const TensorState* tensor : tensors) {
+    if (tensor->use.ops.empty()) continue;
+    const std::string& op = tensor->use.ops.front();
+    if (ops.size() < kMaxOps && std::ranges::find(ops, op) == ops.end()) ops.push_back(op);
+  }
+  return ops;
+}
+
+std::string common_module(const std::vector<const TensorState*>& tensors) {
+  std::optional<std::string> path;
+  for (const TensorState* tensor : tensors) {
+    const std::string own = tensor->use.common_path.value_or("");
+    path = path.has_value() ? common_path(*path, own) : own;
+  }
+  return path.value_or("");
+}
+
+/// module-unregistered; docs/checks/module-unregistered.md
+class ModuleUnregistered final : public Check {
+ public:
+  void on_backward_end(const BackwardEndEvent&, const RunState& state,
+                       Findings& findings) override {
+    if (!state.models().empty() && state.optimizers_known()) judge(state, findings);
+  }
+  void on_cycle_end(const CycleEndEvent& event, const RunState& state,
+                    Findings& findings) override {
+    if (event.at.cycle >= kCyclesWithUnknownOptimizers) judge(state, findings);
+  }
+  void on_exit(const ExitEvent&, const RunState& state, Findings& findings) override {
+    judge(state, findings);
+  }
+
+ private:
+  void judge(const RunState& state, Findings& findings) {
+    if (state.models().empty()) return;
+    const Registered registered = registered_with(state);
+    std::vector<const TensorState*> loose = state.loose_leaves();
+    std::erase_if(loose, [&](const TensorState* tensor) {
+      return state.declared(registered.model->id, tensor->use.common_path.value_or(""), "external");
+    });
+    const bool all_said = std::ranges::all_of(
+        loose, [this](const TensorState* tensor) { return reported_.contains(tensor->info.id); });
+    if (all_said) return;
+    for (const TensorState* tensor : loose) reported_.insert(tensor->info.id);
+    std::ranges::sort(loose, {}, &TensorState::first_seen);
+    findings.push_back(describe(state, registered, loose));
+  }
+
+  static Finding describe(const RunState& state, const Registered& registered,
+                          const std::vector<const TensorState*>& loose) {
+    const auto count = static_cast<std::int64_t>(loose.size());
+    const std::int64_t elements = elements_of(loose);
+    const double share = elements == 0
+                             ? 0.0
+                             : static_cast<double>(elements) /
+                                   static_cast<double>(elements + registered.reached_elements);
+    const std::vector<std::string> ops = consumer_ops(loose);
+    const std::string type = state.loose_module_type(loose.front()->info.id);
+
+    Finding finding;
+    finding.severity = Severity::kError;
+    finding.confidence = state.optimizers_known() ? Confidence::kHigh : Confidence::kMedium;
+    finding.model = registered.model->label;
+    finding.module_path = common_module(loose);
+    if (count == 1) finding.subject = "tensor " + shape_text(loose.front()->info.shape);
+    finding.op = ops.empty() ? "" : ops.front();
+    finding.what =
+        fmt::format("{}, {}, {} registered nowhere; that is {:.3g} % of what the loss reaches",
+                    counted(count, "trainable tensor"), counted(elements, "element"),
+                    count == 1 ? "is" : "are", share * 100);
+    finding.why =
+        fmt::format("{}{}, no module and no optimizer holds them; largest {}",
+                    type.empty() ? "backward reaches them" : "a live " + type + " uses them",
+                    ops.empty() ? "" : " through " + joined(ops), joined(largest_shapes(loose)));
+    finding.fixes = {
+        {"register_module(name, layer) for each element of a vector, or torch::nn::ModuleList",
+         Applicability::kLikely},
+        {"register_parameter(name, tensor) for a plain tensor", Applicability::kLikely},
+        {"declare them external, if they are inputs on purpose", Applicability::kNeedsDecision}};
+    finding.facts = {
+        {fact::kTensorsCount, count},       {fact::kElements, elements},
+        {fact::kShareRatio, share},         {fact::kLargestShapes, as_fact(largest_shapes(loose))},
+        {fact::kConsumerOps, as_fact(ops)}, {fact::kRegisteredCount, registered.reached_count},
+        {fact::kModuleType, type}};
+    if (!registered.device.empty()) {
+      finding.facts.push_back(
+          {fact::kWrongDevice, loose.front()->info.device != registered.device});
+    }
+    return finding;
+  }
+
+  std::unordered_set<TensorId> reported_;
+};
+}  // namespace
+
+std::unique_ptr<Check> make_module_unregistered() { return std::make_unique<ModuleUnregistered>(); }
+
+}  // namespace ddpscope

@@ -1,0 +1,74 @@
+#pragma once
+
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "checks/tensor_table.h"
+#include "model/backward_event.h"
+#include "model/op_event.h"
+
+namespace ddpscope {
+
+/// The deepest module below which both paths lie; "" is the root.
+std::string common_path(std::string_view a, std::string_view b);
+
+/// Follows leaves through the surveyed operators of the step in progress and writes down in their
+/// `TensorUse` how they were read and, where a backward did not reach them, where their path ends.
+class OpTrace {
+ public:
+  explicit OpTrace(TensorTable& tensors) : tensors_(tensors) {}
+
+  /// `path`: the module that ran the operator, if one is registered for it.
+  void add(const OpEvent& event, const std::optional<std::string>& path);
+  void backward_began(const BackwardEvent& event);
+  void backward_ended() { trained_ = true; }
+  void clear();
+
+  /// The leaf that a tensor of this step is a view of; the tensor itself if it is none.
+  TensorId leaf_behind(TensorId id) const;
+  std::int64_t last_surveyed_cycle() const { return last_surveyed_cycle_; }
+
+ private:
+  struct Output {
+    TensorId id = 0;
+    std::vector<std::int64_t> shape;
+    bool requires_grad = false;
+    bool floating = false;
+  };
+  struct Record {
+    std::string op;
+    bool grad_mode = true;
+    std::vector<Output> outputs;
+  };
+  struct Neighbours {
+    std::optional<std::string> before;
+    std::vector<TensorId> waiting;  ///< unregistered leaves used since
+  };
+  void index(const OpEvent& event);
+  bool note_views(const OpEvent& event, TensorId leaf);
+  void note_writes(const OpEvent& event);
+  void note_uses(const OpEvent& event, const std::optional<std::string>& path);
+  void place(TensorState& leaf, const OpEvent& event, const std::optional<std::string>& path);
+  std::optional<PathEnd> path_end(TensorId leaf, const std::unordered_set<TensorId>& alive) const;
+  std::vector<TensorId> differentiable_next(TensorId id) const;
+  bool goes_on_without_gradient(TensorId id) const;
+  const std::vector<std::size_t>& consumers_of(TensorId id) const;
+
+  TensorTable& tensors_;
+  std::int64_t step_ = -1;
+  std::int64_t last_surveyed_cycle_ = 0;
+  bool trained_ = false;
+  std::vector<Record> records_;
+  std::unordered_map<TensorId, std::vector<std::size_t>> consumers_;
+  std::unordered_map<TensorId, std::size_t> producer_;
+  std::unordered_map<TensorId, TensorId> views_;
+  std::set<TensorId> used_leaves_;
+  std::map<std::uint64_t, Neighbours> threads_;
+};
+
+}  // namespace ddpscope

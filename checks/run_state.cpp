@@ -1,0 +1,234 @@
+#include "checks/run_state.h"
+
+#include <algorithm>
+#include <memory>
+
+#include "config/glob.h"
+
+namespace ddpscope {
+namespace {
+constexpr std::int64_t kStepsThatShowAll = 32;
+constexpr std::size_t kMaxLooseTypes = 65536;
+
+template <class T>
+const T& body(const T& event) {
+  return event;
+}
+template <class T>
+const T& body(const std::unique_ptr<T>& event) {
+  return *event;
+}
+}  // namespace
+
+void RunState::apply(const Event& event) {
+  ++event_number_;
+  std::visit([this](const auto& held) { on(body(held)); }, event);
+}
+
+void RunState::begin_cycle_if_new(const Stamp& at) {
+  if (at.cycle != now_.cycle) models_with_gradient_.clear();
+  now_ = at;
+}
+
+void RunState::on(const GradientEvent& event) {
+  begin_cycle_if_new(event.at);
+  TensorState& tensor = tensors_.get(event.tensor, event_number_);
+  reach(tensor);
+  if (!event.defined) {
+    tensor.undefined_cycle = event.at.cycle;
+    return;
+  }
+  tensor.gradient_cycle = event.at.cycle;
+  ++tensor.gradients;
+  for (const Registration& at : tensor.registrations) models_with_gradient_.insert(at.model);
+}
+
+void RunState::on(const OptimizerStepEvent& event) {
+  begin_cycle_if_new(event.at);
+  ++optimizer(event.optimizer).steps;
+  ++optimizer_steps_;
+}
+
+void RunState::on(const ZeroGradEvent& event) {
+  begin_cycle_if_new(event.at);
+  // An optimizer that was never seen before exists: from here on it is one that never stepped.
+  if (event.optimizer != 0) optimizer(event.optimizer);
+}
+
+void RunState::on(const OptimizerCreatedEvent& event) {
+  begin_cycle_if_new(event.at);
+  optimizer(event.optimizer).creation_seen = true;
+}
+
+void RunState::on(const BackwardEndEvent& event) {
+  begin_cycle_if_new(event.at);
+  trace_.backward_ended();
+}
+
+void RunState::on(const TreeEndEvent& event) {
+  begin_cycle_if_new(event.at);
+  tensors_.remove_registrations(event.model);
+  std::erase_if(module_paths_,
+                [&](const auto& entry) { return entry.second.first == event.model; });
+  models_.erase(event.model);
+}
+
+void RunState::on(const TreeEvent& event) {
+  begin_cycle_if_new(event.at);
+  std::erase_if(module_paths_,
+                [&](const auto& entry) { return entry.second.first == event.model; });
+  for (const ModuleInfo& module : event.modules) {
+    module_paths_.try_emplace(module.id, event.model, module.path);
+  }
+  tensors_.remove_registrations(event.model);
+  for (const RegisteredTensor& registered : event.tensors) {
+    const TensorState* known = tensors_.find(registered.tensor.id);
+    const bool was_trainable = known != nullptr && known->info.requires_grad;
+    TensorState& tensor = tensors_.introduce(registered.tensor, event_number_);
+    tensor.is_buffer = registered.is_buffer;
+    tensor.info.requires_grad = was_trainable;
+    set_requires_grad(tensor, registered.tensor.requires_grad);
+    tensors_.add_registration(
+        tensor,
+        {.model = event.model, .module_path = registered.module_path, .name = registered.name},
+        event_number_);
+  }
+  models_[event.model] = {.id = event.model, .label = event.label, .tensors = event.tensors};
+}
+
+void RunState::on(const LooseModuleEvent& event) {
+  begin_cycle_if_new(event.at);
+  for (const TensorId id : event.tensors) {
+    if (loose_types_.size() < kMaxLooseTypes) loose_types_[id] = event.type;
+  }
+}
+
+void RunState::on(const TensorEvent& event) {
+  begin_cycle_if_new(event.at);
+  tensors_.introduce(event.tensor, event_number_);
+}
+
+void RunState::on(const OpEvent& event) {
+  begin_cycle_if_new(event.at);
+  trace_.add(event, path_of(event));
+}
+
+void RunState::on(const BackwardEvent& event) {
+  begin_cycle_if_new(event.at);
+  for (const TensorId id : event.reached_leaves) reach(tensors_.get(id, event_number_));
+  trace_.backward_began(event);
+}
+
+void RunState::on(const OptimizerMembersEvent& event) {
+  begin_cycle_if_new(event.at);
+  OptimizerState& state = optimizer(event.optimizer);
+  for (const auto& group : state.groups) {
+    for (const OptimizerMember& member : group) {
+      if (TensorState* tensor = tensors_.find(member.tensor)) {
+        std::erase(tensor->owners, event.optimizer);
+      }
+    }
+  }
+  state.type = event.type.substr(event.type.rfind(':') + 1);
+  state.name = event.name;
+  state.groups = event.groups;
+  state.members_known = true;
+  for (const auto& group : event.groups) {
+    for (const OptimizerMember& member : group) {
+      TensorState& tensor = tensors_.get(member.tensor, event_number_);
+      if (std::ranges::find(tensor.owners, event.optimizer) == tensor.owners.end()) {
+        tensor.owners.push_back(event.optimizer);
+      }
+      set_requires_grad(tensor, member.requires_grad);
+    }
+  }
+}
+
+void RunState::reach(TensorState& tensor) {
+  if (tensor.reached_step == now_.step) return;
+  tensor.reached_step = now_.step;
+  if (++tensor.reached_steps == 2 && tensor.registrations.empty()) {
+    repeated_leaves_.push_back(tensor.info.id);
+  }
+}
+
+void RunState::set_requires_grad(TensorState& tensor, bool requires_grad) {
+  if (requires_grad || tensor.info.requires_grad) tensor.trainable_cycle = now_.cycle;
+  tensor.info.requires_grad = requires_grad;
+}
+
+OptimizerState& RunState::optimizer(OptimizerId id) {
+  OptimizerState& state = optimizers_[id];
+  state.id = id;
+  if (state.first_seen == 0) state.first_seen = event_number_;
+  return state;
+}
+
+std::optional<std::string> RunState::path_of(const OpEvent& event) const {
+  const auto module = module_paths_.find(event.module);
+  if (module != module_paths_.end()) return module->second.second;
+  for (const TensorId id : event.inputs) {
+    const TensorState* tensor = tensors_.find(trace_.leaf_behind(id));
+    if (tensor != nullptr && !tensor->registrations.empty()) {
+      return tensor->registrations.front().module_path;
+    }
+  }
+  return std::nullopt;
+}
+
+bool RunState::eligible(const TensorState& tensor) const {
+  const bool known = !tensor.registrations.empty() || !tensor.owners.empty();
+  if (!known || tensor.is_buffer || !tensor.info.floating) return false;
+  return tensor.info.requires_grad || tensor.trainable_cycle == now_.cycle;
+}
+
+const ModelState* RunState::model_of(const TensorState& tensor) const {
+  for (const Registration& at : tensor.registrations) {
+    const auto model = models_.find(at.model);
+    if (model != models_.end()) return &model->second;
+  }
+  return first_model();
+}
+
+const ModelState* RunState::first_model() const {
+  return models_.empty() ? nullptr : &models_.begin()->second;
+}
+
+bool RunState::optimizers_known() const {
+  if (optimizer_steps_ >= kStepsThatShowAll) return true;
+  return std::ranges::all_of(optimizers_,
+                             [](const auto& entry) { return entry.second.creation_seen; });
+}
+
+bool RunState::waits_for_first_step(const TensorState& tensor) const {
+  return !tensor.owners.empty() && std::ranges::all_of(tensor.owners, [this](OptimizerId id) {
+    return optimizers_.at(id).steps == 0;
+  });
+}
+
+bool RunState::declared(ModelId model, std::string_view path, std::string_view kind) const {
+  return std::ranges::any_of(declarations_, [&](const DeclarationEvent& declaration) {
+    if (declaration.model != 0 && declaration.model != model) return false;
+    if (declaration.kind != kind && declaration.kind != "intended") return false;
+    return glob_match(declaration.path_glob, path);
+  });
+}
+
+std::vector<const TensorState*> RunState::loose_leaves() const {
+  std::vector<const TensorState*> loose;
+  for (const TensorId id : repeated_leaves_) {
+    const TensorState* tensor = tensors_.find(id);
+    if (tensor != nullptr && tensor->registrations.empty() && tensor->owners.empty() &&
+        tensor->info.floating) {
+      loose.push_back(tensor);
+    }
+  }
+  return loose;
+}
+
+std::string RunState::loose_module_type(TensorId id) const {
+  const auto found = loose_types_.find(id);
+  return found == loose_types_.end() ? "" : found->second;
+}
+
+}  // namespace ddpscope

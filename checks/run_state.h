@@ -1,0 +1,107 @@
+#pragma once
+
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "checks/op_trace.h"
+#include "checks/tensor_table.h"
+#include "model/event.h"
+
+namespace ddpscope {
+
+/// An attached root as it is registered now.
+struct ModelState {
+  ModelId id = 0;
+  std::string label;
+  std::vector<RegisteredTensor> tensors;
+};
+
+struct OptimizerState {
+  OptimizerId id = 0;
+  std::string type;
+  std::string name;
+  std::vector<std::vector<OptimizerMember>> groups;
+  bool members_known = false;
+  bool creation_seen = false;
+  std::int64_t first_seen = 0;  ///< number of the event that named it first
+  std::int64_t steps = 0;
+};
+
+/// What all checks ask about the run so far. The judge shows it every event before the checks.
+class RunState {
+ public:
+  void apply(const Event& event);
+
+  const Stamp& now() const { return now_; }
+  const std::map<ModelId, ModelState>& models() const { return models_; }
+  const std::map<OptimizerId, OptimizerState>& optimizers() const { return optimizers_; }
+  const TensorTable& tensors() const { return tensors_; }
+  const TensorState* tensor(TensorId id) const { return tensors_.find(id); }
+
+  /// Every parameter that was registered or owned, and required grad, in this cycle.
+  bool eligible(const TensorState& tensor) const;
+  /// The model that a finding about these tensors is filed under; null if none is attached.
+  const ModelState* model_of(const TensorState& tensor) const;
+  const ModelState* first_model() const;
+  bool gradient_reached(ModelId model) const { return models_with_gradient_.contains(model); }
+
+  /// Every optimizer that could own a parameter is known: each one that stepped was seen when it
+  /// was created, or the 32 optimizer steps of checks.md section 1.1 have shown the others.
+  bool optimizers_known() const;
+  /// Only optimizers that never stepped hold this tensor.
+  bool waits_for_first_step(const TensorState& tensor) const;
+
+  /// Whether a declaration of this kind, or `intended`, covers the path.
+  bool declared(ModelId model, std::string_view path, std::string_view kind) const;
+  /// Unregistered leaves without an optimizer that backward reached in two steps or more.
+  std::vector<const TensorState*> loose_leaves() const;
+  std::int64_t last_surveyed_cycle() const { return trace_.last_surveyed_cycle(); }
+  /// The type of the live module that holds this unregistered tensor, or "".
+  std::string loose_module_type(TensorId id) const;
+
+ private:
+  void on(const std::monostate&) {}
+  void on(const GradientEvent& event);
+  void on(const OptimizerStepEvent& event);
+  void on(const ZeroGradEvent& event);
+  void on(const CycleEndEvent& event) { now_ = event.at; }
+  void on(const OptimizerCreatedEvent& event);
+  void on(const BackwardEndEvent& event);
+  void on(const ExitEvent& event) { now_ = event.at; }
+  void on(const DroppedEvent&) { trace_.clear(); }
+  void on(const TreeEndEvent& event);
+  void on(const TreeEvent& event);
+  void on(const LooseModuleEvent& event);
+  void on(const DeclarationEvent& event) { declarations_.push_back(event); }
+  void on(const TensorEvent& event);
+  void on(const OpEvent& event);
+  void on(const BackwardEvent& event);
+  void on(const OptimizerMembersEvent& event);
+  void on(const ErrorEvent& event) { now_ = event.at; }
+
+  void reach(TensorState& tensor);
+  void set_requires_grad(TensorState& tensor, bool requires_grad);
+  OptimizerState& optimizer(OptimizerId id);
+  std::optional<std::string> path_of(const OpEvent& event) const;
+  void begin_cycle_if_new(const Stamp& at);
+
+  Stamp now_;
+  std::int64_t event_number_ = 0;
+  std::int64_t optimizer_steps_ = 0;
+  std::map<ModelId, ModelState> models_;
+  std::map<OptimizerId, OptimizerState> optimizers_;
+  std::map<ModuleId, std::pair<ModelId, std::string>> module_paths_;
+  std::map<TensorId, std::string> loose_types_;
+  std::vector<DeclarationEvent> declarations_;
+  std::vector<TensorId> repeated_leaves_;
+  std::set<ModelId> models_with_gradient_;
+  TensorTable tensors_;
+  OpTrace trace_{tensors_};
+};
+
+}  // namespace ddpscope

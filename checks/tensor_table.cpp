@@ -1,0 +1,72 @@
+#include "checks/tensor_table.h"
+
+#include <utility>
+
+namespace ddpscope {
+namespace {
+constexpr std::size_t kMaxLoose = 16384;
+
+bool must_stay(const TensorState& tensor) {
+  return !tensor.registrations.empty() || !tensor.owners.empty() || tensor.reached_steps > 1;
+}
+}  // namespace
+
+TensorState& TensorTable::introduce(const TensorInfo& info, std::int64_t event_number) {
+  TensorState& tensor = get(info.id, event_number);
+  tensor.info = info;
+  return tensor;
+}
+
+TensorState& TensorTable::get(TensorId id, std::int64_t event_number) {
+  const auto found = tensors_.find(id);
+  if (found != tensors_.end()) return found->second;
+  loose_.push_back(id);
+  forget_some();
+  TensorState& tensor = tensors_[id];
+  tensor.info.id = id;
+  tensor.first_seen = event_number;
+  return tensor;
+}
+
+TensorState* TensorTable::find(TensorId id) {
+  const auto found = tensors_.find(id);
+  return found == tensors_.end() ? nullptr : &found->second;
+}
+
+const TensorState* TensorTable::find(TensorId id) const {
+  const auto found = tensors_.find(id);
+  return found == tensors_.end() ? nullptr : &found->second;
+}
+
+TensorId TensorTable::registered_in(std::uint64_t storage) const {
+  const auto found = registered_storages_.find(storage);
+  return found == registered_storages_.end() ? 0 : found->second;
+}
+
+void TensorTable::add_registration(TensorState& tensor, Registration registration,
+                                   std::int64_t event_number) {
+  if (tensor.registered_at == 0) tensor.registered_at = event_number;
+  if (tensor.info.storage != 0) registered_storages_[tensor.info.storage] = tensor.info.id;
+  tensor.registrations.push_back(std::move(registration));
+}
+
+void TensorTable::remove_registrations(ModelId model) {
+  for (auto& [id, tensor] : tensors_) {
+    const auto removed = std::erase_if(
+        tensor.registrations, [model](const Registration& at) { return at.model == model; });
+    if (removed == 0 || !tensor.registrations.empty()) continue;
+    registered_storages_.erase(tensor.info.storage);
+    loose_.push_back(id);
+  }
+}
+
+void TensorTable::forget_some() {
+  // What must stay leaves the queue, and comes back if it loses its registration.
+  while (loose_.size() > kMaxLoose) {
+    const auto oldest = tensors_.find(loose_.front());
+    loose_.pop_front();
+    if (oldest != tensors_.end() && !must_stay(oldest->second)) tensors_.erase(oldest);
+  }
+}
+
+}  // namespace ddpscope

@@ -1,0 +1,80 @@
+#pragma once
+
+#include <deque>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "model/tensor_info.h"
+
+namespace ddpscope {
+
+/// One place at which a tensor is registered.
+struct Registration {
+  ModelId model = 0;
+  std::string module_path = {};
+  std::string name = {};
+};
+
+/// Where the operators that follow a parameter end without having reached the loss.
+struct PathEnd {
+  std::string op;
+  std::vector<std::int64_t> shape;
+  bool differentiable = false;  ///< some use of it recorded a gradient path
+  bool alive = false;           ///< the last output still existed when backward began
+  bool cut = false;             ///< its values went on without a gradient path
+};
+
+/// How surveyed operators read a leaf, views of it included.
+struct TensorUse {
+  std::int64_t last_cycle = 0;
+  std::int64_t last_grad_mode_cycle = 0;  ///< the last with grad mode on
+  std::vector<std::string> ops;           ///< distinct, in order of first use, without views
+  std::optional<std::string> common_path;
+  std::optional<PathEnd> end;
+};
+
+struct TensorState {
+  TensorInfo info;
+  std::vector<Registration> registrations;
+  std::vector<OptimizerId> owners;
+  bool is_buffer = false;
+  std::int64_t first_seen = 0;       ///< number of the event that introduced it
+  std::int64_t registered_at = 0;    ///< number of the event that registered it first
+  std::int64_t trainable_cycle = 0;  ///< last cycle in which it was seen to require grad
+  std::int64_t gradient_cycle = 0;   ///< last cycle with a defined gradient
+  std::int64_t gradients = 0;        ///< defined gradients so far
+  std::int64_t undefined_cycle = 0;  ///< last cycle in which a function returned nothing for it
+  std::int64_t reached_step = -1;
+  std::int64_t reached_steps = 0;  ///< distinct steps in which a backward reached it
+  std::string written_by;          ///< last operator that wrote it outside of optimizers
+  TensorUse use;
+};
+
+/// All tensors that events spoke of. What is neither registered, owned nor reached in two steps is
+/// forgotten, oldest first, beyond a bound.
+class TensorTable {
+ public:
+  TensorState& introduce(const TensorInfo& info, std::int64_t event_number);
+  /// Like `introduce`, for an id whose description never came.
+  TensorState& get(TensorId id, std::int64_t event_number);
+  TensorState* find(TensorId id);
+  const TensorState* find(TensorId id) const;
+  /// The registered tensor that lives in this storage; 0 if there is none.
+  TensorId registered_in(std::uint64_t storage) const;
+  void add_registration(TensorState& tensor, Registration registration, std::int64_t event_number);
+  void remove_registrations(ModelId model);
+
+  const std::unordered_map<TensorId, TensorState>& all() const { return tensors_; }
+  std::unordered_map<TensorId, TensorState>& all() { return tensors_; }
+
+ private:
+  void forget_some();
+
+  std::unordered_map<TensorId, TensorState> tensors_;
+  std::unordered_map<std::uint64_t, TensorId> registered_storages_;
+  std::deque<TensorId> loose_;
+};
+
+}  // namespace ddpscope
