@@ -26,7 +26,7 @@ bool is_date(std::string_view text) {
   const auto year = parse_integer(text.substr(0, 4));
   const auto month = parse_integer(text.substr(5, 2));
   const auto day = parse_integer(text.substr(8, 2));
-  if (!year || !month || !day || *month < 0 || *day < 0) return false;
+  if (!year || !month || !day) return false;
   return std::chrono::year_month_day(std::chrono::year(static_cast<int>(*year)),
                                      std::chrono::month(static_cast<unsigned>(*month)),
                                      std::chrono::day(static_cast<unsigned>(*day)))

@@ -84,7 +84,7 @@ TEST_CASE("values that are no use are not used and one line says so", "[config]"
        R"(WORLD_SIZE="99999999999999999999" is not a whole number of ranks from 1 to 1048576; )"
        R"(RANK/WORLD_SIZE is not used)"},
       {{{"RANK", "0"}}, "WORLD_SIZE is not set; RANK/WORLD_SIZE is not used"},
-      {{{"WORLD_SIZE", "4"}, {"RANK", ""}}, "RANK is not set; RANK/WORLD_SIZE is not used"},
+      {{{"WORLD_SIZE", "4"}, {"RANK", " "}}, "RANK is not set; RANK/WORLD_SIZE is not used"},
       {{{"LOCAL_RANK", "1\x1b"}},
        R"(LOCAL_RANK="1\x1b" is not a local rank from 0 to 0; it is not used)"},
   };
