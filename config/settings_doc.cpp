@@ -11,8 +11,8 @@ constexpr std::string_view kPageHead = R"(# Settings
 ## The variable `DDPSCOPE`
 
 - `0`, `off`, `false` or `no`: off. This wins over everything else.
-- Unset or empty: says nothing. `attach_diagnostics` runs with defaults, with `Activation::kEnvironment` it stays dormant,
-  and the preload library stays off.
+- Unset or empty: says nothing. `attach_diagnostics` runs with defaults, with
+  `Activation::kEnvironment` it stays dormant, and the preload library stays off.
 - `1`, `on`, `true` or `yes`: on with defaults.
 - Anything else: `key=value` pairs joined by `:`. A literal colon in a value is written `\:`.
 
@@ -21,16 +21,18 @@ $ DDPSCOPE=level=stacks:report_dir=out/%h:checks=*,-perf-* ./train
 $ DDPSCOPE=help=1 ./train
 ```
 
-The words take upper and lower case and may stand among pairs: an off word switches off, an on word adds nothing. Blanks
-around keys and values and empty entries are ignored. A key that is given twice has its last value. Values hold no control
-characters and at most 16384 bytes. An unknown key, an unknown check id and a value out of range are errors: nothing is
-guessed.
+The words take upper and lower case and may stand among pairs: an off word switches off, an on word
+adds nothing. Blanks around keys and values and empty entries are ignored. A key that is given twice
+has its last value. Values hold no control characters and at most 16384 bytes. An unknown key, an
+unknown check id and a value out of range are errors: nothing is guessed.
 
-Order of precedence: off word, then environment, then `Options`, then the file named by `config_file`, then the default. The
-first record of each report file lists every value with its source.
+Order of precedence: off word, then environment, then `Options`, then the file named by
+`config_file`, then the default. The first record of each report file lists every value with its
+source.
 
-A `config_file` has one `key=value` per line; a `#` at the begin of a line or after a blank starts a comment, a colon needs
-no backslash. It is a regular file of at most 1 MiB and cannot name another `config_file`.
+A `config_file` has one `key=value` per line; a `#` at the begin of a line or after a blank starts a
+comment, a colon needs no backslash. It is a regular file of at most 1 MiB and cannot name another
+`config_file`.
 
 ## Keys
 
@@ -39,12 +41,14 @@ no backslash. It is a regular file of at most 1 MiB and cannot name another `con
 )";
 
 constexpr std::string_view kPageTail =
-    R"(| `<id>.<option>` | as the page of the check says | | One option of one check, such as those in `docs/checks/<id>.md`. |
+    R"(| `<id>.<option>` | text | | One option of one check; see `docs/checks/<id>.md`. |
 
-`checks` starts from nothing, or from all if its first glob is switched off: `checks=-perf-*` runs all but that group. A glob
-that matches no check is an error, except one with a wildcard after `-`. In globs `*` is any text and `?` any one byte.
+`checks` starts from nothing, or from all if its first glob is switched off: `checks=-perf-*` runs
+all but that group. A glob that matches no check is an error, except one with a wildcard after `-`.
+In globs `*` is any text and `?` any one byte.
 
-In `report_dir` `%%` is a percent sign; bytes of the host other than letters, digits, `.`, `-` and `_` become `_`.
+In `report_dir` `%%` is a percent sign; bytes of the host other than letters, digits, `.`, `-` and
+`_` become `_`.
 
 ## Rank and world size
 
@@ -57,8 +61,9 @@ The first pair that is set and right decides; else rank 0 of 1.
 | `OMPI_COMM_WORLD_RANK`, `OMPI_COMM_WORLD_SIZE` | always |
 | `PMI_RANK`, `PMI_SIZE` | always |
 
-The local rank is the first right one of `LOCAL_RANK`, `SLURM_LOCALID`, `OMPI_COMM_WORLD_LOCAL_RANK` and
-`MPI_LOCALRANKID`, else 0. A value that is no number, negative, or not below the world size is not used, and one line says so.
+The local rank is the first right one of `LOCAL_RANK`, `SLURM_LOCALID`, `OMPI_COMM_WORLD_LOCAL_RANK`
+and `MPI_LOCALRANKID`, else 0. A value that is no number, negative, or not below the world size is
+not used, and one line says so.
 
 ## Suppressions
 
@@ -68,9 +73,10 @@ The file named by `suppressions` has one line per entry; the reason is required:
 ID[:model=GLOB][:module=GLOB][:subject=GLOB][:op=GLOB][:until=YYYY-MM-DD]  # reason
 ```
 
-`ID` is a check id, a glob of ids or a fingerprint. A field that is left out matches everything, an empty one only the empty
-text: `module=` is the root. The last day of `until` is still in force. A literal colon is written `\:`. Lines that begin
-with `#` are comments. Lines that are expired or matched nothing are named at the end of the run.
+`ID` is a check id, a glob of ids or a fingerprint. A field that is left out matches everything, an
+empty one only the empty text: `module=` is the root. The last day of `until` is still in force. A
+literal colon is written `\:`. Lines that begin with `#` are comments. Lines that are expired or
+matched nothing are named at the end of the run.
 )";
 
 std::string table_cell(std::string_view text) {
