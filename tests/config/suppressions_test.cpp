@@ -36,7 +36,7 @@ std::string problem(std::string_view text) {
 
 TEST_CASE("a suppression has id, fields in any order and a reason", "[config]") {
   const auto entry = line(
-      R"(grad-never-used:op=aten\:\:copy_:until=2027-02-28:model=Net#2:module=encoder.*  # frozen)");
+      R"(grad-never-used:op=aten\:\:copy_:until=2027-02-28:model=Net#2:module=encoder.* # frozen)");
   CHECK(entry.id == "grad-never-used");
   CHECK(entry.op == "aten::copy_");
   CHECK(entry.until == "2027-02-28");
