@@ -35,11 +35,14 @@ std::string sites_html(const Finding& finding) {
     }
     html += fmt::format("<p><b>{}</b> <code>{}</code> {}</p>\n", escape_html(site.role),
                         escape_html(frame->function), escape_html(place_of(*frame)));
-    if (site.frames.size() < 2 && frame->source.empty()) continue;
+    if (!frame->source.empty()) {
+      html += fmt::format("<pre class=\"source\">{}</pre>\n", escape_html(frame->source));
+    }
+    if (site.frames.size() < 2) continue;
     html += fmt::format(
-        "<details><summary>{} frame{}</summary><div class=\"scroll\"><table><tbody>\n{}"
+        "<details><summary>{} frames</summary><div class=\"scroll\"><table><tbody>\n{}"
         "</tbody></table></div></details>\n",
-        site.frames.size(), site.frames.size() == 1 ? "" : "s", evidence_list(site));
+        site.frames.size(), evidence_list(site));
   }
   return html.empty() ? html : "<h4>Where</h4>\n" + html;
 }
@@ -86,10 +89,11 @@ std::string head_html(const Finding& finding, bool with_model) {
   if (!finding.op.empty()) where += fmt::format(" · {}", finding.op);
   return fmt::format(
       "<div class=\"top\"><span class=\"badge {0}\">{0}</span><h3>{1}</h3>"
-      "<span class=\"soft small\">{2}</span>{3}</div>\n<p class=\"what\">{4}</p>\n",
+      "<span class=\"soft small\">{2}</span>{3}<code class=\"id\">{5}</code></div>\n<p "
+      "class=\"what\">{4}</p>\n",
       word(finding.severity), escape_html(place.empty() ? "the run" : place), escape_html(where),
       finding.suppressed ? "<span class=\"badge plain\">suppressed</span>" : "",
-      escape_html(finding.what));
+      escape_html(finding.what), escape_html(finding.id));
 }
 
 std::string finding_html(const Finding& finding, const std::string& inner, bool with_model) {

@@ -34,8 +34,9 @@ std::string row(const std::vector<std::string>& cells) {
   return html + "</tr>\n";
 }
 
-std::string tile(const std::string& number, std::string_view text) {
-  return fmt::format("<li><b>{}</b><span>{}</span></li>\n", escape_html(number), text);
+std::string tile(const std::string& number, std::string_view text, bool falls_short = false) {
+  return fmt::format("<li{}><b>{}</b><span>{}</span></li>\n", falls_short ? " class=\"short\"" : "",
+                     escape_html(number), text);
 }
 
 /// One state of the coverage, by check; ids and reasons stand in the rows.
@@ -89,7 +90,8 @@ std::string verdict(const MergedReport& report) {
 std::string tiles(const MergedReport& report) {
   const CoverageCounts counts = count_coverage(report);
   const auto present = static_cast<std::int64_t>(report.ranks.size());
-  std::string html = tile(fmt::format("{} / {}", present, report.world_size), "ranks compared");
+  std::string html = tile(fmt::format("{} / {}", present, report.world_size), "ranks compared",
+                          !report.missing_ranks.empty());
   html += tile(fmt::format("{}", counts.passed), "checks passed");
   html += tile(fmt::format("{}", counts.failed), "checks failed");
   html += tile(fmt::format("{}", counts.blocked), "checks blocked");

@@ -48,6 +48,10 @@ margin:0 0 16px;padding:18px 22px}
 .badge.warning,.badge.blocked{color:var(--warning);background:var(--warning-fill)}
 .badge.note,.badge.plain{color:var(--note);background:var(--note-fill)}
 .badge.passed,.badge.safe{color:var(--good);background:var(--good-fill)}
+.finding .id{margin-left:auto}
+pre.source{background:var(--code);border-radius:6px;padding:8px 12px;margin:4px 0 8px;overflow-x:auto;
+white-space:pre-wrap}
+.tiles li.short{border-color:var(--warning)}.tiles li.short b{color:var(--warning)}
 .soft{color:var(--soft)}.small{font-size:13px}
 ul.fixes{margin:4px 0 0;padding-left:0;list-style:none}ul.fixes li{margin:4px 0}
 .scroll{overflow-x:auto}
