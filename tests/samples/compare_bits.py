@@ -1,0 +1,72 @@
+#!/usr/bin/env python3
+"""Trains the digits sample with and without ddpscope and compares every byte of the outcome."""
+import argparse
+import os
+import pathlib
+import shutil
+import socket
+import subprocess
+import sys
+
+STEPS = "20"
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def train(args, name, extra, environment):
+    """The dumps of all ranks, one after the other."""
+    port = str(free_port())
+    processes = []
+    for rank in range(args.ranks):
+        env = {key: value for key, value in os.environ.items() if key != "LD_PRELOAD"}
+        env.update(environment, RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(args.ranks),
+                   MASTER_ADDR="127.0.0.1", MASTER_PORT=port)
+        command = [args.program, "--data", args.data, "--steps", STEPS]
+        processes.append(subprocess.Popen(command + ["--dump", args.out / name] + extra, env=env))
+    if any(process.wait(timeout=100) for process in processes):
+        sys.exit(f"{name}: a rank failed")
+    return b"".join((args.out / f"{name}.{rank}").read_bytes() for rank in range(args.ranks))
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    for name in ("program", "preload", "data", "out"):
+        parser.add_argument(f"--{name}", type=pathlib.Path, required=True)
+    parser.add_argument("--ranks", type=int, required=True)
+    args = parser.parse_args()
+    shutil.rmtree(args.out, ignore_errors=True)
+    args.out.mkdir(parents=True)
+
+    def settings(name, level):
+        return {"DDPSCOPE": f"level={level}:report_dir={args.out / ('report-' + name)}"}
+
+    plain = train(args, "plain", ["--no-diagnostics"], {"DDPSCOPE": "0"})
+    if len(plain) < 10000 * args.ranks:
+        sys.exit("the dump holds too little to compare")
+    preload = {"LD_PRELOAD": str(args.preload)}
+    others = {
+        "other-seed": train(args, "other-seed", ["--no-diagnostics", "--seed", "2"],
+                            {"DDPSCOPE": "0"}),
+        "again": train(args, "again", ["--no-diagnostics"], {"DDPSCOPE": "0"}),
+        "off": train(args, "off", [], {"DDPSCOPE": "0"}),
+        "values": train(args, "values", [], settings("values", "values")),
+        "stacks": train(args, "stacks", [], settings("stacks", "stacks")),
+        "preloaded": train(args, "preloaded", ["--no-diagnostics"],
+                           {**settings("preloaded", "values"), **preload}),
+    }
+    if others.pop("other-seed") == plain:
+        sys.exit("two seeds give equal dumps: the comparison sees nothing")
+    different = [name for name, dump in others.items() if dump != plain]
+    for name in ("values", "stacks", "preloaded"):
+        if not any((args.out / f"report-{name}").glob("rank-*.jsonl")):
+            sys.exit(f"{name}: ddpscope was not active")
+    if different:
+        sys.exit("training differs with ddpscope: " + ", ".join(different))
+    print(f"{len(plain)} bytes are equal in {len(others) + 1} runs")
+
+
+main()
