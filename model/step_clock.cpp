@@ -6,9 +6,12 @@ namespace ddpscope {
 namespace {
 constexpr std::size_t kRecentSteps = 32;
 constexpr int kGapsToLearn = 3;
+constexpr std::int64_t kBackwardsWithoutStep = 64;
 }  // namespace
 
 StepClock::Change StepClock::optimizer_stepped(OptimizerId optimizer) {
+  // The backward before the first step of an optimizer nobody announced has ended this step.
+  const bool already_ended = recent_.empty() && completed_steps_ > 0;
   recent_.push_back(optimizer);
   if (recent_.size() > kRecentSteps) recent_.pop_front();
   ++stepped_in_cycle_[optimizer];
@@ -22,17 +25,21 @@ StepClock::Change StepClock::optimizer_stepped(OptimizerId optimizer) {
   if (markers_rule_) return {};
   const bool cycle_ended = all_recent_stepped();
   if (cycle_ended) stepped_in_cycle_.clear();
-  return end_step(cycle_ended);
+  return already_ended ? Change{} : end_step(cycle_ended);
 }
 
 StepClock::Change StepClock::backward_ended() {
   ++backwards_;
+  if (optimizer_expected_ && backwards_ <= kBackwardsWithoutStep) return {};
   if (markers_rule_ || !recent_.empty()) return {};
   return end_step(/*cycle_ended=*/true);
 }
 
 StepClock::Change StepClock::marked() {
+  // What counted until now has ended the step before the first marker.
+  const bool already_ended = !markers_rule_ && completed_steps_ > 0;
   markers_rule_ = true;
+  if (already_ended) return {};
   return end_step(/*cycle_ended=*/true);
 }
 

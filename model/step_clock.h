@@ -23,6 +23,8 @@ class StepClock {
     bool cycle_ended = false;
   };
 
+  /// An optimizer exists: its steps will count, unless 64 backward calls pass without one.
+  void optimizer_created() { optimizer_expected_ = true; }
   Change optimizer_stepped(OptimizerId optimizer);
   Change backward_ended();
   Change marked();
@@ -46,6 +48,7 @@ class StepClock {
   std::int64_t completed_cycles_ = 0;
   std::int64_t backwards_ = 0;
   bool markers_rule_ = false;
+  bool optimizer_expected_ = false;
   std::deque<OptimizerId> recent_;
   std::map<OptimizerId, std::int64_t> stepped_in_cycle_;
   std::map<OptimizerId, Learned> periods_;

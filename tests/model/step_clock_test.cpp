@@ -1,0 +1,85 @@
+#include "model/step_clock.h"
+
+#include <string>
+#include <vector>
+
+#include "tests/support/catch.h"
+
+namespace ddpscope {
+namespace {
+struct Program {
+  std::string name;
+  std::string
+      calls;  ///< b: backward ends, d and g: that optimizer steps, c: one is created, m: mark
+  std::string steps;       ///< of each call: the step it belonged to
+  std::string cycle_ends;  ///< of each call: `|` if it ended a cycle
+};
+
+StepClock::Change play(StepClock& clock, char call) {
+  if (call == 'b') return clock.backward_ended();
+  if (call == 'm') return clock.marked();
+  if (call != 'c') return clock.optimizer_stepped(static_cast<OptimizerId>(call));
+  clock.optimizer_created();
+  return {};
+}
+}  // namespace
+
+TEST_CASE("the clock counts steps and cycles of every kind of program", "[step_clock]") {
+  const auto program = GENERATE(values<Program>({
+      {"one optimizer", "cbdbdbd", "1112233", "..|.|.|"},
+      {"one optimizer that nobody announced", "bdbdbd", "122233", "|..|.|"},
+      {"no optimizer", "bbb", "123", "|||"},
+      {"accumulation of two with a remainder of one", "cbbdbbdbdbbd", "111122233444",
+       "...|..|.|..|"},
+      {"a closure that runs backward three times", "cbbbdbbbd", "111112222", "....|...|"},
+      {"two optimizers, one after the other", "cbdbgbdbg", "111223344", "..|...|.."},
+      {"two optimizers that step together", "cbdgbdg", "1112334", "..|..|."},
+      {"a GAN with five critic steps", "cbdbdbdbdbdbgbdbdbdbdbdbgbd", "111223344556677889900112233",
+       "..|.|.|.|.|...|.........|.."},
+      {"markers, after which optimizers do not count", "bmbdmbd", "1222233", "|...|.."},
+  }));
+  REQUIRE(program.cycle_ends.size() == program.calls.size());
+  StepClock clock;
+  std::string ends;
+  std::string steps;
+  for (const char call : program.calls) {
+    steps += static_cast<char>('0' + clock.step() % 10);
+    ends += play(clock, call).cycle_ended ? '|' : '.';
+  }
+  INFO(program.name);
+  CHECK(steps == program.steps);
+  CHECK(ends == program.cycle_ends);
+}
+
+TEST_CASE("backward calls count once an announced optimizer has not stepped for long",
+          "[step_clock]") {
+  StepClock clock;
+  clock.optimizer_created();
+  for (int i = 0; i < 64; ++i) CHECK_FALSE(clock.backward_ended().step_ended);
+  CHECK(clock.backward_ended().step_ended);
+}
+
+TEST_CASE("an optimizer that did not step for 32 optimizer steps leaves the cycle",
+          "[step_clock]") {
+  StepClock clock;
+  clock.optimizer_stepped(1);
+  clock.optimizer_stepped(2);
+  for (int i = 0; i < 31; ++i) CHECK(clock.optimizer_stepped(1).cycle_ended == (i == 0));
+  CHECK(clock.optimizer_stepped(1).cycle_ended);
+}
+
+TEST_CASE("a period is known once three gaps agreed, and anew after a change", "[step_clock]") {
+  StepClock clock;
+  const auto iterate = [&clock](int backwards) {
+    for (int i = 0; i < backwards; ++i) clock.backward_ended();
+    clock.optimizer_stepped(1);
+  };
+  iterate(4);
+  iterate(4);
+  CHECK_FALSE(clock.period(1).has_value());
+  iterate(4);
+  CHECK(clock.period(1) == 4);
+  iterate(2);
+  CHECK_FALSE(clock.period(1).has_value());
+}
+}  // namespace ddpscope
