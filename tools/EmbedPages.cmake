@@ -1,0 +1,15 @@
+# cmake -DPAGES=<folder> -DIDS=<id,...> -DOUTPUT=<file> -P EmbedPages.cmake
+# Writes the pages of docs/checks as C++.
+string(REPLACE "," ";" ids "${IDS}")
+set(rows "")
+set(code "#include \"tools/check_pages.h\"\n\n#include <array>\n\nnamespace ddpscope {\n")
+string(APPEND code "std::span<const CheckPage> check_pages() {\n  static constexpr auto kPages = ")
+string(APPEND code "std::to_array<CheckPage>({{}")
+foreach(id IN LISTS ids)
+  if(EXISTS "${PAGES}/${id}.md")
+    file(READ "${PAGES}/${id}.md" text)
+    string(APPEND code ",\n{\"${id}\", R\"PAGE_OF_CHECK(${text})PAGE_OF_CHECK\"}")
+  endif()
+endforeach()
+string(APPEND code "});\n  return std::span(kPages).subspan(1);\n}\n}  // namespace ddpscope\n")
+file(WRITE "${OUTPUT}" "${code}")

@@ -1,0 +1,38 @@
+#include <CLI/CLI.hpp>
+#include <memory>
+
+#include "tools/command.h"
+#include "tools/report_input.h"
+#include "tools/report_output.h"
+
+namespace ddpscope {
+namespace {
+struct Options {
+  std::vector<std::string> dirs;
+  ReportPaths paths;
+  std::string fail_on = "error";
+};
+
+int merge_dirs(const Options& options) {
+  const auto fail_on = severity_of(options.fail_on);
+  const auto judged = read_reports(options.dirs);
+  require_files(judged, options.dirs.front());
+  auto paths = options.paths;
+  if (paths.html.empty()) paths.html = options.dirs.front() + "/report.html";
+  if (paths.json.empty()) paths.json = options.dirs.front() + "/report.json";
+  publish(judged.report, paths);
+  return judged_exit_code(judged, fail_on);
+}
+}  // namespace
+
+CommandAction make_merge_command(CLI::App& app) {
+  const auto options = std::make_shared<Options>();
+  app.add_option("DIR", options->dirs, "Report folders of one run")->required();
+  app.add_option("-o,--output", options->paths.html, "HTML report; default: DIR/report.html");
+  app.add_option("--json", options->paths.json, "JSON report; default: DIR/report.json");
+  app.add_option("--fail-on", options->fail_on,
+                 "Least severity that makes the exit code 1: error, warning or note");
+  return [options](const CommandContext&) { return merge_dirs(*options); };
+}
+
+}  // namespace ddpscope

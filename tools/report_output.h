@@ -1,0 +1,21 @@
+#pragma once
+
+#include <string>
+
+#include "report/merged_report.h"
+
+namespace ddpscope {
+
+/// Where the renderings of a merged report go.
+struct ReportPaths {
+  std::string html;
+  std::string json;
+};
+
+/// Writes both files and prints the verdict. Throws CommandError where a file cannot be written.
+void publish(const MergedReport& report, const ReportPaths& paths);
+
+/// Whether stdout is a terminal.
+bool prints_to_terminal();
+
+}  // namespace ddpscope

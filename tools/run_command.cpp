@@ -1,0 +1,169 @@
+#include <fmt/format.h>
+#include <string.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cerrno>
+#include <filesystem>
+#include <memory>
+#include <thread>
+
+#include "checks/check_table.h"
+#include "config/parser.h"
+#include "records/report_dir.h"
+#include "tools/command.h"
+#include "tools/exit_status.h"
+#include "tools/launch_settings.h"
+#include "tools/launcher.h"
+#include "tools/report_input.h"
+#include "tools/report_output.h"
+
+namespace ddpscope {
+namespace {
+struct Options {
+  int nproc = 1;
+  std::string level;
+  std::string out;
+  int master_port = 0;
+  std::string fail_on;
+};
+
+/// What the options and the variable `DDPSCOPE` say together.
+struct RunSettings {
+  bool off = false;
+  std::string out = "ddpscope-report";
+  Severity fail_on = Severity::kError;
+};
+
+RunSettings read_settings(const Options& options, const std::string& variable) {
+  CheckIds ids;
+  for (const auto& row : check_table()) ids.emplace_back(row.id);
+  const auto parsed = parse_environment(variable, ids);
+  if (!parsed.problems.empty()) {
+    throw CommandError(ExitStatus::kUsage, parsed.problems.front().message);
+  }
+  RunSettings settings{.off = parsed.off};
+  settings.out = parsed.settings.report_dir.value_or(settings.out);
+  if (options.out.empty() && settings.out.find('%') != std::string::npos) {
+    throw CommandError(ExitStatus::kUsage,
+                       "report_dir in DDPSCOPE differs between ranks; name one folder with --out");
+  }
+  if (!options.out.empty()) settings.out = options.out;
+  settings.fail_on = parsed.settings.fail_on.value_or(settings.fail_on);
+  if (!options.fail_on.empty()) settings.fail_on = severity_of(options.fail_on);
+  return settings;
+}
+
+std::string report_dir_pattern(const std::string& out) {
+  std::string pattern;
+  for (const char c : std::filesystem::absolute(out).string()) {
+    if (c == '%') pattern += '%';
+    pattern += c;
+  }
+  return pattern;
+}
+
+void set_diagnostics(ProcessEnvironment& environment, const Options& options,
+                     const RunSettings& settings) {
+  std::vector<SettingOverride> overrides;
+  if (!options.level.empty()) overrides.push_back({"level", options.level});
+  overrides.push_back({"report_dir", report_dir_pattern(settings.out)});
+  environment.set("DDPSCOPE", with_overrides(environment.get("DDPSCOPE").value_or(""), overrides));
+  const auto executable = std::filesystem::read_symlink("/proc/self/exe").parent_path().string();
+  const auto preload = find_preload(executable, {"../" DDPSCOPE_TOOL_LIBDIR, "../lib", "."});
+  if (preload.path.empty()) {
+    say(preload.problem + "; only a program that calls attach_diagnostics is watched");
+  } else {
+    add_preload(environment, preload.path);
+  }
+}
+
+void share_cores(ProcessEnvironment& environment, int nproc) {
+  if (nproc == 1 || environment.get("OMP_NUM_THREADS")) return;
+  const auto cores = static_cast<int>(std::thread::hardware_concurrency());
+  const auto threads = std::to_string(std::max(1, cores / nproc));
+  environment.set("OMP_NUM_THREADS", threads);
+  say(fmt::format("OMP_NUM_THREADS={} for each of {} ranks; set it to choose", threads, nproc));
+}
+
+FileDescriptor open_out(const std::string& out) {
+  const auto error = move_aside(out);
+  if (!error.empty()) throw CommandError(ExitStatus::kUsage, "--out: " + error);
+  auto opened = open_report_dir(out);
+  if (!opened.error.empty()) throw CommandError(ExitStatus::kUsage, "--out: " + opened.error);
+  return std::move(opened.fd);
+}
+
+/// The exit code of the report, where the program itself returned `program_code`.
+int judge(const RunSettings& settings, int program_code) {
+  if (settings.off) {
+    say("DDPSCOPE says off: the ranks ran undiagnosed");
+    return program_code;
+  }
+  const auto judged = read_reports({settings.out});
+  if (judged.files == 0 && judged.unusable.empty()) {
+    say(
+        fmt::format("no rank wrote a record into {}: the program calls no attach_diagnostics and "
+                    "loads LibTorch not as a shared library, or not at all",
+                    settings.out));
+    return program_code != 0 ? program_code : static_cast<int>(ExitStatus::kIncomplete);
+  }
+  require_files(judged, settings.out);
+  publish(judged.report, {settings.out + "/report.html", settings.out + "/report.json"});
+  return program_code != 0 ? program_code : judged_exit_code(judged, settings.fail_on);
+}
+
+/// 127 and 126 as a shell gives them.
+int report_start_error(const std::string& program, int error) {
+  say(fmt::format("error: cannot start {}: {}", program, ::strerror(error)));
+  return error == ENOENT ? 127 : 126;
+}
+
+/// The program's own code: that of the rank that failed first.
+int report_failure(const LaunchResult& result) {
+  if (!result.first_failure) return 0;
+  const auto& end = result.ranks[*result.first_failure];
+  say(describe_failure(*result.first_failure, end));
+  if (!end.last_error_line.empty()) say("  its last error line: " + end.last_error_line);
+  return end.exit_code();
+}
+
+int run_program(const Options& options, const CommandContext& context) {
+  if (context.program.empty()) {
+    throw CommandError(ExitStatus::kUsage,
+                       "no program is named: ddpscope run [options] -- PROG ARGS");
+  }
+  auto environment = context.environment;
+  const auto settings = read_settings(options, environment.get("DDPSCOPE").value_or(""));
+  const auto out = open_out(settings.out);
+  if (!settings.off) set_diagnostics(environment, options, settings);
+  share_cores(environment, options.nproc);
+  const auto port = options.master_port != 0 ? options.master_port : free_port();
+  const LaunchPlan plan{.argv = context.program,
+                        .environments = rank_environments({environment, options.nproc, port}),
+                        .log_dir = out.get(),
+                        .times = {}};
+  const auto result = launch(plan);
+  if (result.start_error != 0) return report_start_error(plan.argv.front(), result.start_error);
+  return judge(settings, report_failure(result));
+}
+}  // namespace
+
+CommandAction make_run_command(CLI::App& app) {
+  const auto options = std::make_shared<Options>();
+  app.add_option("--nproc", options->nproc, "Number of ranks; default 1")
+      ->check(CLI::Range(1, 1024));
+  app.add_option("--level", options->level, "What is looked at: watch, values or stacks")
+      ->check(CLI::IsMember({"watch", "values", "stacks"}));
+  app.add_option("--out", options->out, "Report folder; default: ddpscope-report");
+  app.add_option("--master-port", options->master_port, "MASTER_PORT; default: a free port")
+      ->check(CLI::Range(1, 65535));
+  app.add_option("--fail-on", options->fail_on,
+                 "Least severity that makes the exit code 1: error, warning or note");
+  app.footer(
+      "Returns the program's own code if that is not 0 (128+n for a signal), else 0 clean, "
+      "1 findings, 4 incomplete.");
+  return [options](const CommandContext& context) { return run_program(*options, context); };
+}
+
+}  // namespace ddpscope

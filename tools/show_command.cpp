@@ -1,0 +1,67 @@
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "config/glob.h"
+#include "records/record_json.h"
+#include "report/report_writer.h"
+#include "tools/command.h"
+#include "tools/exit_status.h"
+#include "tools/report_input.h"
+#include "tools/report_output.h"
+
+namespace ddpscope {
+namespace {
+struct Options {
+  std::string path;
+  std::string id = "*";
+  std::int64_t rank = -1;
+  bool json = false;
+  std::string fail_on = "error";
+};
+
+bool is_wanted(const Finding& finding, const Options& options) {
+  if (!glob_match(options.id, finding.id)) return false;
+  return options.rank < 0 || finding.rank == options.rank ||
+         std::ranges::find(finding.ranks, options.rank) != finding.ranks.end();
+}
+
+std::string as_json(const Findings& findings) {
+  auto list = nlohmann::ordered_json::array();
+  for (const auto& finding : findings) list.push_back(to_json(finding));
+  return list.dump(2) + '\n';
+}
+
+std::string as_text(const MergedReport& report) {
+  std::string text;
+  const FindingStyle style{.colour = prints_to_terminal(), .with_model = report.models.size() > 1};
+  for (const auto& finding : report.findings) text += render_finding(finding, style);
+  return text + render_last_line(report, {.colour = style.colour});
+}
+
+int show(const Options& options) {
+  const auto fail_on = severity_of(options.fail_on);
+  auto judged = read_reports({options.path});
+  require_files(judged, options.path);
+  std::erase_if(judged.report.findings,
+                [&options](const Finding& finding) { return !is_wanted(finding, options); });
+  judge_again(judged.report);
+  print(options.json ? as_json(judged.report.findings) : as_text(judged.report));
+  return judged_exit_code(judged, fail_on);
+}
+}  // namespace
+
+CommandAction make_show_command(CLI::App& app) {
+  const auto options = std::make_shared<Options>();
+  app.add_option("PATH", options->path, "A report folder, or one rank-<r>.jsonl")->required();
+  app.add_option("--id", options->id, "Only findings whose id matches this glob");
+  app.add_option("--rank", options->rank, "Only findings of this rank")
+      ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 20));
+  app.add_flag("--json", options->json, "Print a JSON list");
+  app.add_option("--fail-on", options->fail_on,
+                 "Least severity that makes the exit code 1: error, warning or note");
+  return [options](const CommandContext&) { return show(*options); };
+}
+
+}  // namespace ddpscope
