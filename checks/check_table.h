@@ -14,11 +14,11 @@ enum class CheckLevel : std::uint8_t { kWatch, kValues, kStacks };
 /// A row of checks.def.
 struct CheckRow {
   std::string_view id;
-  std::string_view name;
+  std::string_view name = {};
   Severity severity = Severity::kWarning;  ///< the highest normal one
   CheckLevel level = CheckLevel::kWatch;
-  std::string_view needs;  ///< names of sources, joined by ", "; optional ones end in `?`
-  std::string_view summary;
+  std::string_view needs = {};  ///< names of sources, joined by ", "; optional ones end in `?`
+  std::string_view summary = {};
   std::unique_ptr<Check> (*factory)() = nullptr;  ///< none: a finding about the tool itself
 };
 

@@ -1,0 +1,171 @@
+#include "tests/support/catch.h"
+#include "tests/support/events.h"
+
+namespace ddpscope::test {
+namespace {
+const std::vector<Registered> kNet = {{.id = 1, .path = "body.weight"},
+                                      {.id = 2, .path = "fc4.weight", .shape = {32, 32}},
+                                      {.id = 3, .path = "fc4.bias", .shape = {32}}};
+
+/// Steps in which `forward` runs and only the given leaves receive a gradient.
+template <class Forward>
+void train(Program& program, const std::vector<TensorId>& leaves, int steps, Forward&& forward,
+           std::vector<TensorId> alive = {}) {
+  for (int i = 0; i < steps; ++i) {
+    program.op({.name = "aten::mm", .inputs = {20, 1}, .outputs = {21}});
+    forward();
+    program.backward(leaves, alive);
+    program.step(1);
+    program.zero_grad(1);
+  }
+}
+void nothing() {}
+}  // namespace
+
+TEST_CASE("grad-missing reports after 4 cycles and states why", "[check]") {
+  Program program("grad-missing");
+  program.attach(1, kNet);
+  program.optimizer(1, {1, 2, 3});
+  std::string cause;
+  std::string op = "aten::addmm";
+  const auto addmm = [&] {
+    program.op({.name = "aten::addmm", .inputs = {3, 21, 2}, .outputs = {22}});
+    program.op({.name = "aten::linear", .inputs = {21, 2, 3}, .outputs = {22}});
+  };
+  SECTION("a second head that enters no loss") {
+    train(program, {1}, 5, addmm, /*alive=*/{22});
+    cause = "output_not_in_loss";
+  }
+  SECTION("a result that is dropped") {
+    train(program, {1}, 5, addmm);
+    cause = "result_dropped";
+  }
+  SECTION("a layer that is never called") {
+    train(program, {1}, 5, nothing);
+    cause = "not_used";
+    op = "";
+  }
+  SECTION("a layer under a guard") {
+    train(program, {1}, 5, [&] {
+      program.op(
+          {.name = "aten::addmm", .inputs = {3, 21, 2}, .outputs = {22}, .grad_mode = false});
+    });
+    cause = "grad_mode_off";
+  }
+  SECTION("a cut on the way to the loss") {
+    train(program, {1}, 5, [&] {
+      addmm();
+      program.op({.name = "aten::detach", .inputs = {22}, .outputs = {23}, .requires_grad = false});
+      program.op({.name = "aten::add", .inputs = {23, 21}, .outputs = {24}});
+    });
+    cause = "cut";
+  }
+  SECTION("a function that returned nothing") {
+    train(program, {1}, 5, [&] {
+      program.gradient_undefined(2);
+      program.gradient_undefined(3);
+    });
+    cause = "function_returned_nothing";
+    op = "";
+  }
+  REQUIRE(program.findings.size() == 1);
+  const Finding& finding = program.findings[0];
+  CHECK(finding.severity == Severity::kWarning);
+  CHECK(finding.step == 4);
+  CHECK(finding.module_path == "fc4");
+  CHECK(finding.op == op);
+  CHECK(finding.what == "2 parameters (1056 elements) got no gradient in 4 cycles: " + cause);
+  CHECK(cause_of(finding) == cause);
+}
+
+TEST_CASE("grad-missing stays undecided without operator records", "[check]") {
+  Program program("grad-missing");
+  program.attach(1, kNet);
+  program.optimizer(1, {1, 2, 3});
+  for (int i = 0; i < 5; ++i) {
+    program.backward_without_survey({1});
+    program.step(1);
+  }
+  REQUIRE(program.findings.size() == 1);
+  CHECK(program.findings[0].severity == Severity::kNote);
+  CHECK(program.findings[0].evidence_status == EvidenceStatus::kUndecided);
+}
+
+TEST_CASE("grad-missing stays silent", "[check]") {
+  Program program("grad-missing");
+  SECTION("on frozen parameters") {
+    program.attach(
+        1, {{.id = 1, .path = "a.weight"}, {.id = 2, .path = "b.weight", .requires_grad = false}});
+    program.optimizer(1, {1});
+    train(program, {1}, 6, nothing);
+  }
+  SECTION("on a branch that is used once in 4 cycles") {
+    program.attach(1, kNet);
+    program.optimizer(1, {1, 2, 3});
+    for (int i = 0; i < 4; ++i) {
+      train(program, {1}, 3, nothing);
+      train(program, {1, 2, 3}, 1, nothing);
+    }
+  }
+  SECTION("on a generator that waits for its first step") {
+    program.attach(1, kNet);
+    program.optimizer(1, {1});
+    program.optimizer(2, {2, 3});
+    train(program, {1}, 6, nothing);
+  }
+  SECTION("on a generator whose optimizer was built before capture") {
+    program.attach(1, kNet);
+    program.members(1, {{1}});
+    train(program, {1}, 6, nothing);
+  }
+  SECTION("on copies that are written and never had a gradient") {
+    program.attach(1, kNet);
+    program.optimizer(1, {1});
+    train(program, {1}, 6, [&] {
+      program.op({.name = "aten::lerp_", .inputs = {2, 1}, .outputs = {2}, .grad_mode = false});
+      program.op({.name = "aten::lerp_", .inputs = {3, 1}, .outputs = {3}, .grad_mode = false});
+    });
+  }
+  SECTION("on copies that only run with grad mode off") {
+    program.attach(1, kNet);
+    program.optimizer(1, {1});
+    train(program, {1}, 6, [&] {
+      program.op(
+          {.name = "aten::addmm", .inputs = {3, 21, 2}, .outputs = {22}, .grad_mode = false});
+    });
+  }
+  SECTION("on a neighbour model and one that only runs in eval") {
+    program.attach(1, {{.id = 1, .path = "a.weight"}});
+    program.attach(2, {{.id = 2, .path = "b.weight"}});
+    program.optimizer(1, {1, 2});
+    train(program, {1}, 6, nothing);
+  }
+  SECTION("on a gradient that is all zero") {
+    program.attach(1, kNet);
+    program.optimizer(1, {1, 2, 3});
+    train(program, {1, 2, 3}, 6, nothing);
+  }
+  SECTION("on a gradient that was set without backward") {
+    program.attach(1, kNet);
+    program.optimizer(1, {1, 2, 3});
+    for (int i = 0; i < 6; ++i) {
+      program.backward({1});
+      program.clear({2, 3}, GradientBefore::kReset);
+      program.step(1);
+    }
+  }
+  SECTION("before 4 cycles have passed") {
+    program.attach(1, kNet);
+    program.optimizer(1, {1, 2, 3});
+    train(program, {1}, 3, nothing);
+  }
+  SECTION("on declared parts") {
+    program.attach(1, kNet);
+    program.declare("fc4.*", "intended");
+    program.optimizer(1, {1, 2, 3});
+    train(program, {1}, 6, nothing);
+  }
+  CHECK(program.findings.empty());
+}
+
+}  // namespace ddpscope::test

@@ -1,0 +1,136 @@
+#include "checks/judge.h"
+
+#include <stdexcept>
+
+#include "tests/support/catch.h"
+#include "tests/support/events.h"
+
+namespace ddpscope::test {
+namespace {
+class Throws final : public Check {
+ public:
+  void on_exit(const ExitEvent&, const RunState&, Findings&) override {
+    throw std::out_of_range("vector::at");
+  }
+};
+class Repeats final : public Check {
+ public:
+  void on_exit(const ExitEvent& event, const RunState&, Findings& findings) override {
+    Finding finding;
+    finding.severity = event.at.step == 5 ? Severity::kError : Severity::kWarning;
+    findings.push_back(finding);
+  }
+};
+const std::vector<CheckRow> kTable = {
+    {.id = "a-throws", .factory = [] { return std::unique_ptr<Check>(new Throws); }},
+    {.id = "b-repeats", .factory = [] { return std::unique_ptr<Check>(new Repeats); }},
+    {.id = "c-blind",
+     .needs = "tree?, op",
+     .factory = [] { return std::unique_ptr<Check>(new Repeats); }},
+};
+
+Findings judged(int events, Judge** kept = nullptr) {
+  static std::unique_ptr<Judge> judge;
+  Findings findings;
+  judge = std::make_unique<Judge>(
+      JudgeOptions{.rank = 5, .level = CheckLevel::kValues, .checks = "*", .sources = {}},
+      [&findings](const Finding& finding) { findings.push_back(finding); }, kTable);
+  for (int i = 1; i <= events; ++i) judge->consume(ExitEvent{{.step = i}});
+  if (kept != nullptr) *kept = judge.get();
+  return findings;
+}
+}  // namespace
+
+TEST_CASE("tool-check-disabled says at once that a check threw, and it stays off", "[judge]") {
+  Judge* judge = nullptr;
+  const Findings findings = judged(3, &judge);
+  REQUIRE(findings.size() == 2);
+  CHECK(findings[0].id == "tool-check-disabled");
+  CHECK(findings[0].severity == Severity::kWarning);
+  CHECK(findings[0].rank == 5);
+  CHECK(findings[0].step == 1);
+  CHECK(findings[0].what == "check a-throws threw \"vector::at\" and is off");
+  CHECK(judge->coverage().at("a-throws").state == CheckState::kOff);
+}
+
+TEST_CASE("a repeated finding is told at 10, 100, 1000 and when its severity rises", "[judge]") {
+  Findings findings = judged(120);
+  std::erase_if(findings, [](const Finding& finding) { return finding.id != "b-repeats"; });
+  REQUIRE(findings.size() == 4);
+  CHECK(findings[1].occurrences == 5);
+  CHECK(findings[1].severity == Severity::kError);
+  CHECK(findings[2].occurrences == 10);
+  CHECK(findings[2].severity == Severity::kError);
+  CHECK(findings[3].occurrences == 100);
+  CHECK(findings[3].first_step == 1);
+  CHECK(findings[3].last_step == 100);
+  CHECK(findings[3].fingerprint == findings[0].fingerprint);
+}
+
+TEST_CASE("a check whose source is missing is blocked with the reason", "[judge]") {
+  Judge* judge = nullptr;
+  judged(1, &judge);
+  CHECK(judge->coverage().at("c-blind").state == CheckState::kBlocked);
+  CHECK(judge->coverage().at("c-blind").why == "source not live: op");
+  CHECK(judge->coverage().at("b-repeats").state == CheckState::kFailed);
+}
+
+TEST_CASE("a check that the settings switch off is neither blocked nor reported", "[judge]") {
+  Program program("*,-grad-*");
+  program.exit();
+  CHECK_FALSE(program.judge().coverage().contains("grad-missing"));
+  CHECK(program.judge().coverage().at("optim-empty").state == CheckState::kPassed);
+  CHECK(program.findings.empty());
+}
+
+TEST_CASE("no check of the table speaks of a clean run", "[judge]") {
+  Program program;
+  program.attach(1, {{.id = 1, .path = "a.weight"}, {.id = 2, .path = "b.weight"}});
+  program.optimizer(1, {1, 2});
+  for (int i = 0; i < 40; ++i) {
+    program.zero_grad(1);
+    program.op({.name = "aten::mm", .inputs = {20, 1}, .outputs = {21}});
+    program.op({.name = "aten::mm", .inputs = {21, 2}, .outputs = {22}});
+    program.backward({1, 2});
+    program.step(1);
+  }
+  program.exit();
+  CHECK(program.findings.empty());
+}
+
+TEST_CASE("affected parameters collapse to at most three places", "[judge]") {
+  Program program("optim-missing-parameter");
+  std::vector<Registered> net = {{.id = 1, .path = "kept.weight"}};
+  const int parts = GENERATE(3, 4);
+  for (int i = 0; i < parts; ++i) {
+    const std::string part = "body.part" + std::to_string(i);
+    net.push_back({.id = static_cast<TensorId>(10 + i), .path = part + ".weight"});
+    net.push_back({.id = static_cast<TensorId>(20 + i), .path = part + ".bias"});
+    net.push_back(
+        {.id = static_cast<TensorId>(30 + i), .path = "body.kept" + std::to_string(i) + ".weight"});
+  }
+  program.attach(1, net);
+  std::vector<TensorId> all;
+  std::vector<TensorId> held;
+  for (const Registered& tensor : net) {
+    all.push_back(tensor.id);
+    if (tensor.id < 10 || tensor.id >= 30) held.push_back(tensor.id);
+  }
+  program.optimizer(1, held);
+  for (int i = 0; i < 2; ++i) {
+    program.backward(all);
+    program.step(1);
+  }
+  REQUIRE(program.findings.size() == (parts == 3 ? 3U : 1U));
+  CHECK(program.findings[0].module_path == (parts == 3 ? "body.part0" : "body"));
+}
+
+TEST_CASE("common_path is the deepest module above both", "[judge]") {
+  CHECK(common_path("a.b.c", "a.b.d") == "a.b");
+  CHECK(common_path("a.b", "a.bc") == "a");
+  CHECK(common_path("a.b", "a.b") == "a.b");
+  CHECK(common_path("a", "a.b") == "a");
+  CHECK(common_path("a", "b").empty());
+}
+
+}  // namespace ddpscope::test

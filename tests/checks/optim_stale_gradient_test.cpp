@@ -1,0 +1,148 @@
+#include "tests/support/catch.h"
+#include "tests/support/events.h"
+
+namespace ddpscope::test {
+namespace {
+const std::vector<Registered> kNet = {{.id = 1, .path = "a.weight"}, {.id = 2, .path = "b.weight"}};
+
+/// Two optimizers, of parameter 1 (discriminator) and of parameter 2 (generator).
+void play_gan(Program& program, int critic_steps, bool zero_first) {
+  program.attach(1, kNet);
+  program.optimizer(1, {1});
+  program.optimizer(2, {2});
+  for (int round = 0; round < 6; ++round) {
+    for (int i = 0; i < critic_steps; ++i) {
+      if (zero_first) program.zero_grad(1);
+      program.backward({1, 2});
+      if (!zero_first) program.clear({1});
+      if (!zero_first) program.backward({1});
+      program.step(1);
+    }
+    program.zero_grad(2);
+    program.backward({1, 2});
+    program.step(2);
+  }
+}
+}  // namespace
+
+TEST_CASE("optim-stale-gradient reports a loop without zero_grad in step 4", "[check]") {
+  Program program("optim-stale-gradient");
+  program.attach(1, kNet);
+  program.optimizer(1, {1, 2});
+  for (int i = 0; i < 4; ++i) {
+    CHECK(program.findings.empty());
+    program.backward({1, 2});
+    program.step(1);
+  }
+  REQUIRE(program.findings.size() == 1);
+  const Finding& finding = program.findings[0];
+  CHECK(finding.severity == Severity::kError);
+  CHECK(cause_of(finding) == "never_zeroed");
+  CHECK(finding.step == 4);
+  CHECK(finding.module_path.empty());
+  CHECK(finding.what ==
+        "gradients of earlier steps are still in all 2 parameters (8 elements; never_zeroed)");
+  CHECK(finding.why ==
+        "4 accumulations since they were last cleared, 4 steps of SGD, no reset in between");
+}
+
+TEST_CASE("optim-stale-gradient reports the optimizer of two that is not zeroed", "[check]") {
+  Program program("optim-stale-gradient");
+  program.attach(1, kNet);
+  program.optimizer(1, {1});
+  program.optimizer(2, {2});
+  for (int i = 0; i < 6; ++i) {
+    program.zero_grad(1);
+    program.backward({1, 2});
+    program.step(1);
+    program.step(2);
+  }
+  REQUIRE(program.findings.size() == 1);
+  CHECK(program.findings[0].module_path == "b");
+  CHECK(program.findings[0].severity == Severity::kError);
+}
+
+TEST_CASE("optim-stale-gradient warns of members that zero_grad does not reach", "[check]") {
+  Program program("optim-stale-gradient");
+  program.attach(1, kNet);
+  program.optimizer(1, {1, 2});
+  for (int i = 0; i < 5; ++i) {
+    program.clear({1});
+    program.backward({1, 2});
+    program.step(1);
+  }
+  REQUIRE(program.findings.size() == 1);
+  CHECK(program.findings[0].severity == Severity::kWarning);
+  CHECK(cause_of(program.findings[0]) == "outside_optimizer");
+  CHECK(program.findings[0].fixes[1].text == "or clear these too: b.weight");
+}
+
+TEST_CASE("optim-stale-gradient notes more accumulations than the period", "[check]") {
+  Program program("optim-stale-gradient");
+  program.attach(1, kNet);
+  program.optimizer(1, {1, 2});
+  for (const int micro_batches : {2, 2, 2, 3}) {
+    for (int i = 0; i < micro_batches; ++i) program.backward({1, 2});
+    program.step(1);
+    program.zero_grad(1);
+  }
+  REQUIRE(program.findings.size() == 1);
+  CHECK(program.findings[0].severity == Severity::kNote);
+  CHECK(cause_of(program.findings[0]) == "period_exceeded");
+}
+
+TEST_CASE("optim-stale-gradient stays silent", "[check]") {
+  Program program("optim-stale-gradient");
+  SECTION("on accumulation with a stable period") {
+    program.attach(1, kNet);
+    program.optimizer(1, {1, 2});
+    for (int i = 0; i < 24; ++i) {
+      program.backward({1, 2});
+      if (i % 4 == 3) program.step(1);
+      if (i % 4 == 3) program.zero_grad(1);
+    }
+  }
+  SECTION("on foreign gradients that are cleared before their owner's backward") {
+    play_gan(program, GENERATE(1, 5), GENERATE(true, false));
+  }
+  SECTION("in the first 3 cycles") {
+    program.attach(1, kNet);
+    program.optimizer(1, {1, 2});
+    for (int i = 0; i < 3; ++i) {
+      program.backward({1, 2});
+      program.step(1);
+    }
+  }
+  SECTION("on optimizers that call a closure") {
+    program.attach(1, kNet);
+    program.optimizer(1, {1, 2});
+    for (int i = 0; i < 6; ++i) {
+      program.backward({1, 2});
+      program.step(1, /*with_closure=*/true);
+    }
+  }
+  SECTION("on gradients that were zeroed or replaced by other means") {
+    program.attach(1, kNet);
+    program.optimizer(1, {1, 2});
+    const auto left = GENERATE(GradientBefore::kReset, GradientBefore::kZero);
+    for (int i = 0; i < 6; ++i) {
+      program.backward({1, 2});
+      program.step(1);
+      program.clear({1, 2}, left);
+    }
+  }
+  SECTION("where lost events hide what happened") {
+    program.attach(1, kNet);
+    program.optimizer(1, {1, 2});
+    for (int i = 0; i < 6; ++i) {
+      program.backward({1, 2});
+      program.step(1);
+      if (i == 2) program.drop_events();
+      if (i == 2) program.clear({1, 2});
+    }
+    program.clear({1, 2});
+  }
+  CHECK(program.findings.empty());
+}
+
+}  // namespace ddpscope::test

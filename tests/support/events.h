@@ -1,0 +1,115 @@
+#pragma once
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "checks/judge.h"
+#include "model/step_clock.h"
+
+namespace ddpscope::test {
+
+/// A parameter or buffer of a hand-made model: `fc.weight` is `weight` of the module `fc`.
+struct Registered {
+  TensorId id = 0;
+  std::string path;
+  std::vector<std::int64_t> shape = {4};
+  bool requires_grad = true;
+  bool is_buffer = false;
+};
+
+/// One operator: `inputs` and the ids it returns.
+struct Op {
+  std::string name;
+  std::vector<TensorId> inputs = {};
+  std::vector<TensorId> outputs = {};
+  ModuleId module = 0;
+  bool grad_mode = true;
+  bool requires_grad = true;  ///< of the outputs
+};
+
+/// A training program as capture would see it: it stamps steps and cycles and remembers which
+/// gradients were cleared. What the judge found is in `findings`.
+class Program {
+ public:
+  explicit Program(std::string checks = "*") : judge_(options(std::move(checks)), sink()) {}
+
+  Findings findings;
+  Judge& judge() { return judge_; }
+  std::int64_t step_now() const { return clock_.step(); }
+
+  void attach(ModelId model, const std::vector<Registered>& tensors);
+  void detach(ModelId model) { send(TreeEndEvent{.at = now(), .model = model}); }
+  void loose_module(const std::string& type, std::vector<TensorId> tensors);
+  void declare(const std::string& glob, const std::string& kind);
+  /// A leaf that no module registers.
+  void leaf(TensorId id, std::vector<std::int64_t> shape = {4}, std::string device = "cpu");
+  void integer_leaf(TensorId id);
+  void leaf_in_storage(TensorId id, std::int64_t elements, std::int64_t offset_bytes = 0);
+
+  void create(OptimizerId optimizer) {
+    clock_.optimizer_created();
+    send(OptimizerCreatedEvent{now(), optimizer});
+  }
+  void members(OptimizerId optimizer, std::vector<std::vector<TensorId>> groups,
+               const std::set<TensorId>& frozen = {});
+  /// `create` and `members`.
+  void optimizer(OptimizerId optimizer, std::vector<TensorId> members) {
+    create(optimizer);
+    this->members(optimizer, {std::move(members)});
+  }
+
+  void op(const Op& op);
+  /// A backward that gives these leaves a gradient.
+  void backward(const std::vector<TensorId>& leaves, std::vector<TensorId> alive = {});
+  void backward_without_survey(const std::vector<TensorId>& leaves);
+  /// The function before this leaf returns no gradient.
+  void gradient_undefined(TensorId leaf) {
+    send(GradientEvent{now(), leaf, GradientBefore::kUndefined, false});
+  }
+  void step(OptimizerId optimizer, bool with_closure = false);
+  void zero_grad(OptimizerId optimizer);
+  void clear(const std::vector<TensorId>& leaves, GradientBefore left = GradientBefore::kUndefined);
+  void drop_events() { send(DroppedEvent{3}); }
+  void exit() { send(ExitEvent{now()}); }
+
+  /// The findings with this id.
+  Findings with_id(std::string_view id) const;
+
+ private:
+  static JudgeOptions options(std::string checks);
+  Judge::Sink sink() {
+    return [this](const Finding& finding) { findings.push_back(finding); };
+  }
+  Stamp now() const { return {.step = clock_.step(), .cycle = clock_.cycle(), .thread = 1}; }
+  void send(Event event) { judge_.consume(event); }
+  void accumulate(const std::vector<TensorId>& leaves);
+  void end_cycle(const Stamp& at, StepClock::Change change);
+
+  StepClock clock_;
+  Judge judge_;
+  std::map<TensorId, TensorInfo> tensors_;
+  std::map<TensorId, GradientBefore> gradients_;
+  std::map<OptimizerId, std::vector<std::vector<TensorId>>> members_;
+  std::map<OptimizerId, std::set<TensorId>> frozen_;
+};
+
+/// The value of a fact, or a default-made one.
+template <class T>
+T fact_of(const Finding& finding, std::string_view key) {
+  for (const Fact& fact : finding.facts) {
+    if (fact.key == key) return std::get<T>(fact.value);
+  }
+  return T{};
+}
+
+inline std::string cause_of(const Finding& finding) {
+  return fact_of<std::string>(finding, "cause");
+}
+
+}  // namespace ddpscope::test
