@@ -39,45 +39,38 @@ Cause cause_of(const RunState& state, const TensorState& tensor) {
           .shape = use.end->shape};
 }
 
-std::string why_of(const Cause& cause) {
-  const std::string end = cause.op.empty() ? "" : cause.op + " " + shape_text(cause.shape);
-  if (cause.name == "not_used") return "no operator with a gradient path read them";
-  if (cause.name == "grad_mode_off") return "only " + cause.op + " with grad mode off read them";
-  if (cause.name == "cut") return "what follows " + end + " went on without a gradient path";
-  if (cause.name == "output_not_in_loss") {
-    return "they ran; the output of " + end + " was still alive at backward and entered no loss";
-  }
-  if (cause.name == "result_dropped") {
-    return "they ran; the output of " + end + " was gone before backward began";
-  }
-  if (cause.name == "function_returned_nothing") {
-    return "backward reached them, and the function before them returned no gradient";
-  }
-  return "candidates: not_used, output_not_in_loss, result_dropped; no operator record covers "
-         "these cycles; next: DDPSCOPE=level=stacks records the operators of every step";
-}
+struct Words {
+  std::string why;  ///< `{}`: the operator at which the path ends
+  std::vector<Fix> fixes = {};
+};
 
-std::vector<Fix> fixes_of(const Cause& cause) {
+Words words_of(const std::string& cause) {
   using enum Applicability;
-  if (cause.name == "not_used") {
-    return {{"remove the layer or call it", kNeedsDecision},
-            {"freeze it before averaging starts", kLikely}};
-  }
-  if (cause.name == "grad_mode_off") {
-    return {{"requires_grad_(false), if it is to stay frozen", kLikely},
-            {"end the torch::NoGradGuard before this layer runs", kNeedsDecision}};
-  }
-  if (cause.name == "cut") return {{"remove detach() or the guard on the way", kNeedsDecision}};
-  if (cause.name == "output_not_in_loss") {
-    return {{"add the output to the loss", kLikely}, {"do not compute it", kLikely}};
-  }
-  if (cause.name == "result_dropped") {
-    return {{"use the result of " + cause.op, kLikely}, {"do not compute it", kLikely}};
-  }
-  if (cause.name == "function_returned_nothing") {
-    return {{"return a gradient for each input in the custom function", kLikely}};
-  }
-  return {};
+  const std::map<std::string, Words> words = {
+      {"not_used",
+       {"no operator with a gradient path read them",
+        {{"remove the layer or call it", kNeedsDecision},
+         {"freeze it before averaging starts", kLikely}}}},
+      {"grad_mode_off",
+       {"only operators with grad mode off read them, the first {}",
+        {{"requires_grad_(false), if it is to stay frozen", kLikely},
+         {"end the torch::NoGradGuard before this layer runs", kNeedsDecision}}}},
+      {"cut",
+       {"what follows {} went on without a gradient path",
+        {{"remove detach() or the guard on the way", kNeedsDecision}}}},
+      {"output_not_in_loss",
+       {"they ran; the output of {} was still alive at backward and entered no loss",
+        {{"add the output to the loss", kLikely}, {"do not compute it", kLikely}}}},
+      {"result_dropped",
+       {"they ran; the output of {} was gone before backward began",
+        {{"use the result of that operator", kLikely}, {"do not compute it", kLikely}}}},
+      {"function_returned_nothing",
+       {"backward reached them, and the function before them returned no gradient",
+        {{"return a gradient for each input of the function", kLikely}}}},
+      {"",
+       {"candidates: not_used, output_not_in_loss, result_dropped; no operator record covers these "
+        "cycles; next: DDPSCOPE=level=stacks records the operators of every step"}}};
+  return words.at(cause);
 }
 
 /// grad-missing; docs/checks/grad-missing.md
@@ -141,10 +134,12 @@ class GradMissing final : public Check {
                     counted(static_cast<std::int64_t>(group.tensors.size()), "parameter"),
                     counted(elements_of(group.tensors), "element"), kCycles,
                     decided ? cause.name : "cause undecided");
-    finding.why = why_of(cause);
+    const Words words = words_of(cause.name);
+    const std::string end = cause.shape.empty() ? "" : " " + shape_text(cause.shape);
+    finding.why = fmt::format(fmt::runtime(words.why), cause.op + end);
     if (group.tensors.size() > 3)
       finding.why += "; largest " + joined(largest_shapes(group.tensors));
-    finding.fixes = fixes_of(cause);
+    finding.fixes = words.fixes;
     if (decided) finding.facts.push_back({fact::kCause, cause.name});
     if (!cause.op.empty()) finding.facts.push_back({fact::kPathEndOp, cause.op});
     finding.facts.push_back({fact::kWindowSteps, at.step});

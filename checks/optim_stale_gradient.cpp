@@ -24,7 +24,6 @@ struct Interval {
   bool cleared = false;
   std::int64_t stale_cycles = 0;  ///< in a row
   std::int64_t stale_cycle = 0;   ///< the last one
-  std::int64_t stale_accumulations = 0;
 };
 
 struct Watched {
@@ -108,10 +107,9 @@ class OptimStaleGradient final : public Check {
     if (watched.agreed >= kGapsToLearn && accumulations > watched.period) {
       Finding finding = place(optimizer, state);
       finding.severity = Severity::kNote;
-      finding.what = fmt::format(
-          "{} before the step, {} in each of the earlier ones "
-          "(period_exceeded)",
-          counted(accumulations, "accumulation"), watched.period);
+      finding.what =
+          fmt::format("{} before the step, {} in each of the earlier ones (period_exceeded)",
+                      counted(accumulations, "accumulation"), watched.period);
       finding.why = "a step was skipped, or the rest of an epoch was carried into the next one";
       finding.fixes = {
           {"clear the gradients where an accumulation is given up", Applicability::kNeedsDecision}};
@@ -139,9 +137,10 @@ class OptimStaleGradient final : public Check {
       Finding finding = about(group);
       finding.severity = stale.clean.empty() ? Severity::kError : Severity::kWarning;
       const auto count = static_cast<std::int64_t>(group.tensors.size());
-      finding.what = fmt::format("gradients of earlier steps are still in {}{} ({}; {})",
-                                 count == 1 ? "" : "all ", counted(count, "parameter"),
-                                 counted(elements_of(group.tensors), "element"), cause);
+      finding.what =
+          fmt::format("gradients of earlier steps are still in {}{} ({}; {})",
+                      stale.clean.empty() && count > 1 ? "all " : "", counted(count, "parameter"),
+                      counted(elements_of(group.tensors), "element"), cause);
       finding.why = fmt::format("{} since they were last cleared, {} of {}, no reset in between",
                                 counted(stale.accumulations, "accumulation"),
                                 counted(optimizer.steps, "step"), optimizer_label(optimizer));
