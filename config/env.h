@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "model/run_record.h"
+
 namespace ddpscope {
 
 /// The value of an environment variable; nothing if it is not set. The project's only getenv.
@@ -19,7 +21,6 @@ struct RankEnvironment {
   std::string source = "none";        ///< variables that decided, such as "RANK/WORLD_SIZE"
   std::vector<std::string> messages;  ///< one line for each value that was set and is no use
 };
-inline constexpr std::int64_t kMaxRank = 1 << 20;
 
 using EnvironmentLookup = std::function<std::optional<std::string>(const char*)>;
 

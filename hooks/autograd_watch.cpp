@@ -98,11 +98,22 @@ class OutermostBackward {
 variable_list on_execute(Engine* self, const edge_list& roots, const variable_list& inputs,
                          bool keep_graph, bool create_graph, bool accumulate_grad,
                          const edge_list& outputs) {
+  Capture::halt_if_asked();
   const OutermostBackward call(roots, keep_graph, accumulate_grad);
   return InterposedExecute::original(self, roots, inputs, keep_graph, create_graph, accumulate_grad,
                                      outputs);
 }
 }  // namespace
+
+void walk_loss(const at::Tensor& loss) {
+  as_guest("graph", [&](Capture& capture) {
+    if (!loss.defined() || loss.grad_fn() == nullptr) return;
+    BackwardEvent event{.at = capture.marker().now(), .surveyed = true, .accumulates = false};
+    event.reached_leaves =
+        reachable_leaves(capture, {torch::autograd::Edge(loss.grad_fn(), loss.output_nr())});
+    capture.put_large(std::move(event));
+  });
+}
 
 bool inside_backward() noexcept { return OutermostBackward::depth() > 0; }
 

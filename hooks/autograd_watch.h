@@ -1,10 +1,17 @@
 #pragma once
 
+namespace at {
+class Tensor;
+}
+
 namespace ddpscope {
 
 /// Begin and end of each outermost backward at `Engine::execute`; on survey steps the graph is
 /// walked from its roots to the leaves.
 bool install_autograd_watch() noexcept;
+
+/// Tells the leaves that this loss reaches, without a backward.
+void walk_loss(const at::Tensor& loss);
 
 /// Whether this thread is inside a backward.
 bool inside_backward() noexcept;

@@ -38,9 +38,33 @@ TensorId Capture::announce(const at::Tensor& tensor) {
 
 void Capture::clock_moved(const Stamp& before, StepClock::Change change) {
   if (!change.step_ended) return;
-  if (change.cycle_ended) put(CycleEndEvent{.at = before});
+  if (change.cycle_ended) {
+    const Spent step = step_spent();
+    put(CycleEndEvent{.at = before, .wall_ms = step.wall_ms, .overhead_us = step.hooks_ms * 1e3});
+  }
   modules_.look_again(*this);
   survey_operators(marker_.surveying());
+}
+
+double Capture::ms_of(std::uint64_t spent_ticks) const noexcept {
+  const std::chrono::duration<double, std::milli> wall = std::chrono::steady_clock::now() - start_;
+  const auto all = static_cast<double>(ticks() - start_ticks_);
+  return all > 0 ? wall.count() * static_cast<double>(spent_ticks) / all : 0;
+}
+
+Capture::Spent Capture::spent() const noexcept {
+  return {.wall_ms = ms_of(ticks() - start_ticks_), .hooks_ms = ms_of(hook_ticks_.load())};
+}
+
+Capture::Spent Capture::step_spent() {
+  constexpr std::int64_t kFirstCycles = 64;
+  const std::lock_guard lock(time_mutex_);
+  const Spent now = spent();
+  if (marker_.cycle() <= kFirstCycles + 1) first_ = now;
+  const Spent step{.wall_ms = now.wall_ms - last_.wall_ms,
+                   .hooks_ms = now.hooks_ms - last_.hooks_ms};
+  last_ = now;
+  return step;
 }
 
 void Capture::fault(const char* source) noexcept {

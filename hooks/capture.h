@@ -1,13 +1,15 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <memory>
+#include <mutex>
 #include <string>
 
 #include "hooks/hook_scope.h"
 #include "hooks/module_tracker.h"
 #include "hooks/step_marker.h"
-#include "hooks/tensor_table.h"
+#include "hooks/tensor_registry.h"
 #include "model/event_sink.h"
 
 namespace ddpscope {
@@ -38,13 +40,28 @@ class Capture {
   /// Turns a change of the clock into events, surveys and a new look at the module trees.
   void clock_moved(const Stamp& before, StepClock::Change change);
 
-  TensorTable& tensors() noexcept { return tensors_; }
+  TensorRegistry& tensors() noexcept { return tensors_; }
   StepMarker& marker() noexcept { return marker_; }
   ModuleTracker& modules() noexcept { return modules_; }
   const CaptureOptions& options() const noexcept { return options_; }
 
-  /// Time spent in our hooks since the start, and the first fault of one, for the summary.
-  std::uint64_t hook_ticks() const noexcept { return hook_ticks_.load(); }
+  /// Wall time of the steps so far and the part of it that hooks took.
+  struct Spent {
+    double wall_ms = 0;
+    double hooks_ms = 0;
+  };
+  /// Since the start, and up to the end of cycle 64.
+  Spent spent() const noexcept;
+  Spent spent_first() const noexcept { return first_; }
+
+  /// Called at the entry of a backward or of an optimizer step; may throw, when the run is to end.
+  void set_halt(void (*halt)()) noexcept { halt_.store(halt); }
+  static void halt_if_asked() {
+    if (Capture* capture = active()) {
+      if (auto* const halt = capture->halt_.load(std::memory_order_relaxed)) halt();
+    }
+  }
+
   void add_hook_ticks(std::uint64_t spent) noexcept {
     hook_ticks_.fetch_add(spent, std::memory_order_relaxed);
   }
@@ -56,10 +73,19 @@ class Capture {
 
   EventSink& sink_;
   CaptureOptions options_;
-  TensorTable tensors_;
+  TensorRegistry tensors_;
   StepMarker marker_;
   ModuleTracker modules_;
+  double ms_of(std::uint64_t spent_ticks) const noexcept;
+  Spent step_spent();
+
   std::atomic<std::uint64_t> hook_ticks_{0};
+  std::atomic<void (*)()> halt_{nullptr};
+  const std::uint64_t start_ticks_ = ticks();
+  const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+  std::mutex time_mutex_;
+  Spent last_;
+  Spent first_;
   std::atomic<const char*> faulted_{nullptr};
 };
 

@@ -133,6 +133,7 @@ class OutermostStep {
 
 template <class Kind>
 at::Tensor on_step(Kind* self, Closure closure) {
+  Capture::halt_if_asked();
   const OutermostStep call(*self, closure != nullptr);
   return InterposedStep<Kind>::original(self, std::move(closure));
 }

@@ -45,6 +45,8 @@ struct ZeroGradEvent {
 /// The end of a cycle; checks.md section 1.1.
 struct CycleEndEvent {
   Stamp at;
+  double wall_ms = 0;      ///< of the step that ended
+  double overhead_us = 0;  ///< of it, spent in hooks
 };
 
 }  // namespace ddpscope

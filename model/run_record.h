@@ -8,6 +8,8 @@
 namespace ddpscope {
 
 inline constexpr std::int64_t kReportSchema = 1;
+/// The largest rank that is believed; contract of the report files.
+inline constexpr std::int64_t kMaxRank = std::int64_t{1} << 20;
 
 struct SettingValue {
   std::string value;

@@ -10,8 +10,6 @@
 
 namespace ddpscope {
 
-inline constexpr std::int64_t kMaxRank = std::int64_t{1} << 20;
-
 /// Where a rank stands when it stalls or dies.
 struct ProgressRecord {
   std::int64_t step = 0;

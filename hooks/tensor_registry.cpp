@@ -1,4 +1,4 @@
-#include "hooks/tensor_table.h"
+#include "hooks/tensor_registry.h"
 
 #include <algorithm>
 #include <array>
@@ -36,9 +36,9 @@ bool all_bytes_zero(const char* data, std::size_t bytes) {
 }
 }  // namespace
 
-TensorTable::TensorTable() = default;
+TensorRegistry::TensorRegistry() = default;
 
-TensorSlot& TensorTable::slot(const at::Tensor& tensor) {
+TensorSlot& TensorRegistry::slot(const at::Tensor& tensor) {
   const c10::TensorImpl* impl = tensor.unsafeGetTensorImpl();
   CacheLine& line = cache_line(impl);
   if (line.impl == impl && line.slot->impl.load(std::memory_order_acquire) == impl) {
@@ -49,7 +49,7 @@ TensorSlot& TensorTable::slot(const at::Tensor& tensor) {
   return found;
 }
 
-TensorSlot& TensorTable::find_or_add(const at::Tensor& tensor) {
+TensorSlot& TensorRegistry::find_or_add(const at::Tensor& tensor) {
   const c10::TensorImpl* impl = tensor.unsafeGetTensorImpl();
   const std::lock_guard lock(mutex_);
   if (by_impl_.size() >= sweep_at_) sweep_locked();
@@ -70,12 +70,12 @@ TensorSlot& TensorTable::find_or_add(const at::Tensor& tensor) {
   return slot;
 }
 
-void TensorTable::sweep() {
+void TensorRegistry::sweep() {
   const std::lock_guard lock(mutex_);
   sweep_locked();
 }
 
-void TensorTable::sweep_locked() {
+void TensorRegistry::sweep_locked() {
   for (auto entry = by_impl_.begin(); entry != by_impl_.end();) {
     TensorSlot& slot = *entry->second;
     if (slot.weak->use_count() > 0) {
@@ -91,7 +91,7 @@ void TensorTable::sweep_locked() {
   sweep_at_ = std::max<std::size_t>(4096, 2 * by_impl_.size());
 }
 
-std::vector<TensorId> TensorTable::alive(const std::vector<TensorId>& ids) {
+std::vector<TensorId> TensorRegistry::alive(const std::vector<TensorId>& ids) {
   const std::lock_guard lock(mutex_);
   std::vector<TensorId> result;
   for (const TensorId id : ids) {

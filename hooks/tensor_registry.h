@@ -28,9 +28,9 @@ struct TensorSlot {
 };
 
 /// Gives tensors ids that are never reused. Holds weak references only.
-class TensorTable {
+class TensorRegistry {
  public:
-  TensorTable();
+  TensorRegistry();
   /// The slot of a defined tensor; a hit in the thread's own cache takes no lock.
   TensorSlot& slot(const at::Tensor& tensor);
   /// Frees the slots whose tensors have died.

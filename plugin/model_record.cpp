@@ -1,0 +1,52 @@
+#include "plugin/model_record.h"
+
+#include <cstdio>
+#include <set>
+#include <string_view>
+
+namespace ddpscope {
+namespace {
+class Digest {
+ public:
+  void add(std::string_view text) {
+    for (const char c : text) add_byte(static_cast<unsigned char>(c));
+    add_byte(0xff);  // not a byte of UTF-8: ends the text
+  }
+  void add(std::int64_t number) { add(std::to_string(number)); }
+  std::string hex() const {
+    char text[17];
+    std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(hash_));
+    return text;
+  }
+
+ private:
+  void add_byte(unsigned char byte) { hash_ = (hash_ ^ byte) * 0x100000001b3; }
+  std::uint64_t hash_ = 0xcbf29ce484222325;
+};
+}  // namespace
+
+ModelRecord model_record(const TreeEvent& tree) {
+  ModelRecord record{.name = tree.label,
+                     .class_name = tree.class_name,
+                     .modules = static_cast<std::int64_t>(tree.modules.size())};
+  Digest digest;
+  std::set<TensorId> counted;
+  for (const RegisteredTensor& registered : tree.tensors) {
+    const TensorInfo& tensor = registered.tensor;
+    digest.add(registered.module_path);
+    digest.add(registered.name);
+    digest.add(tensor.dtype);
+    for (const std::int64_t size : tensor.shape) digest.add(size);
+    if (registered.is_buffer) {
+      ++record.buffers;
+      continue;
+    }
+    ++record.parameters;
+    if (tensor.requires_grad) ++record.trainable;
+    if (counted.insert(tensor.id).second) record.elements += tensor.elements;
+  }
+  record.digest = digest.hex();
+  return record;
+}
+
+}  // namespace ddpscope

@@ -1,0 +1,69 @@
+#include "plugin/process_life.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdio>
+#include <exception>
+
+#include "plugin/session.h"
+
+namespace ddpscope {
+namespace {
+std::terminate_handler previous_terminate = nullptr;
+// What the settings ask for; read by the handler that runs last, when the session is gone.
+std::atomic<int> wanted_exit_code{0};
+
+void finish_session(int /*status*/, void*) {
+  if (Session* session = Session::running()) {
+    session->finish();
+    wanted_exit_code = session->exit_code();
+  }
+}
+
+void set_exit_code(int status, void*) {
+  const int code = wanted_exit_code.load();
+  if (status != 0 || code == 0) return;
+  std::fflush(nullptr);
+  _exit(code);
+}
+
+// Registered before main, so that it runs after the program's own handlers and destructors.
+__attribute__((constructor)) void register_last() { on_exit(set_exit_code, nullptr); }
+
+std::string current_exception_text() {
+  try {
+    if (std::current_exception() != nullptr) std::rethrow_exception(std::current_exception());
+  } catch (const std::exception& error) {
+    return error.what();
+  } catch (...) {
+    return "an exception that is no std::exception";
+  }
+  return "terminate without an exception";
+}
+
+void on_terminate() {
+  // Entered once: a second thread that terminates, or a fault of ours here, goes straight on.
+  static std::atomic<bool> entered{false};
+  if (!entered.exchange(true)) {
+    if (Session* session = Session::running()) session->die(current_exception_text());
+  }
+  if (previous_terminate != nullptr) previous_terminate();
+  abort();
+}
+
+void leave_to_child() {
+  if (Session* session = Session::running()) session->leave_to_child();
+  Capture::set_active(nullptr);
+}
+}  // namespace
+
+void watch_process_life() {
+  on_exit(finish_session, nullptr);
+  previous_terminate = std::set_terminate(on_terminate);
+  pthread_atfork(nullptr, nullptr, leave_to_child);
+}
+
+}  // namespace ddpscope

@@ -1,0 +1,95 @@
+#include "plugin/run_info.h"
+
+#include <ddpscope/version.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
+#include <ctime>
+#include <fstream>
+#include <iterator>
+
+#include "checks/check_table.h"
+#include "config/glob.h"
+#include "records/jsonl_writer.h"
+
+namespace ddpscope {
+namespace {
+std::string host_name() {
+  char name[256] = {};
+  return gethostname(name, sizeof name - 1) == 0 ? name : "unknown";
+}
+
+std::string utc_now() {
+  const std::time_t now = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
+  std::tm parts{};
+  gmtime_r(&now, &parts);
+  char text[32];
+  std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts);
+  return text;
+}
+
+std::vector<std::string> command_line() {
+  std::ifstream file("/proc/self/cmdline", std::ios::binary);
+  const std::string all{std::istreambuf_iterator<char>(file), {}};
+  std::vector<std::string> words;
+  for (std::size_t begin = 0; begin < all.size();) {
+    const std::size_t end = std::min(all.find('\0', begin), all.size());
+    words.push_back(all.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return redact_command(words);
+}
+
+// Equal on all ranks of one launch: the launcher's word, else what the ranks share.
+std::string run_id(const RankEnvironment& ranks) {
+  if (const auto given = environment("DDPSCOPE_RUN_ID")) return *given;
+  const std::string place = environment("MASTER_ADDR").value_or("") + ":" +
+                            environment("MASTER_PORT").value_or("") + ":" +
+                            environment("SLURM_JOB_ID").value_or("");
+  if (ranks.world_size > 1 && place != "::") return place + ":" + std::to_string(getppid());
+  return host_name() + ":" + std::to_string(getpid()) + ":" + utc_now();
+}
+
+// Why the check cannot run; empty when it can.
+std::string obstacle(const CheckRow& row, const RunRecord& run, const Settings& settings) {
+  if (static_cast<int>(row.level) > static_cast<int>(settings.level)) {
+    return "needs level " + std::string(level_name(row.level));
+  }
+  for (const std::string_view need : split_list(row.needs)) {
+    if (need.ends_with('?')) continue;
+    const auto source = run.sources.find(std::string(need));
+    if (source == run.sources.end() || source->second == "absent") {
+      return "source " + std::string(need) + " is absent: link ddpscope before LibTorch";
+    }
+  }
+  return "";
+}
+}  // namespace
+
+RunRecord describe_run(const RankEnvironment& ranks, const Settings& settings) {
+  return {.run_id = run_id(ranks),
+          .tool_version = DDPSCOPE_VERSION,
+          .nccl = "",
+          .rank = ranks.rank,
+          .local_rank = ranks.local_rank,
+          .world_size = ranks.world_size,
+          .host = host_name(),
+          .device = "cpu",
+          .pid = getpid(),
+          .started = utc_now(),
+          .command = command_line(),
+          .settings = settings.origins};
+}
+
+void add_coverage(RunRecord& run, const Settings& settings) {
+  for (const CheckRow& row : check_table()) {
+    if (!check_enabled(settings.checks, row.id)) continue;
+    run.checks.emplace_back(row.id);
+    if (const std::string why = obstacle(row, run, settings); !why.empty()) {
+      run.blocked.emplace(row.id, why);
+    }
+  }
+}
+
+}  // namespace ddpscope

@@ -1,0 +1,173 @@
+#include "plugin/session.h"
+
+#include <torch/headeronly/version.h>
+
+#include <mutex>
+
+#include "checks/check_table.h"
+#include "config/glob.h"
+#include "config/setting_table.h"
+#include "hooks/op_callbacks.h"
+#include "hooks/sources.h"
+#include "plugin/log.h"
+#include "plugin/process_life.h"
+#include "plugin/public_api.h"
+#include "plugin/run_info.h"
+
+namespace ddpscope {
+namespace {
+using std::chrono::milliseconds;
+constexpr auto kExitLimit = milliseconds(10'000);
+constexpr auto kTerminateLimit = milliseconds(2'000);
+
+constinit std::atomic<Session*> session{nullptr};
+std::mutex start_mutex;
+std::atomic<int> said_rank{-1};
+std::atomic<int> said_world_size{-1};
+
+std::vector<std::string> check_ids() {
+  std::vector<std::string> ids;
+  for (const CheckRow& row : check_table()) ids.emplace_back(row.id);
+  return ids;
+}
+
+[[noreturn]] void throw_problems(const std::vector<SettingsProblem>& problems) {
+  std::string message;
+  for (const SettingsProblem& problem : problems) {
+    if (!message.empty()) message += '\n';
+    message += problem.message;
+    if (!problem.fix.empty()) message += "\n  fix: " + problem.fix;
+  }
+  throw SettingsFault{std::move(message)};
+}
+
+// Options travel as text, so that C++ and the variable share one parser and one set of messages.
+PartialSettings parse_option_texts(const OptionTexts& options) {
+  std::string text;
+  for (const auto& [key, value] : options) {
+    if (value.find('\n') != std::string::npos) {
+      throw SettingsFault{"Options: " + key + " holds a line break"};
+    }
+    text += key + "=" + value + "\n";
+  }
+  ParsedSettings parsed = parse_config_text(text, "Options", check_ids());
+  if (!parsed.problems.empty()) throw_problems(parsed.problems);
+  return std::move(parsed.settings);
+}
+
+Resolved resolve_settings(const PartialSettings& options, Activation activation) {
+  Resolved resolved = resolve(environment("DDPSCOPE"), options, activation, check_ids());
+  if (resolved.problems.empty() || resolved.state != ResolvedState::kOn) return resolved;
+  throw_problems(resolved.problems);
+}
+
+RankEnvironment ranks_of_process() {
+  RankEnvironment ranks = rank_environment();
+  for (const std::string& message : ranks.messages) log_warning(message);
+  if (said_world_size.load() > 0) {
+    ranks.rank = said_rank.load();
+    ranks.world_size = said_world_size.load();
+  }
+  return ranks;
+}
+
+WorkerOptions worker_options(const Resolved& resolved, std::map<std::string, std::string> sources) {
+  WorkerOptions options;
+  options.settings = resolved.settings;
+  options.run = describe_run(ranks_of_process(), options.settings);
+  options.run.torch_version = TORCH_VERSION;
+  options.run.sources = std::move(sources);
+  options.settings.report_dir = expand_report_dir(options.settings.report_dir, options.run.rank,
+                                                  options.run.pid, options.run.host);
+  add_coverage(options.run, options.settings);
+  options.judge = {.rank = options.run.rank,
+                   .level = static_cast<CheckLevel>(options.settings.level),
+                   .checks = options.settings.checks};
+  for (const auto& [source, state] : options.run.sources) {
+    if (state != "absent") options.judge.sources.insert(source);
+  }
+  return options;
+}
+}  // namespace
+
+Session::Session(Resolved resolved, WorkerOptions options)
+    : settings_(std::move(resolved.settings)),
+      worker_(std::move(options)),
+      capture_(worker_.queue(), {.test_zero_gradients = settings_.level != Level::kWatch}) {}
+
+bool Session::start(const OptionTexts& options, bool only_by_environment) {
+  const std::lock_guard lock(start_mutex);
+  if (session.load() != nullptr) return running() != nullptr;
+  const auto activation = only_by_environment ? Activation::kEnvironment : Activation::kActive;
+  Resolved resolved = resolve_settings(parse_option_texts(options), activation);
+  if (resolved.state != ResolvedState::kOn) return false;
+  if (resolved.help_requested) std::fputs(settings_help().c_str(), stderr);
+  set_log_level(resolved.settings.log_level);
+  if (const std::string mismatch = torch_mismatch(); !mismatch.empty()) {
+    log_error(mismatch + ". Training continues undiagnosed.");
+    return false;
+  }
+  WorkerOptions worker = worker_options(resolved, install_sources());
+  auto* made = new Session(std::move(resolved), std::move(worker));
+  made->worker_.start();
+  watch_process_life();
+  if (made->settings_.halt_on != HaltOn::kNone) made->capture_.set_halt(&throw_if_halted);
+  session.store(made);
+  Capture::set_active(&made->capture_);
+  survey_operators(true);
+  return true;
+}
+
+Session* Session::running() noexcept {
+  Session* current = session.load(std::memory_order_acquire);
+  if (current == nullptr || current->finished_.load() || current->abandoned_.load()) return nullptr;
+  return current;
+}
+
+void Session::throw_if_halted() {
+  Session* current = running();
+  if (current == nullptr) return;
+  const bool on_warning = current->settings_.halt_on == HaltOn::kWarning;
+  if (!current->worker_.has_at_least(on_warning ? Severity::kWarning : Severity::kError)) return;
+  current->worker_.drain(kTerminateLimit);
+  throw_halt_error("ddpscope: halt_on: " + current->worker_.first_line_of_worst());
+}
+
+void Session::drain() { worker_.drain(kExitLimit); }
+
+void Session::finish() noexcept {
+  if (abandoned_.load() || finished_.exchange(true)) return;
+  try {
+    Capture::set_active(nullptr);
+    survey_operators(false);
+    const auto percent = [](const Capture::Spent& spent) {
+      return spent.wall_ms > 0 ? 100 * spent.hooks_ms / spent.wall_ms : 0;
+    };
+    const Capture::Spent all = capture_.spent();
+    const Capture::Spent first = capture_.spent_first();
+    const Capture::Spent rest{.wall_ms = all.wall_ms - first.wall_ms,
+                              .hooks_ms = all.hooks_ms - first.hooks_ms};
+    const char* fault = capture_.faulted_source();
+    worker_.finish(kExitLimit, {.overhead_percent = percent(rest),
+                                .overhead_percent_first = percent(first),
+                                .faulted_source = fault != nullptr ? fault : ""});
+    if (worker_.has_at_least(settings_.fail_on)) exit_code_ = static_cast<int>(settings_.exit_code);
+  } catch (...) {  // our fault never becomes the program's
+  }
+}
+
+void Session::die(const std::string& what) noexcept {
+  if (abandoned_.load() || finished_.load()) return;
+  try {
+    worker_.drain(kTerminateLimit);
+    worker_.write_progress("exception", what);
+  } catch (...) {
+  }
+}
+
+void override_ranks(int rank, int world_size) noexcept {
+  said_rank = rank;
+  said_world_size = world_size;
+}
+
+}  // namespace ddpscope

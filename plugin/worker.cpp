@@ -1,0 +1,220 @@
+#include "plugin/worker.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+
+#include "plugin/log.h"
+#include "plugin/model_record.h"
+#include "records/report_dir.h"
+#include "report/report_writer.h"
+
+namespace ddpscope {
+namespace {
+using std::chrono::milliseconds;
+constexpr std::size_t kQueueEvents = 1 << 16;
+constexpr auto kIdle = milliseconds(4);
+constexpr std::size_t kBatch = 512;
+constexpr std::int64_t kEveryStepUpTo = 64;
+constexpr std::int64_t kStepRecordEvery = 64;
+
+// The program's signals are for its own threads, and its work goes before ours.
+void become_background() {
+  sigset_t all;
+  sigfillset(&all);
+  pthread_sigmask(SIG_BLOCK, &all, nullptr);
+  pthread_setname_np(pthread_self(), "ddpscope");
+  setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), 5);
+}
+}  // namespace
+
+Worker::Worker(WorkerOptions options)
+    : options_(std::move(options)),
+      queue_(kQueueEvents),
+      judge_(options_.judge, [this](const Finding& finding) { found(finding); }) {
+  if (!options_.settings.suppressions.empty()) {
+    suppressions_ = std::make_unique<SuppressionList>(
+        read_suppressions(options_.settings.suppressions), today_utc());
+  }
+}
+
+void Worker::start() {
+  open_file();
+  thread_ = std::thread([this] {
+    become_background();
+    loop();
+  });
+}
+
+void Worker::open_file() {
+  const std::int64_t max_bytes = options_.settings.max_report_mb << 20;
+  auto opened = JsonlWriter::open(options_.settings.report_dir, options_.run, max_bytes);
+  if (!opened.notice.empty()) log_warning(opened.notice);
+  if (opened.writer == nullptr) {
+    log_error(opened.error + ". Findings go to stderr; training continues.");
+    return;
+  }
+  writer_ = std::move(opened.writer);
+  files_.push_back(writer_->path());
+}
+
+void Worker::loop() {
+  while (!stop_.load(std::memory_order_acquire)) {
+    if (judge_batch()) continue;
+    std::unique_lock lock(wake_mutex_);
+    wake_.wait_for(lock, kIdle);
+  }
+}
+
+bool Worker::judge_batch() {
+  std::uint64_t judged = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    const std::int64_t dropped = queue_.dropped();
+    if (dropped > dropped_told_) {
+      judge_.consume(DroppedEvent{.count = dropped - std::exchange(dropped_told_, dropped)});
+    }
+    Event event;
+    while (judged < kBatch && queue_.take(event)) {
+      ++judged;
+      judge_.consume(event);
+      if (const auto* tree = std::get_if<std::unique_ptr<TreeEvent>>(&event)) {
+        model_changed(**tree);
+      } else if (const auto* cycle = std::get_if<CycleEndEvent>(&event)) {
+        cycle_ended(*cycle);
+      }
+    }
+  }
+  const std::lock_guard lock(wake_mutex_);
+  judged_ += judged;
+  drained_.notify_all();
+  return judged > 0;
+}
+
+bool Worker::drain(milliseconds limit) {
+  const std::uint64_t target = queue_.put_count();
+  std::unique_lock lock(wake_mutex_);
+  wake_.notify_all();
+  return drained_.wait_for(lock, limit, [&] {
+    return judged_ + static_cast<std::uint64_t>(queue_.dropped()) >= target;
+  });
+}
+
+void Worker::finish(milliseconds limit, const RunCosts& costs) {
+  queue_.put(ExitEvent{});
+  const bool drained = drain(limit);
+  stop_.store(true, std::memory_order_release);
+  if (!drained) {  // the worker is stuck: what is on disk stays, nothing waits for it
+    thread_.detach();
+    return;
+  }
+  wake_.notify_all();
+  thread_.join();
+  const std::lock_guard lock(mutex_);
+  if (std::exchange(finished_, true)) return;
+  const SummaryRecord record = summary(costs);
+  if (writer_ != nullptr) {
+    writer_->write_summary(record);
+    writer_->sync();
+  }
+  write_reports(record);
+}
+
+void Worker::found(const Finding& original) {
+  Finding finding = original;
+  const bool is_first = finding.occurrences == 1;
+  finding.suppressed = suppressions_ != nullptr && suppressions_->find(finding) != nullptr;
+  const bool written = writer_ != nullptr && writer_->write_finding(finding);
+  if (!finding.suppressed && int(finding.severity) > worst_.load()) {
+    worst_line_ = render_place_line(finding);
+    worst_.store(int(finding.severity));
+  }
+  if (!written && is_first) {
+    std::fputs(render_finding(finding).c_str(), stderr);
+  } else {
+    print(finding, is_first);
+  }
+}
+
+bool Worker::prints_live() const {
+  const Console console = options_.settings.console;
+  return console != Console::kQuiet && (options_.run.rank == 0 || console == Console::kFull);
+}
+
+void Worker::print(const Finding& finding, bool is_first) {
+  if (!is_first || finding.suppressed || !prints_live()) return;
+  const FindingStyle style{.colour = isatty(STDERR_FILENO) != 0, .with_model = models_.size() > 1};
+  const bool brief = options_.settings.console == Console::kBrief;
+  const std::string text =
+      brief ? render_place_line(finding, style) + "\n" : render_finding(finding, style);
+  std::fputs(text.c_str(), stderr);
+}
+
+void Worker::model_changed(const TreeEvent& tree) {
+  const ModelRecord record = model_record(tree);
+  const auto known = std::ranges::find(models_, record.name, &ModelRecord::name);
+  if (known == models_.end()) {
+    models_.push_back(record);
+  } else if (known->digest == record.digest && known->trainable == record.trainable) {
+    return;
+  } else {
+    *known = record;
+  }
+  if (writer_ != nullptr) writer_->write_model(record);
+}
+
+void Worker::cycle_ended(const CycleEndEvent& cycle) {
+  last_step_ = std::max(last_step_, cycle.at.step);
+  const bool sampled = cycle.at.step <= kEveryStepUpTo || cycle.at.cycle % kStepRecordEvery == 0;
+  if (!sampled || writer_ == nullptr) return;
+  writer_->write_step(
+      {.step = cycle.at.step, .wall_ms = cycle.wall_ms, .overhead_us = cycle.overhead_us});
+}
+
+void Worker::write_progress(const std::string& reason, const std::string& what) {
+  // Never waits long: the process is dying, and the worker may hold the lock for good.
+  std::unique_lock lock(mutex_, std::defer_lock);
+  for (int i = 0; i < 100 && !lock.try_lock(); ++i) usleep(1000);
+  if (!lock.owns_lock() || writer_ == nullptr) return;
+  ProgressRecord record;
+  record.step = judge_.state().now().step;
+  record.reason = reason;
+  record.what = what;
+  writer_->write_progress(record);
+  writer_->sync();
+}
+
+Findings Worker::findings() {
+  const std::lock_guard lock(mutex_);
+  Findings result = judge_.findings();
+  for (Finding& finding : result) {
+    finding.suppressed = suppressions_ != nullptr && suppressions_->find(finding) != nullptr;
+  }
+  return result;
+}
+
+std::array<std::int64_t, 3> Worker::counts() {
+  std::array<std::int64_t, 3> counts{};
+  for (const Finding& finding : findings()) {
+    if (!finding.suppressed) ++counts[static_cast<std::size_t>(finding.severity)];
+  }
+  return counts;
+}
+
+std::vector<std::string> Worker::files() {
+  const std::lock_guard lock(mutex_);
+  if (writer_ != nullptr) writer_->sync();
+  return files_;
+}
+
+std::string Worker::first_line_of_worst() {
+  const std::lock_guard lock(mutex_);
+  return worst_line_;
+}
+
+}  // namespace ddpscope

@@ -1,0 +1,90 @@
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+
+#include "checks/judge.h"
+#include "config/settings.h"
+#include "config/suppressions.h"
+#include "plugin/event_queue.h"
+#include "records/jsonl_writer.h"
+
+namespace ddpscope {
+
+/// What the session tells the worker at the start.
+struct WorkerOptions {
+  RunRecord run;
+  Settings settings;
+  JudgeOptions judge;
+};
+
+/// What is known at the end and only to the session.
+struct RunCosts {
+  double overhead_percent = 0;
+  double overhead_percent_first = 0;
+  std::string faulted_source;
+};
+
+/// The one thread per rank that judges events and writes the rank file.
+class Worker {
+ public:
+  explicit Worker(WorkerOptions options);
+
+  EventQueue& queue() noexcept { return queue_; }
+  /// Starts the thread; false after an error text was printed.
+  void start();
+  /// Waits until everything that was put before is judged and written, at most `limit`.
+  bool drain(std::chrono::milliseconds limit);
+  /// Judges what is left, writes the summary and the reports, and ends the thread.
+  void finish(std::chrono::milliseconds limit, const RunCosts& costs);
+  /// Writes where this rank stands; for a process that is about to die.
+  void write_progress(const std::string& reason, const std::string& what);
+
+  Findings findings();
+  /// Counts of findings that are not suppressed, by severity.
+  std::array<std::int64_t, 3> counts();
+  std::vector<std::string> files();
+  /// True once a finding at or above this severity exists.
+  bool has_at_least(Severity severity) const noexcept { return worst_.load() >= int(severity); }
+  /// The first such finding as one line.
+  std::string first_line_of_worst();
+
+ private:
+  void open_file();
+  void loop();
+  bool judge_batch();
+  void found(const Finding& finding);
+  void model_changed(const TreeEvent& tree);
+  void cycle_ended(const CycleEndEvent& cycle);
+  void print(const Finding& finding, bool is_first);
+  bool prints_live() const;
+  SummaryRecord summary(const RunCosts& costs);
+  void write_reports(const SummaryRecord& summary);
+
+  WorkerOptions options_;
+  EventQueue queue_;
+  std::mutex mutex_;  // judge, writer, files
+  Judge judge_;
+  std::unique_ptr<SuppressionList> suppressions_;
+  std::unique_ptr<JsonlWriter> writer_;
+  std::vector<ModelRecord> models_;
+  std::vector<std::string> files_;
+  std::string worst_line_;
+  std::atomic<int> worst_{-1};
+  std::int64_t dropped_told_ = 0;
+  std::int64_t last_step_ = 0;
+  bool finished_ = false;
+
+  std::atomic<bool> stop_{false};
+  std::mutex wake_mutex_;
+  std::condition_variable wake_;
+  std::condition_variable drained_;
+  std::uint64_t judged_ = 0;  // events taken and judged, guarded by wake_mutex_
+  std::thread thread_;
+};
+
+}  // namespace ddpscope

@@ -1,0 +1,81 @@
+// How a run ends: the summary record and, with one rank, the reports.
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+
+#include "plugin/log.h"
+#include "plugin/worker.h"
+#include "records/report_dir.h"
+#include "report/report_writer.h"
+
+namespace ddpscope {
+namespace {
+void count(const Finding& finding, SummaryRecord& record) {
+  if (finding.suppressed) return;
+  ++record.counts_by_id[finding.id];
+  if (finding.severity == Severity::kError) ++record.errors;
+  if (finding.severity == Severity::kWarning) ++record.warnings;
+  if (finding.severity == Severity::kNote) ++record.notes;
+}
+
+std::string parent_folder(const std::string& file) {
+  const auto slash = file.rfind('/');
+  return slash == std::string::npos ? "." : file.substr(0, slash);
+}
+}  // namespace
+
+SummaryRecord Worker::summary(const RunCosts& costs) {
+  SummaryRecord record{.steps = last_step_,
+                       .events_dropped = queue_.dropped(),
+                       .overhead_percent = costs.overhead_percent,
+                       .overhead_percent_first = costs.overhead_percent_first};
+  for (Finding finding : judge_.findings()) {
+    finding.suppressed = suppressions_ != nullptr && suppressions_->find(finding) != nullptr;
+    count(finding, record);
+  }
+  for (const auto& [id, coverage] : judge_.coverage()) {
+    if (coverage.state == CheckState::kPassed) record.passed.push_back(id);
+    if (coverage.state == CheckState::kFailed) record.failed.push_back(id);
+    if (coverage.state == CheckState::kBlocked || coverage.state == CheckState::kOff) {
+      record.blocked[id] = coverage.why;
+    }
+    const double us = static_cast<double>(coverage.cost_ns) / 1e3;
+    record.overhead[id].us_per_step = last_step_ > 0 ? us / static_cast<double>(last_step_) : us;
+  }
+  if (!costs.faulted_source.empty()) {
+    record.blocked["source " + costs.faulted_source] = "a hook of this source failed";
+  }
+  return record;
+}
+
+void Worker::write_reports(const SummaryRecord& summary) {
+  if (writer_ == nullptr) return;
+  RankFile file{.path = writer_->path(), .run = options_.run, .models = models_};
+  file.findings = judge_.findings();
+  for (Finding& finding : file.findings) {
+    finding.ranks = {options_.run.rank};
+    finding.suppressed = suppressions_ != nullptr && suppressions_->find(finding) != nullptr;
+  }
+  file.summary = summary;
+  const bool is_alone = options_.run.world_size == 1;
+  const std::string folder = parent_folder(writer_->path());
+  MergeOptions merge_options{.dir_name = folder, .tool_version = options_.run.tool_version};
+  std::vector<RankFile> files;
+  files.push_back(std::move(file));
+  const MergedReport report = merge(std::move(files), {}, merge_options);
+  RenderOptions render{.colour = isatty(STDERR_FILENO) != 0};
+  if (is_alone) {
+    render.report_path = folder + "/report.html";
+    const std::string error = write_file_atomically(render.report_path, render_html(report, {}));
+    if (error.empty()) files_.push_back(render.report_path);
+    if (!error.empty()) log_error(error);
+  }
+  if (!prints_live() || !is_alone) return;
+  const bool brief = options_.settings.console == Console::kBrief;
+  const std::string text =
+      brief ? render_last_line(report, render) : render_verdict(report, render);
+  std::fputs(text.c_str(), stderr);
+}
+
+}  // namespace ddpscope
