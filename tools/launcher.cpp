@@ -145,7 +145,7 @@ void Launcher::end_rank(std::size_t rank, const siginfo_t& info) {
   (info.si_code == CLD_EXITED ? end.code : end.signal) = info.si_status;
   if (!end.failed() || result_.first_failure) return;
   result_.first_failure = rank;
-  say(describe_failure(rank, end));
+  if (ranks_.size() > 1) say(fmt::format("rank {} failed; the others are stopped", rank));
   terminate_at_ = now_ms() + plan_.times.settle_ms;
 }
 

@@ -70,11 +70,16 @@ JudgedReport read_reports(const std::vector<std::string>& paths) {
 }
 
 void require_files(const JudgedReport& judged, const std::string& place) {
+  if (judged.files == 0 && judged.unusable.empty()) {
+    throw CommandError(ExitStatus::kInput, "no rank file (rank-<r>.jsonl) is in " + place);
+  }
+  if (judged.files == 0 && judged.unusable.size() == 1) {
+    throw CommandError(ExitStatus::kInput, judged.unusable.front());
+  }
   for (const auto& line : judged.unusable) say("error: " + line);
-  if (judged.files > 0) return;
-  const auto* what = judged.unusable.empty() ? "no rank file (rank-<r>.jsonl) is in "
-                                             : "no usable rank file is in ";
-  throw CommandError(ExitStatus::kInput, what + place);
+  if (judged.files == 0) {
+    throw CommandError(ExitStatus::kInput, "no usable rank file is in " + place);
+  }
 }
 
 int judged_exit_code(const JudgedReport& judged, Severity fail_on) {

@@ -102,10 +102,7 @@ int judge(const RunSettings& settings, int program_code) {
   }
   const auto judged = read_reports({settings.out});
   if (judged.files == 0 && judged.unusable.empty()) {
-    say(
-        fmt::format("no rank wrote a record into {}: the program calls no attach_diagnostics and "
-                    "loads LibTorch not as a shared library, or not at all",
-                    settings.out));
+    say(fmt::format("no rank wrote a record into {}; nothing was diagnosed", settings.out));
     return program_code != 0 ? program_code : static_cast<int>(ExitStatus::kIncomplete);
   }
   require_files(judged, settings.out);

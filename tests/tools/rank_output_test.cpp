@@ -1,0 +1,43 @@
+#include "tools/rank_output.h"
+
+#include "tests/support/catch.h"
+
+using ddpscope::LinePrefixer;
+using namespace std::string_literals;
+
+TEST_CASE("each line gets the prefix once, however the bytes arrive", "[tools]") {
+  LinePrefixer lines("[rank 3] ");
+  CHECK(lines.feed("one\ntw") == "[rank 3] one\n");
+  CHECK(lines.holds_part());
+  CHECK(lines.feed("o\n\n") == "[rank 3] two\n[rank 3] \n");
+  CHECK(!lines.holds_part());
+  CHECK(lines.last_line() == "two");
+}
+
+TEST_CASE("an incomplete line becomes a line when it is flushed", "[tools]") {
+  LinePrefixer lines("> ");
+  CHECK(lines.feed("part") == "");
+  CHECK(lines.flush() == "> part\n");
+  CHECK(lines.flush() == "");
+}
+
+TEST_CASE("a lone carriage return ends a line and CRLF ends one line", "[tools]") {
+  LinePrefixer lines("> ");
+  CHECK(lines.feed("10%\r20%\r") == "> 10%\n> 20%\n");
+  CHECK(lines.feed("\nx\r") == "> x\n");
+  CHECK(lines.feed("\ny\n") == "> y\n");
+}
+
+TEST_CASE("a huge line is broken and none of its bytes is lost", "[tools]") {
+  LinePrefixer lines("> ");
+  const std::string huge(LinePrefixer::kMaxLineBytes + 5, 'x');
+  CHECK(lines.feed(huge).size() == LinePrefixer::kMaxLineBytes + 3);
+  CHECK(lines.feed("\n") == "> xxxxx\n");
+  const std::string full(LinePrefixer::kMaxLineBytes, 'x');
+  CHECK(lines.feed(full + "\n") == "> " + full + "\n");
+}
+
+TEST_CASE("bytes that are no text pass unchanged", "[tools]") {
+  LinePrefixer lines("");
+  CHECK(lines.feed("\0\xff\x1b[m\n"s) == "\0\xff\x1b[m\n"s);
+}

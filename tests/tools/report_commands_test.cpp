@@ -1,0 +1,136 @@
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+
+#include "records/jsonl_writer.h"
+#include "tests/support/catch.h"
+#include "tests/support/temporary_dir.h"
+#include "tests/tools/run_tool.h"
+
+using namespace ddpscope;
+
+namespace {
+struct RankSample {
+  std::int64_t rank = 0;
+  std::int64_t world_size = 1;
+  bool error = false;
+  std::string module_path = "layer1";
+};
+
+void write_rank(const std::string& dir, const RankSample& sample) {
+  RunRecord run;
+  run.run_id = "r1";
+  run.rank = sample.rank;
+  run.world_size = sample.world_size;
+  run.started = "2026-01-01T00:00:00Z";
+  auto opened = JsonlWriter::open(dir, run);
+  REQUIRE(opened.writer != nullptr);
+  SummaryRecord summary;
+  if (sample.error) {
+    Finding finding;
+    finding.id = "optim-empty";
+    finding.severity = Severity::kError;
+    finding.rank = sample.rank;
+    finding.module_path = sample.module_path;
+    finding.what = "the optimizer holds no trainable parameter";
+    finding.fingerprint = "0123456789abcdef";
+    opened.writer->write_finding(finding);
+    summary.errors = 1;
+  }
+  opened.writer->write_summary(summary);
+}
+}  // namespace
+
+TEST_CASE("merge of clean ranks returns 0 and writes both reports", "[tools]") {
+  const TemporaryDir dir;
+  write_rank(dir / "o", {.rank = 0, .world_size = 2});
+  write_rank(dir / "o", {.rank = 1, .world_size = 2});
+  const auto run = run_shell("ddpscope merge " + (dir / "o"));
+  CHECK(run.code == 0);
+  CHECK(run.says("0 errors"));
+  CHECK(std::filesystem::exists(dir / "o/report.html"));
+  CHECK(std::filesystem::exists(dir / "o/report.json"));
+}
+
+TEST_CASE("merge returns 1 for a finding at or above --fail-on", "[tools]") {
+  const TemporaryDir dir;
+  write_rank(dir / "o", {.error = true});
+  const auto run = run_shell("ddpscope merge " + (dir / "o") + " -o " + (dir / "x.html") +
+                             " --json " + (dir / "x.json"));
+  CHECK(run.code == 1);
+  CHECK(run.says("optim-empty"));
+  CHECK(run.says(dir / "x.html"));
+  CHECK(std::filesystem::exists(dir / "x.json"));
+  CHECK(!std::filesystem::exists(dir / "o/report.html"));
+}
+
+TEST_CASE("merge returns 4 where a rank is missing", "[tools]") {
+  const TemporaryDir dir;
+  write_rank(dir / "o", {.rank = 0, .world_size = 2});
+  CHECK(run_shell("ddpscope merge " + (dir / "o")).code == 4);
+}
+
+TEST_CASE("merge returns 3 with one line for input that it cannot read", "[tools]") {
+  const TemporaryDir dir;
+  CHECK(run_shell("ddpscope merge " + dir.path()).code == 3);
+  CHECK(run_shell("ddpscope merge /nonexistent").code == 3);
+  for (const std::string text :
+       {"{", "\x1b[2J\xff", "[[[[", "{\"record\":\"run\",\"schema\":99}"}) {
+    std::ofstream(dir / "rank-0.jsonl") << text << '\n';
+    const auto run = run_shell("ddpscope merge " + dir.path());
+    CHECK(run.code == 3);
+    CHECK(std::count(run.text.begin(), run.text.end(), '\n') == 1);
+    CHECK(!run.says("\x1b"));
+  }
+}
+
+TEST_CASE("one file that cannot be read does not hide the others", "[tools]") {
+  const TemporaryDir dir;
+  write_rank(dir / "o", {.rank = 0, .world_size = 2, .error = true});
+  std::ofstream(dir / "o/rank-1.jsonl") << "nonsense\n";
+  const auto run = run_shell("ddpscope merge " + (dir / "o"));
+  CHECK(run.code == 3);
+  CHECK(run.says("optim-empty"));
+}
+
+TEST_CASE("show filters by id and rank", "[tools]") {
+  const TemporaryDir dir;
+  write_rank(dir / "o", {.error = true});
+  const auto show = "ddpscope show " + (dir / "o");
+  CHECK(run_shell(show).says("the optimizer holds no trainable parameter"));
+  CHECK(run_shell(show).code == 1);
+  CHECK(run_shell(show + " --id 'optim-*'").code == 1);
+  CHECK(run_shell(show + " --id 'grad-*'").code == 0);
+  CHECK(run_shell(show + " --rank 3").code == 0);
+  CHECK(run_shell("ddpscope show " + (dir / "o/rank-0.jsonl") + " --json").says("\"optim-empty\""));
+}
+
+TEST_CASE("show makes hostile names harmless", "[tools]") {
+  const TemporaryDir dir;
+  write_rank(dir / "o", {.error = true, .module_path = "a\x1b[2J\nb"});
+  const auto run = run_shell("ddpscope show " + (dir / "o"));
+  CHECK(!run.says("\x1b"));
+  CHECK(run.says("\\n"));
+}
+
+TEST_CASE("list and explain know every check", "[tools]") {
+  CHECK(run_shell("ddpscope list").says("grad-missing"));
+  CHECK(run_shell("ddpscope list --json").says("\"id\": \"grad-missing\""));
+  CHECK(run_shell("ddpscope explain grad-missing").says("# grad-missing"));
+  const auto unknown = run_shell("ddpscope explain grad-mising");
+  CHECK(unknown.code == 2);
+  CHECK(unknown.says("did you mean \"grad-missing\"?"));
+}
+
+TEST_CASE("every command has help and refuses wrong usage", "[tools]") {
+  for (const std::string command : {"run", "merge", "show", "list", "explain", "version"}) {
+    CHECK(run_shell("ddpscope " + command + " --help").code == 0);
+    const auto wrong = run_shell("ddpscope " + command + " --no-such-option");
+    CHECK(wrong.code == 2);
+    CHECK(std::count(wrong.text.begin(), wrong.text.end(), '\n') == 1);
+  }
+  CHECK(run_shell("ddpscope").code == 2);
+  CHECK(run_shell("ddpscope run --nproc 2").says("-- PROG ARGS"));
+  CHECK(run_shell("ddpscope merge --fail-on bad /tmp").code == 2);
+  CHECK(run_shell("ddpscope version").says("NCCL     not built"));
+}

@@ -1,0 +1,95 @@
+#include <fstream>
+
+#include "tests/support/catch.h"
+#include "tests/support/temporary_dir.h"
+#include "tests/tools/run_tool.h"
+
+using namespace ddpscope;
+
+TEST_CASE("run gives every rank its environment and prefixes its lines", "[tools]") {
+  const TemporaryDir dir;
+  const auto run = run_shell("ddpscope run --nproc 2 --master-port 4321 --out " + (dir / "o") +
+                             " -- sh -c 'echo $RANK/$WORLD_SIZE $MASTER_PORT $DDPSCOPE'");
+  CHECK(run.says("[rank 0] 0/2 4321 report_dir=" + (dir / "o") + "\n"));
+  CHECK(run.says("[rank 1] 1/2 4321 "));
+  CHECK(run.says("OMP_NUM_THREADS="));
+  CHECK(run.says("no rank wrote a record into " + (dir / "o") + "; nothing was diagnosed"));
+  CHECK(run.code == 4);
+}
+
+TEST_CASE("run returns the program's own code", "[tools]") {
+  const TemporaryDir dir;
+  const auto out = " --out " + (dir / "o") + " -- ";
+  CHECK(run_shell("ddpscope run" + out + "sh -c 'exit 9'").code == 9);
+  CHECK(run_shell("ddpscope run" + out + "sh -c 'kill -TERM $$'").code == 143);
+  const auto absent = run_shell("ddpscope run" + out + "/nonexistent/program");
+  CHECK(absent.code == 127);
+  CHECK(absent.says("cannot start /nonexistent/program: No such file or directory"));
+  CHECK(run_shell("ddpscope run" + out + "/").code == 126);
+}
+
+TEST_CASE("run names the rank that failed first and its last error line", "[tools]") {
+  const TemporaryDir dir;
+  const auto run = run_shell("ddpscope run --nproc 2 --out " + (dir / "o") +
+                             " -- sh -c '[ $RANK = 1 ] && { echo bad >&2; exit 3; }; sleep 60'");
+  CHECK(run.code == 3);
+  CHECK(run.says("rank 1 failed first: exit code 3 after "));
+  CHECK(run.says("its last error line: bad"));
+}
+
+TEST_CASE("run passes arguments after -- unchanged", "[tools]") {
+  const TemporaryDir dir;
+  const auto run = run_shell("ddpscope run --out " + (dir / "o") + " -- echo list -- --help 'a b'");
+  CHECK(run.says("[rank 0] list -- --help a b\n"));
+}
+
+TEST_CASE("run passes SIGTERM to the ranks", "[tools]") {
+  const TemporaryDir dir;
+  const auto run = run_shell(
+      "'" DDPSCOPE_TOOL "' run --out " + (dir / "o") +
+      " -- sh -c 'trap \"echo got it; exit 5\" TERM; echo ready; while :; do sleep 0.1; done' & "
+      "sleep 1; kill -TERM $!; wait $!");
+  CHECK(run.says("[rank 0] got it"));
+  CHECK(run.says("SIGTERM (signal 15) received and passed to the ranks"));
+  CHECK(run.code == 5);
+}
+
+TEST_CASE("ranks end when the launcher is killed", "[tools]") {
+  const TemporaryDir dir;
+  const auto run = run_shell(
+      "'" DDPSCOPE_TOOL "' run --out " + (dir / "o") + " -- sh -c 'echo $$ > " + (dir / "pid") +
+      "; exec sleep 60' & sleep 1; kill -KILL $!; sleep 0.5; rank=$(cat " + (dir / "pid") +
+      ") && grep -s 'State:.[^Z]' /proc/$rank/status || echo \"rank ${rank:+ended}\"");
+  CHECK(run.says("rank ended"));
+}
+
+TEST_CASE("run leaves an off word alone and says so", "[tools]") {
+  const TemporaryDir dir;
+  const auto run = run_shell("DDPSCOPE=off '" DDPSCOPE_TOOL "' run --out " + (dir / "o") +
+                             " -- sh -c 'echo =$DDPSCOPE='");
+  CHECK(run.says("[rank 0] =off="));
+  CHECK(run.says("ran undiagnosed"));
+  CHECK(run.code == 0);
+}
+
+TEST_CASE("run refuses wrong settings before it starts anything", "[tools]") {
+  const TemporaryDir dir;
+  const auto started = " run --out " + (dir / "o") + " -- echo started";
+  auto run = run_shell("DDPSCOPE=chekcs=x '" DDPSCOPE_TOOL "'" + started);
+  CHECK(run.code == 2);
+  CHECK(run.says("did you mean \"checks\"?"));
+  CHECK(!run.says("started"));
+  run = run_shell("DDPSCOPE=report_dir=x%r '" DDPSCOPE_TOOL "' run -- echo started");
+  CHECK(run.code == 2);
+  CHECK(run.says("--out"));
+}
+
+TEST_CASE("run moves an earlier report aside", "[tools]") {
+  const TemporaryDir dir;
+  const auto line = "ddpscope run --out " + (dir / "o") + " -- echo ";
+  run_shell(line + "first");
+  run_shell(line + "second");
+  std::string text;
+  std::getline(std::ifstream(dir / "o.1/rank-0.log") >> std::ws, text);
+  CHECK(text == "first");
+}
