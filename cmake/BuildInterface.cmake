@@ -2,7 +2,7 @@
 add_library(ddpscope_build INTERFACE)
 target_compile_features(ddpscope_build INTERFACE cxx_std_20)
 target_compile_options(ddpscope_build INTERFACE
-  $<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra;-Wno-missing-field-initializers;-Wnon-virtual-dtor;-fvisibility=hidden;-fvisibility-inlines-hidden>
+  $<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra;-Wno-missing-field-initializers;-Wno-restrict;-Wnon-virtual-dtor;-fvisibility=hidden;-fvisibility-inlines-hidden>
   $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<BOOL:${DDPSCOPE_WERROR}>>:-Werror>)
 if(DDPSCOPE_SANITIZE)
   target_compile_options(ddpscope_build INTERFACE

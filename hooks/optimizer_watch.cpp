@@ -32,6 +32,13 @@ struct Known {
   std::string name;
 };
 
+// What is kept of an optimizer that was built before capture ran.
+struct Early {
+  const Optimizer* optimizer = nullptr;
+  std::vector<std::vector<c10::weak_intrusive_ptr<c10::TensorImpl>>> groups;
+};
+constexpr std::size_t kMaxEarly = 256;
+
 // Optimizers by address. An address is used again only after `add_param_group` from a constructor,
 // which meets an optimizer without groups and then starts a new entry.
 class OptimizerTable {
@@ -43,7 +50,23 @@ class OptimizerTable {
     return known;
   }
 
+  void remember_early(const Optimizer& optimizer, const OptimizerParamGroup& group, bool is_new) {
+    const std::lock_guard lock(mutex_);
+    if (is_new) std::erase_if(early_, [&](const Early& e) { return e.optimizer == &optimizer; });
+    if (is_new && early_.size() < kMaxEarly) early_.push_back({.optimizer = &optimizer});
+    if (early_.empty() || early_.back().optimizer != &optimizer) return;
+    auto& members = early_.back().groups.emplace_back();
+    for (const at::Tensor& member : group.params()) {
+      if (member.defined()) members.emplace_back(member.getIntrusivePtr());
+    }
+  }
+  std::vector<Early> take_early() {
+    const std::lock_guard lock(mutex_);
+    return std::exchange(early_, {});
+  }
+
  private:
+  std::vector<Early> early_;
   std::mutex mutex_;
   OptimizerId last_id_ = 0;
   std::unordered_map<const Optimizer*, Known> known_;
@@ -71,15 +94,24 @@ std::uint64_t hash_members(Capture& capture, const std::vector<OptimizerParamGro
   return hash;
 }
 
-void tell_members(Capture& capture, const std::vector<OptimizerParamGroup>& groups, Known& known,
-                  std::string type) {
+using Groups = std::vector<std::vector<at::Tensor>>;
+
+Groups members_of(const Optimizer& optimizer) {
+  Groups groups;
+  for (const OptimizerParamGroup& group : optimizer.param_groups()) {
+    groups.push_back(group.params());
+  }
+  return groups;
+}
+
+void tell_members(Capture& capture, const Groups& groups, const Known& known, std::string type) {
   OptimizerMembersEvent event{.at = capture.marker().now(),
                               .optimizer = known.id,
                               .type = std::move(type),
                               .name = known.name};
-  for (const OptimizerParamGroup& group : groups) {
+  for (const std::vector<at::Tensor>& group : groups) {
     auto& members = event.groups.emplace_back();
-    for (const at::Tensor& member : group.params()) {
+    for (const at::Tensor& member : group) {
       if (!member.defined()) continue;
       members.push_back({.tensor = capture.announce(member),
                          .requires_grad = member.requires_grad(),
@@ -89,13 +121,18 @@ void tell_members(Capture& capture, const std::vector<OptimizerParamGroup>& grou
   capture.put_large(std::move(event));
 }
 
+void tell_created(Capture& capture, const Known& known) {
+  capture.marker().optimizer_created();
+  capture.put(OptimizerCreatedEvent{.at = capture.marker().now(), .optimizer = known.id});
+}
+
 void after_step(Capture& capture, Optimizer& optimizer, bool with_closure, bool threw) {
   Known& known = table().entry(optimizer, /*is_new=*/false);
   const auto& groups = optimizer.param_groups();
   const std::uint64_t hash = hash_members(capture, groups, /*remember=*/true);
   if (hash != known.told_hash) {
     known.told_hash = hash;
-    tell_members(capture, groups, known, c10::demangle(typeid(optimizer).name()));
+    tell_members(capture, members_of(optimizer), known, c10::demangle(typeid(optimizer).name()));
   }
   known.backwards_at_step = capture.marker().backwards();
   const Stamp now = capture.marker().now();
@@ -141,13 +178,11 @@ at::Tensor on_step(Kind* self, Closure closure) {
 void on_add_group(Optimizer* self, const OptimizerParamGroup& group) {
   const bool is_new = self->param_groups().empty();
   InterposedAddGroup::original(self, group);
-  ModuleTracker::mark_changed();
+  if (Capture::active() == nullptr) table().remember_early(*self, group, is_new);
   as_guest("optimizer", [&](Capture& capture) {
-    Known& known = table().entry(*self, is_new);
-    if (is_new) {
-      capture.put(OptimizerCreatedEvent{.at = capture.marker().now(), .optimizer = known.id});
-    }
-    tell_members(capture, self->param_groups(), known, "");  // its class is not complete yet
+    const Known& known = table().entry(*self, is_new);
+    if (is_new) tell_created(capture, known);
+    tell_members(capture, members_of(*self), known, "");  // its class is not complete yet
   });
 }
 
@@ -179,6 +214,27 @@ bool install_step(const char* mangled_class) noexcept {
 
 bool inside_optimizer_step() noexcept { return OutermostStep::depth() > 0; }
 
+bool install_optimizer_creation() noexcept {
+  static const bool live = InterposedAddGroup::install(
+      "_ZN5torch5optim9Optimizer15add_param_groupERKNS0_19OptimizerParamGroupE", on_add_group);
+  return live;
+}
+
+void tell_early_optimizers(Capture& capture) {
+  for (const Early& early : table().take_early()) {
+    Groups groups;
+    for (const auto& weak_group : early.groups) {
+      auto& group = groups.emplace_back();
+      for (const auto& weak : weak_group) {
+        if (auto impl = weak.lock(); impl.defined()) group.emplace_back(std::move(impl));
+      }
+    }
+    const Known& known = table().entry(*early.optimizer, /*is_new=*/true);
+    tell_created(capture, known);
+    tell_members(capture, groups, known, "");
+  }
+}
+
 bool install_optimizer_watch() noexcept {
   bool live = install_step<torch::optim::SGD>("3SGD");
   live &= install_step<torch::optim::Adam>("4Adam");
@@ -186,8 +242,7 @@ bool install_optimizer_watch() noexcept {
   live &= install_step<torch::optim::RMSprop>("7RMSprop");
   live &= install_step<torch::optim::Adagrad>("7Adagrad");
   live &= install_step<torch::optim::LBFGS>("5LBFGS");
-  live &= InterposedAddGroup::install(
-      "_ZN5torch5optim9Optimizer15add_param_groupERKNS0_19OptimizerParamGroupE", on_add_group);
+  live &= install_optimizer_creation();
   live &= InterposedZeroGrad::install("_ZN5torch5optim9Optimizer9zero_gradEb", on_zero_grad);
   return live;
 }
@@ -197,7 +252,7 @@ void watch_optimizer(Optimizer& optimizer, const std::string& name) {
     Known& known = table().entry(optimizer, /*is_new=*/false);
     known.name = name;
     known.told_hash = hash_members(capture, optimizer.param_groups(), /*remember=*/false);
-    tell_members(capture, optimizer.param_groups(), known, c10::demangle(typeid(optimizer).name()));
+    tell_members(capture, members_of(optimizer), known, c10::demangle(typeid(optimizer).name()));
   });
 }
 

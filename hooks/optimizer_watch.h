@@ -14,6 +14,15 @@ namespace ddpscope {
 /// its creation and `zero_grad`, which then stands for its step.
 bool install_optimizer_watch() noexcept;
 
+class Capture;
+
+/// Remembers, from the loading of the library on, which optimizers are built: the only hook that is
+/// in place before the first attach.
+bool install_optimizer_creation() noexcept;
+
+/// Tells what was built before capture ran.
+void tell_early_optimizers(Capture& capture);
+
 /// Whether this thread is inside an optimizer's `step()`.
 bool inside_optimizer_step() noexcept;
 

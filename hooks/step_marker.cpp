@@ -21,6 +21,11 @@ StepClock::Change StepMarker::advance(Advance&& call) {
   return change;
 }
 
+void StepMarker::optimizer_created() {
+  const std::lock_guard lock(mutex_);
+  clock_.optimizer_created();
+}
+
 StepClock::Change StepMarker::optimizer_stepped(OptimizerId optimizer) {
   return advance([optimizer](StepClock& clock) { return clock.optimizer_stepped(optimizer); });
 }

@@ -13,6 +13,7 @@ namespace ddpscope {
 /// of leaves that receive gradients changed.
 class StepMarker {
  public:
+  void optimizer_created();
   StepClock::Change optimizer_stepped(OptimizerId optimizer);
   StepClock::Change backward_ended();
   StepClock::Change marked();

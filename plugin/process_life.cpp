@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <exception>
 
+#include "hooks/optimizer_watch.h"
 #include "plugin/session.h"
 
 namespace ddpscope {
@@ -31,7 +32,10 @@ void set_exit_code(int status, void*) {
 }
 
 // Registered before main, so that it runs after the program's own handlers and destructors.
-__attribute__((constructor)) void register_last() { on_exit(set_exit_code, nullptr); }
+__attribute__((constructor)) void on_load() {
+  on_exit(set_exit_code, nullptr);
+  install_optimizer_creation();
+}
 
 std::string current_exception_text() {
   try {
