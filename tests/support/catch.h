@@ -13,5 +13,4 @@ using Catch::Approx;
     std::cout << "skipped: " << (why) << '\n'; \
     return;                                    \
   } while (false)
-using Catch::Approx;
 #endif
