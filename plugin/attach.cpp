@@ -74,10 +74,11 @@ struct AttachmentAccess {
   template <class Attach>
   static Attachment make(const Options& options, Attach&& attach) {
     Attachment attachment;
-    if (Session* session = session_for(options)) {
-      as_guest(kPublicApi, [&](Capture& capture) { attachment.model_ = attach(capture); });
-      (void)session;
-    }
+    if (session_for(options) == nullptr) return attachment;
+    as_guest(kPublicApi, [&](Capture& capture) {
+      attachment.model_ = attach(capture);
+      tell_early_optimizers(capture);  // after the tree: when they were built is not known
+    });
     return attachment;
   }
 };

@@ -8,7 +8,6 @@
 #include "config/glob.h"
 #include "config/setting_table.h"
 #include "hooks/op_callbacks.h"
-#include "hooks/optimizer_watch.h"
 #include "hooks/sources.h"
 #include "plugin/log.h"
 #include "plugin/process_life.h"
@@ -115,7 +114,6 @@ bool Session::start(const OptionTexts& options, bool only_by_environment) {
   if (made->settings_.halt_on != HaltOn::kNone) made->capture_.set_halt(&throw_if_halted);
   session.store(made);
   Capture::set_active(&made->capture_);
-  as_guest("optimizer", [](Capture& capture) { tell_early_optimizers(capture); });
   survey_operators(true);
   return true;
 }

@@ -13,7 +13,7 @@ namespace digits {
 using Optimizers = std::vector<std::unique_ptr<torch::optim::SGD>>;
 
 inline torch::optim::SGDOptions sgd_options() {
-  return torch::optim::SGDOptions(0.03).momentum(0.9);
+  return torch::optim::SGDOptions(0.05).momentum(0.9);
 }
 
 /// The trunk with weight decay, the head without.

@@ -55,7 +55,7 @@ def main():
         "off": train(args, "off", [], {"DDPSCOPE": "0"}),
         "values": train(args, "values", [], settings("values", "values")),
         "stacks": train(args, "stacks", [], settings("stacks", "stacks")),
-        "preloaded": train(args, "preloaded", ["--no-diagnostics"],
+        "preloaded": train(args, "preloaded", [],
                            {**settings("preloaded", "values"), **preload}),
     }
     if others.pop("other-seed") == plain:
