@@ -135,14 +135,8 @@ class ModuleSharedTwice final : public Check {
     const std::string also = others.empty() ? "" : ", also as " + joined(others);
     const std::string often =
         repeated.times == 2 ? "twice" : fmt::format("{} times", repeated.times);
-    if (kind.where == "tree") {
-      finding.what = fmt::format("the tree lists {} {}{}", which, often, also);
-    } else if (kind.shares == "impl") {
-      finding.what = fmt::format("the optimizer holds {} {}{}; {} updated {} per step", which,
-                                 often, also, single ? "it is" : "they are", often);
-    } else {
-      finding.what = fmt::format("the optimizer holds the memory of {} {}{}", which, often, also);
-    }
+    finding.what = sentence(kind, which + " " + often + also,
+                            (single ? "it is updated " : "they are updated ") + often);
     finding.why =
         "parameters() does not remove repetitions: whatever walks the list counts and "
         "updates such a tensor once per entry";
@@ -156,6 +150,14 @@ class ModuleSharedTwice final : public Check {
                      {fact::kWhere, kind.where},
                      {fact::kShares, kind.shares}};
     return finding;
+  }
+
+  static std::string sentence(const Kind& kind, std::string_view listed, std::string_view updated) {
+    if (kind.where == "tree") return fmt::format("the tree lists {}", listed);
+    if (kind.shares == "impl") {
+      return fmt::format("the optimizer holds {}; {} per step", listed, updated);
+    }
+    return fmt::format("the optimizer holds the memory of {}", listed);
   }
 
   std::set<OptimizerId> unjudged_;

@@ -129,11 +129,13 @@ class ModuleUnregistered final : public Check {
         {fact::kShareRatio, share},         {fact::kLargestShapes, as_fact(largest_shapes(loose))},
         {fact::kConsumerOps, as_fact(ops)}, {fact::kRegisteredCount, registered.reached_count},
         {fact::kModuleType, type}};
-    if (!registered.device.empty()) {
-      finding.facts.push_back(
-          {fact::kWrongDevice, loose.front()->info.device != registered.device});
-    }
+    add_device(loose.front()->info.device, registered, finding);
     return finding;
+  }
+
+  static void add_device(std::string_view device, const Registered& registered, Finding& finding) {
+    if (registered.device.empty()) return;
+    finding.facts.push_back({fact::kWrongDevice, device != registered.device});
   }
 
   std::unordered_set<TensorId> reported_;

@@ -23,7 +23,7 @@ def exported(nm, library):
 
 
 def wanted(names_file, libraries):
-    """Sorted symbols of `libraries` that a line of names.def asks for; exits when a line is empty-handed."""
+    """Sorted symbols of `libraries` that a line of names.def asks for; warns of an empty line."""
     found = set()
     for number, line in enumerate(names_file.read_text().splitlines(), 1):
         if not line or line.startswith("#"):
@@ -32,15 +32,17 @@ def wanted(names_file, libraries):
         spelled = re.sub(r"(?<=[EK])S(?=N2at|$)", STRING, pattern)
         hits = {s for s in libraries[key] if re.fullmatch(spelled, s)}
         if not hits:
-            print(f"{names_file}:{number}: warning: this LibTorch exports no {pattern}", file=sys.stderr)
+            print(f"{names_file}:{number}: warning: this LibTorch exports no {pattern}",
+                  file=sys.stderr)
         found |= hits
     return sorted(found)
 
 
 def entries(symbols):
     for i, symbol in enumerate(symbols):
-        yield from (f".globl {symbol}", f".type {symbol},@function", f"{symbol}:", f"e{i}:", " endbr64",
-                    f" jmp *ddpscope_gate_slots+{8 * i}(%rip)", f".size {symbol},.-{symbol}",
+        yield from (f".globl {symbol}", f".type {symbol},@function", f"{symbol}:", f"e{i}:",
+                    " endbr64", f" jmp *ddpscope_gate_slots+{8 * i}(%rip)",
+                    f".size {symbol},.-{symbol}",
                     f"r{i}: endbr64", f" push ${i}", " jmp first_call")
 
 

@@ -1,11 +1,13 @@
 #!/usr/bin/env bash
 # Installs what the build needs and fetches LibTorch to .deps/libtorch-<version>/torch.
-# Run it, or source it; what is there already is left alone. DDPSCOPE_TORCH_DIR names another LibTorch.
+# Run it, or source it; what is there already is left alone. DDPSCOPE_TORCH_DIR names another
+# LibTorch.
 
 ddpscope_root="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
 ddpscope_torch_version=2.11.0
 # Without its GPU half, libtorch_cpu.so of the wheel needs these two CUDA libraries and no others.
-ddpscope_wheels="torch==$ddpscope_torch_version nvidia-cuda-runtime==13.0.96 nvidia-cuda-cupti==13.0.85"
+ddpscope_wheels="torch==$ddpscope_torch_version"
+ddpscope_wheels+=" nvidia-cuda-runtime==13.0.96 nvidia-cuda-cupti==13.0.85"
 
 # Debian package, then the command or the header that shows it is there.
 ddpscope_required="
@@ -30,7 +32,8 @@ ddpscope_is_there() {
   local probe
   for probe in ${1//|/ }; do
     case $probe in
-      *.h | *.hpp) echo "#include <$probe>" | g++ -std=c++20 -E -x c++ - >/dev/null 2>&1 && return 0 ;;
+      *.h | *.hpp)
+        echo "#include <$probe>" | g++ -std=c++20 -E -x c++ - >/dev/null 2>&1 && return 0 ;;
       *) command -v "$probe" >/dev/null && return 0 ;;
     esac
   done
@@ -65,7 +68,7 @@ ddpscope_packages() {
   # shellcheck disable=SC2086
   if [ -n "$required$optional" ] && ! ddpscope_install $required $optional && [ -n "$required" ] &&
     ! ddpscope_install $required; then
-    ddpscope_say "the build needs these packages (named as in Debian), which could not be installed:"
+    ddpscope_say "the build needs these packages (names of Debian), which could not be installed:"
     ddpscope_say "  $required"
     return 1
   fi
@@ -97,7 +100,8 @@ ddpscope_named_torch() {
   fi
   version="$(ddpscope_version_of "$DDPSCOPE_TORCH_DIR")"
   if [ "$(printf '%s\n' 2.8 "$version" | sort -V | head -1)" != 2.8 ]; then
-    ddpscope_say "DDPSCOPE_TORCH_DIR=$DDPSCOPE_TORCH_DIR is LibTorch $version; 2.8 or newer is needed"
+    ddpscope_say \
+      "DDPSCOPE_TORCH_DIR=$DDPSCOPE_TORCH_DIR is LibTorch $version; 2.8 or newer is needed"
     return 1
   fi
   ddpscope_say "using LibTorch $version in $DDPSCOPE_TORCH_DIR"
@@ -165,7 +169,8 @@ ddpscope_jobs() {
 }
 
 ddpscope_build() {
-  (cd "$ddpscope_root" && cmake --preset dev && cmake --build --preset dev --parallel "$(ddpscope_jobs)")
+  (cd "$ddpscope_root" && cmake --preset dev &&
+    cmake --build --preset dev --parallel "$(ddpscope_jobs)")
 }
 
 ddpscope_setup
