@@ -70,7 +70,7 @@ def functions(text):
             is_function = opens_function(head)
             if is_function or not (SCOPE.search(top_level(head, "<(", ">)")) or not stripped):
                 end = matching_brace(code, position)
-                if is_function and code[end + 1 :].lstrip()[:1] in (",", "{"):  # d_{2} before a body
+                if is_function and code[end + 1 :].lstrip()[:1] in (",", "{"):  # as in d_{2}
                     position = end + 1
                     continue
                 if is_function:

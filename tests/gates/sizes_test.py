@@ -57,7 +57,8 @@ class Sizes(planted.GateTest):
         self.assert_refuses("model/a.cpp:22: function of 41 lines, 40 are allowed")
 
     def test_long_tables_in_code_are_no_functions(self):
-        self.plant("model/a.cpp", "const std::array kA = std::to_array({\n" + "f(),\n" * 60 + "});\n"
+        self.plant("model/a.cpp",
+                   "const std::array kA = std::to_array({\n" + "f(),\n" * 60 + "});\n"
                    "constexpr int kB[] = {\n" + "1,\n" * 60 + "};\n")
         self.assert_passes()
 
