@@ -9,6 +9,7 @@
 
 #include "config/glob.h"
 #include "model/fact_keys.h"
+#include "model/fingerprint.h"
 
 namespace ddpscope {
 namespace {
@@ -24,21 +25,6 @@ std::string why_blocked(const CheckRow& row, const JudgeOptions& options) {
     missing += fmt::format("{}{}", missing.empty() ? "source not live: " : ", ", need);
   }
   return missing;
-}
-
-std::string fingerprint(const Finding& finding) {
-  std::string cause;
-  for (const Fact& fact : finding.facts) {
-    if (fact.key != fact::kCause) continue;
-    if (const auto* text = std::get_if<std::string>(&fact.value)) cause = *text;
-  }
-  std::uint64_t hash = 0xcbf29ce484222325ULL;
-  for (const std::string* part : {&finding.id, &finding.model, &finding.module_path,
-                                  &finding.subject, &finding.op, &std::as_const(cause)}) {
-    for (const char byte : *part) hash = (hash ^ static_cast<unsigned char>(byte)) * 0x100000001b3;
-    hash = (hash ^ 0xff) * 0x100000001b3;
-  }
-  return fmt::format("{:016x}", hash);
 }
 
 bool is_round(std::int64_t occurrences) {
@@ -99,6 +85,30 @@ void Judge::consume(const Event& event) {
     call(running, event, findings);
     for (Finding& finding : findings) emit(running, std::move(finding));
   }
+  if (std::holds_alternative<ExitEvent>(event)) tell_blocked();
+}
+
+void Judge::tell_blocked() {
+  std::vector<FactScalar> ids;
+  std::string reasons;
+  for (const Running& running : running_) {
+    if (running.coverage.state != CheckState::kBlocked) continue;
+    ids.emplace_back(running.id);
+    reasons +=
+        fmt::format("{}{}: {}", reasons.empty() ? "" : "; ", running.id, running.coverage.why);
+  }
+  if (ids.empty()) return;
+  Finding finding;
+  finding.id = "tool-check-disabled";
+  finding.severity = Severity::kNote;
+  finding.phase = Phase::kExit;
+  finding.what = fmt::format("{} of {} checks did not run", ids.size(), running_.size());
+  finding.why = reasons;
+  finding.fixes = {{"link ddpscope::ddpscope, which stands before LibTorch, or use ddpscope run",
+                    Applicability::kLikely},
+                   {"leave these checks out: checks=*,-<id>", Applicability::kNeedsDecision}};
+  finding.facts = {{fact::kId, std::move(ids)}, {fact::kReason, std::move(reasons)}};
+  keep(std::move(finding));
 }
 
 void Judge::call(Running& running, const Event& event, Findings& findings) {
@@ -148,7 +158,7 @@ void Judge::keep(Finding finding) {
   if (finding.step == 0) finding.step = state_.now().step;
   finding.last_step = finding.step;
   if (finding.first_step == 0) finding.first_step = finding.step;
-  finding.fingerprint = fingerprint(finding);
+  finding.fingerprint = fingerprint_of(finding);
 
   const auto known = by_fingerprint_.find(finding.fingerprint);
   if (known == by_fingerprint_.end()) {

@@ -57,7 +57,6 @@ Capture::Spent Capture::spent() const noexcept {
 }
 
 Capture::Spent Capture::step_spent() {
-  constexpr std::int64_t kFirstCycles = 64;
   const std::lock_guard lock(time_mutex_);
   const Spent now = spent();
   if (marker_.cycle() <= kFirstCycles + 1) first_ = now;

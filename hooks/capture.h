@@ -53,6 +53,8 @@ class Capture {
   /// Since the start, and up to the end of cycle 64.
   Spent spent() const noexcept;
   Spent spent_first() const noexcept { return first_; }
+  bool is_past_first() const noexcept { return marker_.cycle() > kFirstCycles + 1; }
+  static constexpr std::int64_t kFirstCycles = 64;
 
   /// Called at the entry of a backward or of an optimizer step; may throw, when the run is to end.
   void set_halt(void (*halt)()) noexcept { halt_.store(halt); }

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -71,8 +72,8 @@ struct SummaryRecord {
   std::vector<std::string> failed;
   std::map<std::string, std::string> blocked;
   std::int64_t events_dropped = 0;
-  double overhead_percent = 0;  ///< achieved after the first 64 cycles
-  double overhead_percent_first = 0;
+  std::optional<double> overhead_percent;  ///< after the first 64 cycles; absent: not measured
+  std::optional<double> overhead_percent_first;
   std::map<std::string, CheckCost> overhead;
   bool clean_exit = true;
 };

@@ -140,17 +140,19 @@ void Session::finish() noexcept {
   try {
     Capture::set_active(nullptr);
     survey_operators(false);
-    const auto percent = [](const Capture::Spent& spent) {
-      return spent.wall_ms > 0 ? 100 * spent.hooks_ms / spent.wall_ms : 0;
+    const auto percent = [](const Capture::Spent& spent) -> std::optional<double> {
+      if (spent.wall_ms <= 0) return std::nullopt;
+      return 100 * spent.hooks_ms / spent.wall_ms;
     };
     const Capture::Spent all = capture_.spent();
     const Capture::Spent first = capture_.spent_first();
     const Capture::Spent rest{.wall_ms = all.wall_ms - first.wall_ms,
                               .hooks_ms = all.hooks_ms - first.hooks_ms};
     const char* fault = capture_.faulted_source();
-    worker_.finish(kExitLimit, {.overhead_percent = percent(rest),
-                                .overhead_percent_first = percent(first),
-                                .faulted_source = fault != nullptr ? fault : ""});
+    worker_.finish(kExitLimit,
+                   {.overhead_percent = capture_.is_past_first() ? percent(rest) : std::nullopt,
+                    .overhead_percent_first = percent(first),
+                    .faulted_source = fault != nullptr ? fault : ""});
     if (worker_.has_at_least(settings_.fail_on)) exit_code_ = static_cast<int>(settings_.exit_code);
   } catch (...) {  // our fault never becomes the program's
   }

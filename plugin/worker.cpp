@@ -71,23 +71,34 @@ void Worker::loop() {
   }
 }
 
+void Worker::judge(const Event& event) noexcept {
+  if (judge_broke_) return;
+  try {
+    judge_.consume(event);
+    if (const auto* tree = std::get_if<std::unique_ptr<TreeEvent>>(&event)) {
+      model_changed(**tree);
+    } else if (const auto* cycle = std::get_if<CycleEndEvent>(&event)) {
+      cycle_ended(*cycle);
+    }
+  } catch (const std::exception& error) {
+    judge_broke_ = true;
+    log_error(std::string("the judge failed: ") + error.what() +
+              ". Nothing more is judged; training continues.");
+  }
+}
+
 bool Worker::judge_batch() {
   std::uint64_t judged = 0;
   {
     const std::lock_guard lock(mutex_);
     const std::int64_t dropped = queue_.dropped();
     if (dropped > dropped_told_) {
-      judge_.consume(DroppedEvent{.count = dropped - std::exchange(dropped_told_, dropped)});
+      judge(DroppedEvent{.count = dropped - std::exchange(dropped_told_, dropped)});
     }
     Event event;
     while (judged < kBatch && queue_.take(event)) {
       ++judged;
-      judge_.consume(event);
-      if (const auto* tree = std::get_if<std::unique_ptr<TreeEvent>>(&event)) {
-        model_changed(**tree);
-      } else if (const auto* cycle = std::get_if<CycleEndEvent>(&event)) {
-        cycle_ended(*cycle);
-      }
+      judge(event);
     }
   }
   const std::lock_guard lock(wake_mutex_);
@@ -117,6 +128,9 @@ void Worker::finish(milliseconds limit, const RunCosts& costs) {
   thread_.join();
   const std::lock_guard lock(mutex_);
   if (std::exchange(finished_, true)) return;
+  for (const Finding& finding : judge_.findings()) {  // the counts as they are at the end
+    if (finding.occurrences > 1) found(finding);
+  }
   const SummaryRecord record = summary(costs);
   if (writer_ != nullptr) {
     writer_->write_summary(record);

@@ -24,8 +24,8 @@ struct WorkerOptions {
 
 /// What is known at the end and only to the session.
 struct RunCosts {
-  double overhead_percent = 0;
-  double overhead_percent_first = 0;
+  std::optional<double> overhead_percent;
+  std::optional<double> overhead_percent_first;
   std::string faulted_source;
 };
 
@@ -56,6 +56,7 @@ class Worker {
  private:
   void open_file();
   void loop();
+  void judge(const Event& event) noexcept;
   bool judge_batch();
   void found(const Finding& finding);
   void model_changed(const TreeEvent& tree);
@@ -78,6 +79,7 @@ class Worker {
   std::int64_t dropped_told_ = 0;
   std::int64_t last_step_ = 0;
   bool finished_ = false;
+  bool judge_broke_ = false;
 
   std::atomic<bool> stop_{false};
   std::mutex wake_mutex_;

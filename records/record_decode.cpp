@@ -60,6 +60,12 @@ double number(const Json& object, const char* key) {
   return *special;
 }
 
+std::optional<double> measured(const Json& object, const char* key) {
+  const Json* value = member(object, key);
+  if (value == nullptr || value->is_null()) return std::nullopt;
+  return number(object, key);
+}
+
 bool truth(const Json& object, const char* key, bool absent) {
   const Json* value = member(object, key);
   if (value == nullptr) return absent;
@@ -269,8 +275,8 @@ SummaryRecord summary_from_json(const Json& json) {
                            .failed = texts(json, "failed"),
                            .blocked = text_map(json, "blocked"),
                            .events_dropped = integer(json, "events_dropped"),
-                           .overhead_percent = number(json, "overhead_percent"),
-                           .overhead_percent_first = number(json, "overhead_percent_first"),
+                           .overhead_percent = measured(json, "overhead_percent"),
+                           .overhead_percent_first = measured(json, "overhead_percent_first"),
                            .overhead = {},
                            .clean_exit = truth(json, "clean_exit", true)};
   const Json& counts = map(json, "counts_by_id");

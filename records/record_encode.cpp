@@ -67,6 +67,8 @@ Json sites_to_json(const std::vector<Site>& sites) {
   return list;
 }
 
+Json measured(const std::optional<double>& value) { return value ? json_number(*value) : Json(); }
+
 }  // namespace
 
 Json json_number(double value) {
@@ -182,8 +184,8 @@ Json to_json(const SummaryRecord& summary) {
           {"failed", texts(summary.failed)},
           {"blocked", texts(summary.blocked)},
           {"events_dropped", summary.events_dropped},
-          {"overhead_percent", json_number(summary.overhead_percent)},
-          {"overhead_percent_first", json_number(summary.overhead_percent_first)},
+          {"overhead_percent", measured(summary.overhead_percent)},
+          {"overhead_percent_first", measured(summary.overhead_percent_first)},
           {"overhead", overhead},
           {"clean_exit", summary.clean_exit}};
 }

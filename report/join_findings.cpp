@@ -6,7 +6,7 @@
 #include <map>
 #include <tuple>
 
-#include "records/fingerprint.h"
+#include "model/fingerprint.h"
 #include "report/merged_report.h"
 
 namespace ddpscope {

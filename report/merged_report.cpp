@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <set>
 
-#include "records/fingerprint.h"
+#include "model/fingerprint.h"
 #include "records/report_dir.h"
 #include "report/coverage.h"
 #include "report/join_findings.h"
@@ -93,8 +93,8 @@ void add_models(MergedReport& report, const RankFile& file) {
 
 void add_overhead(Overhead& overhead, const RankFile& file) {
   if (!file.summary) return;
-  const auto larger = [](std::optional<double> known, double next) {
-    return known ? std::max(*known, next) : next;
+  const auto larger = [](std::optional<double> known, std::optional<double> next) {
+    return known && next ? std::max(known, next) : (known ? known : next);
   };
   overhead.percent = larger(overhead.percent, file.summary->overhead_percent);
   overhead.percent_first = larger(overhead.percent_first, file.summary->overhead_percent_first);

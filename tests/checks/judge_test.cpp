@@ -44,7 +44,7 @@ Findings judged(int events, Judge** kept = nullptr) {
 TEST_CASE("tool-check-disabled says at once that a check threw, and it stays off", "[judge]") {
   Judge* judge = nullptr;
   const Findings findings = judged(3, &judge);
-  REQUIRE(findings.size() == 2);
+  CHECK(std::ranges::count(findings, "a-throws", &Finding::subject) == 1);
   CHECK(findings[0].id == "tool-check-disabled");
   CHECK(findings[0].severity == Severity::kWarning);
   CHECK(findings[0].rank == 5);
@@ -73,6 +73,15 @@ TEST_CASE("a check whose source is missing is blocked with the reason", "[judge]
   CHECK(judge->coverage().at("c-blind").state == CheckState::kBlocked);
   CHECK(judge->coverage().at("c-blind").why == "source not live: op");
   CHECK(judge->coverage().at("b-repeats").state == CheckState::kFailed);
+}
+
+TEST_CASE("tool-check-disabled lists at the end what did not run", "[judge]") {
+  const Findings findings = judged(1);
+  const Finding& last = findings.back();
+  CHECK(last.id == "tool-check-disabled");
+  CHECK(last.severity == Severity::kNote);
+  CHECK(last.what == "1 of 3 checks did not run");
+  CHECK(last.why == "c-blind: source not live: op");
 }
 
 TEST_CASE("a check that the settings switch off is neither blocked nor reported", "[judge]") {

@@ -1,10 +1,11 @@
-#include "records/fingerprint.h"
-
-#include <fmt/format.h>
+#include "model/fingerprint.h"
 
 #include <algorithm>
 #include <cstdint>
+#include <cstdio>
 #include <string_view>
+
+#include "model/fact_keys.h"
 
 namespace ddpscope {
 namespace {
@@ -17,7 +18,7 @@ void add(std::uint64_t& hash, std::string_view part) {
 }
 
 std::string_view cause_of(const Finding& finding) {
-  const auto cause = std::ranges::find(finding.facts, "cause", &Fact::key);
+  const auto cause = std::ranges::find(finding.facts, fact::kCause, &Fact::key);
   if (cause == finding.facts.end()) return {};
   const auto* text = std::get_if<std::string>(&cause->value);
   return text == nullptr ? std::string_view() : *text;
@@ -33,7 +34,9 @@ std::string fingerprint_of(const Finding& finding) {
         std::string_view(finding.op), cause_of(finding)}) {
     add(hash, part);
   }
-  return fmt::format("{:016x}", hash);
+  char text[17];
+  std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(hash));
+  return text;
 }
 
 }  // namespace ddpscope
