@@ -1,4 +1,4 @@
-"""ci/check_style.sh refuses misformatted code, a .clang-tidy that lost checks, a misnamed member."""
+"""ci/check_style.sh refuses other formatting, a .clang-tidy that lost checks, misnamed members."""
 
 import json
 import subprocess
