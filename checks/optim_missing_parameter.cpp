@@ -19,7 +19,7 @@ bool is_candidate(const RunState& state, const TensorState& tensor) {
   if (tensor.gradients == 0 || !tensor.owners.empty()) return false;
   // Without an attached module, leaves that are used in two steps stand in for parameters.
   if (tensor.registrations.empty()) {
-    return state.models().empty() && tensor.reached_steps >= 2 && tensor.info.floating;
+    return !state.had_models() && tensor.reached_steps >= 2 && tensor.info.floating;
   }
   const Registration& at = tensor.registrations.front();
   return state.eligible(tensor) && tensor.info.requires_grad &&

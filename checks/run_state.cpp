@@ -93,6 +93,7 @@ void RunState::on(const TreeEvent& event) {
         {.model = event.model, .module_path = registered.module_path, .name = registered.name},
         event_number_);
   }
+  had_models_ = true;
   models_[event.model] = {.id = event.model, .label = event.label, .tensors = event.tensors};
 }
 

@@ -39,6 +39,8 @@ class RunState {
 
   const Stamp& now() const { return now_; }
   const std::map<ModelId, ModelState>& models() const { return models_; }
+  /// Whether a model was ever attached; it may be detached by now.
+  bool had_models() const { return had_models_; }
   const std::map<OptimizerId, OptimizerState>& optimizers() const { return optimizers_; }
   const TensorTable& tensors() const { return tensors_; }
   const TensorState* tensor(TensorId id) const { return tensors_.find(id); }
@@ -93,6 +95,7 @@ class RunState {
   Stamp now_;
   std::int64_t event_number_ = 0;
   std::int64_t optimizer_steps_ = 0;
+  bool had_models_ = false;
   std::map<ModelId, ModelState> models_;
   std::map<OptimizerId, OptimizerState> optimizers_;
   std::map<ModuleId, std::pair<ModelId, std::string>> module_paths_;

@@ -23,7 +23,7 @@ thread_local Nesting nesting;
 
 struct OpContext final : at::ObserverContext {
   std::vector<TensorId> inputs;
-  bool trainable = false;
+  bool depends = false;  // on trainable tensors, with a gradient path or without
 };
 
 template <class Values, class Visit>
@@ -43,9 +43,10 @@ bool is_forward() { return !inside_backward() && !inside_optimizer_step(); }
 
 void note_inputs(Capture& capture, const at::RecordFunction& function, OpContext& context) {
   for_each_tensor(function.inputs(), [&](const at::Tensor& tensor) {
-    context.trainable |= tensor.unsafeGetTensorImpl()->requires_grad();
+    context.depends |= tensor.unsafeGetTensorImpl()->requires_grad() ||
+                       capture.tensors().is_computed(tensor);
   });
-  if (!context.trainable) return;
+  if (!context.depends) return;
   for_each_tensor(function.inputs(), [&](const at::Tensor& tensor) {
     context.inputs.push_back(capture.announce(tensor));
   });
@@ -78,6 +79,7 @@ void record(Capture& capture, const at::RecordFunction& function, OpContext& con
   for_each_tensor(function.outputs(), [&](const at::Tensor& tensor) {
     TensorSlot& slot = capture.tensors().slot(tensor);
     slot.announced = true;  // the event tells it
+    slot.computed = true;
     event.outputs.push_back(describe(tensor, slot.id));
     if (nesting.outputs.size() < kMaxOutputs) nesting.outputs.push_back(slot.id);
   });
@@ -87,7 +89,7 @@ void record(Capture& capture, const at::RecordFunction& function, OpContext& con
 void on_end(const at::RecordFunction& function, at::ObserverContext* context) {
   const bool is_outermost = --nesting.depth == 0;
   auto* const op = static_cast<OpContext*>(context);
-  if (op == nullptr || !op->trainable || !is_forward()) return;
+  if (op == nullptr || !op->depends || !is_forward()) return;
   as_guest("op", [&](Capture& capture) {
     bool known_to_autograd = false;
     bool again = false;

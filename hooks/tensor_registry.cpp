@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <memory>
 
 namespace ddpscope {
 namespace {
@@ -14,8 +15,10 @@ struct CacheLine {
 };
 
 CacheLine& cache_line(const c10::TensorImpl* impl) {
-  thread_local std::array<CacheLine, kCached> cache;
-  return cache[(reinterpret_cast<std::uintptr_t>(impl) >> 6) % kCached];
+  // On the heap: a library that is opened late gets only a little thread-local storage.
+  thread_local std::unique_ptr<std::array<CacheLine, kCached>> cache;
+  if (cache == nullptr) cache = std::make_unique<std::array<CacheLine, kCached>>();
+  return (*cache)[(reinterpret_cast<std::uintptr_t>(impl) >> 6) % kCached];
 }
 
 std::uint32_t version_of(const c10::TensorImpl& impl) {
@@ -62,12 +65,19 @@ TensorSlot& TensorRegistry::find_or_add(const at::Tensor& tensor) {
   slot.weak.emplace(tensor.getIntrusivePtr());
   slot.id = ++last_id_;
   slot.announced = false;
+  slot.computed = false;
   slot.gradient = nullptr;
   slot.gradient_version = 0;
   slot.impl.store(impl, std::memory_order_release);
   by_impl_.emplace(impl, &slot);
   by_id_.emplace(slot.id, &slot);
   return slot;
+}
+
+bool TensorRegistry::is_computed(const at::Tensor& tensor) {
+  const std::lock_guard lock(mutex_);
+  const auto known = by_impl_.find(tensor.unsafeGetTensorImpl());
+  return known != by_impl_.end() && known->second->computed;
 }
 
 void TensorRegistry::sweep() {

@@ -1,0 +1,265 @@
+// Programs with one fault each: it is found, at its place, and nothing else is.
+#include "tests/support/torch_test.h"
+
+namespace ddpscope::test {
+namespace {
+using torch::nn::Linear;
+using torch::nn::Module;
+using torch::optim::SGD;
+
+at::Tensor input() { return torch::randn({5, 8}); }
+
+const Finding* find(const std::vector<Finding>& findings, const std::string& id) {
+  for (const Finding& finding : findings) {
+    if (finding.id == id) return &finding;
+  }
+  return nullptr;
+}
+
+// `stages` are forwarded and registered nowhere; their module lies inside another one.
+struct StagesImpl : Module {
+  at::Tensor forward(at::Tensor x) {
+    x = before(x).relu();
+    for (Linear& stage : stages) x = stage(x).relu();
+    return after(x);
+  }
+  Linear before = register_module("before", Linear(8, 8));
+  std::vector<Linear> stages = {Linear(8, 8), Linear(8, 8), Linear(8, 8)};
+  Linear after = register_module("after", Linear(8, 8));
+};
+TORCH_MODULE(Stages);
+
+struct Outer : Module {
+  at::Tensor loss() { return head(middle(stem(input())).relu()).square().mean(); }
+  Linear stem = register_module("stem", Linear(8, 8));
+  Stages middle = register_module("middle", Stages());
+  Linear head = register_module("head", Linear(8, 2));
+};
+
+// `body` trains; what becomes of `side` is the case.
+struct SideImpl : Module {
+  at::Tensor main_loss() { return body(input()).square().mean(); }
+  Linear body = register_module("body", Linear(8, 8));
+  Linear side = register_module("side", Linear(8, 4));
+};
+TORCH_MODULE(Side);
+
+struct ReturnsNothing : torch::autograd::Function<ReturnsNothing> {
+  static at::Tensor forward(torch::autograd::AutogradContext*, const at::Tensor& x,
+                            const at::Tensor& scale) {
+    return x * scale;
+  }
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext*,
+                                                 const torch::autograd::variable_list& gradients) {
+    return {gradients[0], at::Tensor()};
+  }
+};
+}  // namespace
+
+TEST_CASE("A vector of layers in a nested module is found there") {
+  Outer net;
+  attach_diagnostics(net, quiet());
+  SGD optimizer(net.parameters(), 0.01);
+  train(optimizer, [&] { return net.loss(); });
+  check_findings({"module-unregistered error middle - - aten::addmm"});
+  const auto all = findings();
+  const Finding* found = find(all, "module-unregistered");
+  REQUIRE(found != nullptr);
+  CHECK(std::get<std::int64_t>(found->facts.at("tensors_count")) == 6);
+  CHECK(std::get<std::int64_t>(found->facts.at("elements")) == 3 * (64 + 8));
+  CHECK(text_fact(*found, "module_type") == "torch::nn::LinearImpl");
+}
+
+TEST_CASE("A plain tensor member is found in its module") {
+  struct Scaled : Module {
+    at::Tensor loss() { return (layer(input()) * scale).square().mean(); }
+    Linear layer = register_module("layer", Linear(8, 8));
+    at::Tensor scale = torch::ones({8}, torch::requires_grad());
+  } net;
+  attach_diagnostics(net, quiet());
+  SGD optimizer(net.parameters(), 0.01);
+  train(optimizer, [&] { return net.loss(); });
+  const auto all = findings();
+  const Finding* found = find(all, "module-unregistered");
+  REQUIRE(found != nullptr);
+  CHECK(found->subject == "tensor [8]");
+  CHECK(found->op == "aten::mul");
+  CHECK(flush().errors == 1);
+  CHECK(flush().warnings == 0);
+}
+
+TEST_CASE("A class that registers nothing explains the empty optimizer") {
+  struct Forgetful : Module {
+    at::Tensor loss() { return second(first(input()).relu()).square().mean(); }
+    Linear first{8, 8};
+    Linear second{8, 2};
+  } net;
+  attach_diagnostics(net, quiet());
+  torch::optim::Adam optimizer(net.parameters());
+  train(optimizer, [&] { return net.loss(); });
+  check_findings({"module-unregistered error - - - aten::addmm", "optim-empty error - Adam - -"});
+  const auto all = findings();
+  const Finding* primary = find(all, "module-unregistered");
+  const Finding* folded = find(all, "optim-empty");
+  REQUIRE(primary != nullptr);
+  REQUIRE(folded != nullptr);
+  CHECK(!primary->caused_by.has_value());
+  CHECK(folded->caused_by == primary->fingerprint);
+}
+
+TEST_CASE("A layer that is never called gets no gradient") {
+  Side net;
+  attach_diagnostics(net, quiet());
+  SGD optimizer(net->parameters(), 0.01);
+  train(optimizer, [&] { return net->main_loss(); });
+  check_findings({"grad-missing warning side - not_used -"});
+}
+
+TEST_CASE("An output that enters no loss gets no gradient") {
+  Side net;
+  attach_diagnostics(net, quiet());
+  SGD optimizer(net->parameters(), 0.01);
+  std::vector<at::Tensor> outputs;
+  train(optimizer, [&] {
+    outputs = {net->side(input())};
+    return net->main_loss();
+  });
+  check_findings({"grad-missing warning side - output_not_in_loss aten::addmm"});
+}
+
+TEST_CASE("A result that is dropped gets no gradient") {
+  Side net;
+  attach_diagnostics(net, quiet());
+  SGD optimizer(net->parameters(), 0.01);
+  train(optimizer, [&] {
+    net->side(input());
+    return net->main_loss();
+  });
+  check_findings({"grad-missing warning side - result_dropped aten::addmm"});
+}
+
+TEST_CASE("A detached result gets no gradient") {
+  Side net;
+  attach_diagnostics(net, quiet());
+  SGD optimizer(net->parameters(), 0.01);
+  train(optimizer, [&] {
+    const at::Tensor extra = net->side(input()).detach();
+    return net->main_loss() * extra.square().mean();
+  });
+  check_findings({"grad-missing warning side - cut aten::addmm"});
+}
+
+TEST_CASE("A layer under a guard gets no gradient") {
+  Side net;
+  attach_diagnostics(net, quiet());
+  SGD optimizer(net->parameters(), 0.01);
+  train(optimizer, [&] {
+    at::Tensor extra;
+    {
+      const torch::NoGradGuard guard;
+      extra = net->side(input());
+    }
+    return net->main_loss() * extra.square().mean();
+  });
+  check_findings({"grad-missing warning side - grad_mode_off aten::addmm"});
+}
+
+TEST_CASE("A function that returns no gradient is named as the cause") {
+  struct Scaled : Module {
+    at::Tensor loss() { return ReturnsNothing::apply(layer(input()), scale).square().mean(); }
+    Linear layer = register_module("layer", Linear(8, 8));
+    at::Tensor scale = register_parameter("scale", torch::ones({8}));
+  } net;
+  attach_diagnostics(net, quiet());
+  SGD optimizer(net.parameters(), 0.01);
+  train(optimizer, [&] { return net.loss(); });
+  check_findings({"grad-missing warning - scale function_returned_nothing -"});
+}
+
+TEST_CASE("A replaced layer is missing in the optimizer") {
+  Side net;
+  attach_diagnostics(net, quiet());
+  SGD optimizer(net->parameters(), 0.01);
+  net->side = net->replace_module("side", Linear(8, 4));
+  train(optimizer, [&] { return net->main_loss() + net->side(input()).square().mean(); });
+  check_findings({"optim-missing-parameter error side - built_before -"});
+}
+
+TEST_CASE("A layer that is replaced in the middle of the run is missing in the optimizer") {
+  Side net;
+  attach_diagnostics(net, quiet());
+  SGD optimizer(net->parameters(), 0.01);
+  const auto loss = [&] { return net->main_loss() + net->side(input()).square().mean(); };
+  train(optimizer, loss);
+  net->side = net->replace_module("side", Linear(8, 4));
+  train(optimizer, loss);
+  check_findings({"optim-missing-parameter error side - built_before -"});
+}
+
+TEST_CASE("A list that omits a bias misses it in the optimizer") {
+  Side net;
+  attach_diagnostics(net, quiet());
+  SGD optimizer({net->body->weight, net->body->bias, net->side->weight}, 0.01);
+  train(optimizer, [&] { return net->main_loss() + net->side(input()).square().mean(); });
+  check_findings({"optim-missing-parameter error side bias group_omits -"});
+}
+
+TEST_CASE("An optimizer over frozen parameters only is empty") {
+  Side net;
+  for (at::Tensor& parameter : net->side->parameters()) parameter.requires_grad_(false);
+  attach_diagnostics(net, quiet());
+  SGD for_body(net->body->parameters(), 0.01);
+  torch::optim::Adam for_side(net->side->parameters());
+  for (int i = 0; i < 8; ++i) {
+    for_body.zero_grad();
+    (net->main_loss() + net->side(input()).square().mean()).backward();
+    for_body.step();
+    for_side.step();
+  }
+  check_findings({"optim-empty error - Adam - -"});
+}
+
+TEST_CASE("Gradients that nobody clears are stale") {
+  Net net;
+  attach_diagnostics(net, quiet());
+  SGD optimizer(net->parameters(), 0.01);
+  for (int i = 0; i < 8; ++i) {
+    net->loss().backward();
+    optimizer.step();
+  }
+  check_findings({"optim-stale-gradient error - - never_zeroed -"});
+}
+
+TEST_CASE("Gradients of the optimizer that is not cleared are stale") {
+  Side net;
+  attach_diagnostics(net, quiet());
+  SGD for_body(net->body->parameters(), 0.01);
+  SGD for_side(net->side->parameters(), 0.01);
+  for (int i = 0; i < 8; ++i) {
+    for_body.zero_grad();
+    (net->main_loss() + net->side(input()).square().mean()).backward();
+    for_body.step();
+    for_side.step();
+  }
+  check_findings({"optim-stale-gradient error side - never_zeroed -"});
+}
+
+TEST_CASE("A parameter that the optimizer holds twice is found") {
+  struct Twice : Module {
+    at::Tensor loss() { return second(first(input())).square().mean(); }
+    Linear first = register_module("first", Linear(8, 8));
+    Linear second = register_module("second", first);
+  } net;
+  attach_diagnostics(net, quiet());
+  SGD optimizer(net.parameters(), 0.01);
+  train(optimizer, [&] { return net.loss(); });
+  REQUIRE(!findings().empty());
+  for (const Finding& finding : findings()) {
+    if (finding.severity == "note") continue;
+    CHECK(finding.id == "module-shared-twice");
+    CHECK(finding.severity == "error");
+  }
+  CHECK(flush().errors > 0);
+}
+
+}  // namespace ddpscope::test
