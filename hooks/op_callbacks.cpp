@@ -43,8 +43,8 @@ bool is_forward() { return !inside_backward() && !inside_optimizer_step(); }
 
 void note_inputs(Capture& capture, const at::RecordFunction& function, OpContext& context) {
   for_each_tensor(function.inputs(), [&](const at::Tensor& tensor) {
-    context.depends |= tensor.unsafeGetTensorImpl()->requires_grad() ||
-                       capture.tensors().is_computed(tensor);
+    context.depends |=
+        tensor.unsafeGetTensorImpl()->requires_grad() || capture.tensors().is_computed(tensor);
   });
   if (!context.depends) return;
   for_each_tensor(function.inputs(), [&](const at::Tensor& tensor) {

@@ -41,9 +41,9 @@ Lines lines_on_disk(const std::string& dir) {
   for (const std::string& record : records("finding", dir)) {
     const auto f = nlohmann::json::parse(record);
     if (f.at("severity") == "note") continue;
-    latest[f.at("fingerprint")] = joined({f.at("id"), f.at("severity"), f.at("module_path"),
-                                          f.at("subject"), f.at("facts").value("cause", ""),
-                                          f.at("op")});
+    latest[f.at("fingerprint")] =
+        joined({f.at("id"), f.at("severity"), f.at("module_path"), f.at("subject"),
+                f.at("facts").value("cause", ""), f.at("op")});
   }
   Lines lines;
   for (const auto& [fingerprint, line] : latest) lines.push_back(line);
