@@ -65,7 +65,7 @@ class Includes(planted.GateTest):
         self.assert_refuses("report/CMakeLists.txt: the core does not know LibTorch")
 
     def test_cycle(self):
-        self.plant("model/CMakeLists.txt", "ddpscope_add_module(model DEPENDS checks SOURCES a.c)\n")
+        self.plant("model/CMakeLists.txt", "ddpscope_add_module(model DEPENDS checks SOURCES a)\n")
         self.assert_refuses("CMakeLists.txt: DEPENDS makes a cycle of checks, ")
 
     def test_library_outside_its_modules(self):
