@@ -75,6 +75,7 @@ WorkerOptions worker_options(const Resolved& resolved, std::map<std::string, std
   WorkerOptions options;
   options.settings = resolved.settings;
   options.run = describe_run(ranks_of_process(), options.settings);
+  options.launched = environment("DDPSCOPE_RUN_ID").has_value();
   options.run.torch_version = TORCH_VERSION;
   options.run.sources = std::move(sources);
   options.settings.report_dir = expand_report_dir(options.settings.report_dir, options.run.rank,
@@ -150,7 +151,8 @@ void Session::finish() noexcept {
                               .hooks_ms = all.hooks_ms - first.hooks_ms};
     const char* fault = capture_.faulted_source();
     worker_.finish(kExitLimit,
-                   {.overhead_percent = capture_.is_past_first() ? percent(rest) : std::nullopt,
+                   {.wall_ms = all.wall_ms,
+                    .overhead_percent = capture_.is_past_first() ? percent(rest) : std::nullopt,
                     .overhead_percent_first = percent(first),
                     .faulted_source = fault != nullptr ? fault : ""});
     if (worker_.has_at_least(settings_.fail_on)) exit_code_ = static_cast<int>(settings_.exit_code);

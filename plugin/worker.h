@@ -20,10 +20,12 @@ struct WorkerOptions {
   RunRecord run;
   Settings settings;
   JudgeOptions judge;
+  bool launched = false;  ///< by `ddpscope run`, which prints the verdict itself
 };
 
 /// What is known at the end and only to the session.
 struct RunCosts {
+  double wall_ms = 0;  ///< of the run
   std::optional<double> overhead_percent;
   std::optional<double> overhead_percent_first;
   std::string faulted_source;

@@ -41,7 +41,9 @@ SummaryRecord Worker::summary(const RunCosts& costs) {
       record.blocked[id] = coverage.why;
     }
     const double us = static_cast<double>(coverage.cost_ns) / 1e3;
-    record.overhead[id].us_per_step = last_step_ > 0 ? us / static_cast<double>(last_step_) : us;
+    record.overhead[id] = {
+        .us_per_step = last_step_ > 0 ? us / static_cast<double>(last_step_) : us,
+        .percent = costs.wall_ms > 0 ? us / (10 * costs.wall_ms) : 0};
   }
   if (!costs.faulted_source.empty()) {
     record.blocked["source " + costs.faulted_source] = "a hook of this source failed";
@@ -71,7 +73,7 @@ void Worker::write_reports(const SummaryRecord& summary) {
     if (error.empty()) files_.push_back(render.report_path);
     if (!error.empty()) log_error(error);
   }
-  if (!prints_live() || !is_alone) return;
+  if (!prints_live() || !is_alone || options_.launched) return;  // the launcher prints it
   const bool brief = options_.settings.console == Console::kBrief;
   const std::string text =
       brief ? render_last_line(report, render) : render_verdict(report, render);

@@ -4,9 +4,11 @@
 #include <fmt/format.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <filesystem>
 
 #include "records/file_descriptor.h"
@@ -87,6 +89,14 @@ int free_port() {
                        "no free port on 127.0.0.1 was found; name one with --master-port");
   }
   return ntohs(address.sin_port);
+}
+
+std::string new_run_id() {
+  char host[256] = {};
+  ::gethostname(host, sizeof host - 1);
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(now).count();
+  return fmt::format("{}:{}:{}", host, ::getpid(), ms);
 }
 
 PreloadSearch find_preload(const std::string& executable_dir,

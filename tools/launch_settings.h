@@ -29,6 +29,8 @@ std::vector<ProcessEnvironment> rank_environments(const RankEnvironments& launch
 
 /// A TCP port of 127.0.0.1 that nobody listens on.
 int free_port();
+/// Equal for the ranks of this launch, different for every other one: `DDPSCOPE_RUN_ID`.
+std::string new_run_id();
 
 struct PreloadSearch {
   std::string path;     ///< empty: none

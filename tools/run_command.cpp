@@ -69,6 +69,7 @@ void set_diagnostics(ProcessEnvironment& environment, const Options& options,
   if (!options.level.empty()) overrides.push_back({"level", options.level});
   overrides.push_back({"report_dir", report_dir_pattern(settings.out)});
   environment.set("DDPSCOPE", with_overrides(environment.get("DDPSCOPE").value_or(""), overrides));
+  environment.set("DDPSCOPE_RUN_ID", new_run_id());
   const auto executable = std::filesystem::read_symlink("/proc/self/exe").parent_path().string();
   const auto preload = find_preload(executable, {"../" DDPSCOPE_TOOL_LIBDIR, "../lib", "."});
   if (preload.path.empty()) {

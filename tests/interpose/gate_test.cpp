@@ -26,7 +26,8 @@ struct Run {
     const std::string settings =
         "DDPSCOPE=console=quiet:report_dir=" + dir / "out" +
         (preload ? " LD_PRELOAD=" LIBRARIES "/libddpscope_preload.so " : " ");
-    const std::string line = "env " + settings + command + " 2>" + dir / "said";
+    const std::string line =
+        "cd " + dir.path() + " && env " + settings + command + " >" + dir / "said" + " 2>&1";
     const int status = std::system(line.c_str());
     if (WIFEXITED(status)) exit_code = WEXITSTATUS(status);
     std::ifstream file(dir / "said");
@@ -82,6 +83,15 @@ TEST_CASE("All sources are live however a program lists LibTorch before ddpscope
 
 TEST_CASE("A program that is linked and preloaded has one gate and one session") {
   check_all_live(Run(PROGRAMS "/imported_as_needed", /*preload=*/true));
+}
+
+TEST_CASE("The launcher and not the only rank prints the verdict") {
+  const Run run("DDPSCOPE=1 " DDPSCOPE_TOOL " run --out out -- " PROGRAMS "/imported_as_needed");
+  CHECK(run.exit_code == 0);
+  const std::string verdict = "ddpscope: 0 errors, 0 warnings, 0 notes";
+  const std::size_t first = run.said.find(verdict);
+  CHECK(first != std::string::npos);
+  CHECK(run.said.find(verdict, first + 1) == std::string::npos);
 }
 
 TEST_CASE("A core that is opened later runs and says which checks are blocked") {
