@@ -22,7 +22,7 @@ TEST_CASE("run gives its ranks one run id and each launch another", "[tools]") {
   const std::string launch = "ddpscope run --nproc 2 --out " + (dir / "o") +
                              " -- sh -c 'echo $DDPSCOPE_RUN_ID' | sed -n 's/^.rank ..//p'";
   CHECK(run_shell(launch + " | sort -u | wc -l").says("\n1\n"));
-  CHECK(run_shell("{ " + launch + "; " + launch + "; } | sort -u | wc -l").text == "2\n");
+  CHECK(run_shell("{ " + launch + "; " + launch + "; } | sort -u | wc -l").says("\n2\n"));
 }
 
 TEST_CASE("run returns the program's own code", "[tools]") {
