@@ -1,16 +1,34 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "model/tensor_info.h"
 
 namespace ddpscope {
 
-/// LibTorch threw.
+/// LibTorch threw. Sent before `OperatorFailedEvent`, on every step.
 struct ErrorEvent {
   Stamp at;
   std::string message;
   ModuleId module = 0;
+};
+
+/// An input of an operator that threw.
+struct FailedInput {
+  TensorInfo tensor;
+  std::vector<std::int64_t> strides;
+};
+
+/// The operator that the program called was left by an exception: the outermost one, whatever it
+/// called itself. Sent at its end, on survey steps.
+struct OperatorFailedEvent {
+  Stamp at;
+  std::string op;
+  std::string message;  ///< of the last exception that LibTorch threw on this thread
+  ModuleId module = 0;
+  bool in_backward = false;
+  std::vector<FailedInput> inputs;
 };
 
 /// The program's own end: normal exit, `std::terminate` or a flush that closes the run.

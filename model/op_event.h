@@ -13,15 +13,29 @@ struct TensorEvent {
   TensorInfo tensor;
 };
 
-/// One operator of a survey step, in the order in which operators ended on their thread.
+/// One operator of a survey step that reads a trainable tensor, a tensor computed from one or a
+/// registered buffer, in the order in which operators ended on their thread.
 struct OpEvent {
   Stamp at;
   std::string op;
   ModuleId module = 0;
   bool grad_mode = true;
   bool in_backward = false;
+  bool by_zero = false;  ///< a multiplication by a number that is zero
   std::vector<TensorId> inputs;
   std::vector<TensorInfo> outputs;
+};
+
+/// Dropout or batch norm ran with `training` true. Sent whenever grad mode is off; with grad mode
+/// on for batch norm only, on survey steps.
+struct TrainingOpEvent {
+  Stamp at;
+  std::string op;
+  ModuleId module = 0;
+  bool grad_mode = true;
+  bool in_eval = false;     ///< so is the root of the module; all roots, where it has none
+  TensorId weight = 0;      ///< of batch norm
+  TensorId statistics = 0;  ///< the running mean of batch norm
 };
 
 }  // namespace ddpscope

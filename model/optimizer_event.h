@@ -13,13 +13,33 @@ struct OptimizerMember {
   bool grad_defined = false;
 };
 
-/// The members of an optimizer by group. Sent before the step in which they differ from the last.
+struct GroupOptions {
+  double weight_decay = 0;
+  double momentum = 0;  ///< beta1 of Adam
+};
+
+/// The members of an optimizer by group. Sent before the step in which they or the options differ
+/// from the last.
 struct OptimizerMembersEvent {
   Stamp at;
   OptimizerId optimizer = 0;
   std::string type;
   std::string name;
   std::vector<std::vector<OptimizerMember>> groups;
+  std::vector<GroupOptions> options;  ///< by group; empty: not known
+};
+
+/// A member whose gradient was defined and all zero when its optimizer stepped.
+struct ZeroGradient {
+  TensorId tensor = 0;
+  double update_ratio = 0;  ///< 2-norm of what the step changed, over that of the parameter
+};
+
+/// Sent after a step and before its `OptimizerStepEvent` if there is such a member; level values.
+struct ZeroGradientsEvent {
+  Stamp at;
+  OptimizerId optimizer = 0;
+  std::vector<ZeroGradient> members;
 };
 
 struct OptimizerCreatedEvent {

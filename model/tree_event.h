@@ -38,6 +38,13 @@ struct TreeEndEvent {
   ModelId model = 0;
 };
 
+/// A registered buffer has kept its version for 16 steps since it was last written, or registered.
+/// Sent once per such time, at the end of the step.
+struct QuietBufferEvent {
+  Stamp at;
+  TensorId tensor = 0;
+};
+
 /// What the user said about a part of a model; contract.md section 2.
 struct DeclarationEvent {
   ModelId model = 0;
