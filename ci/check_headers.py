@@ -1,0 +1,93 @@
+#!/usr/bin/env python3
+"""Refuses headers that do not compile alone.
+
+A header that its .cpp includes first was compiled alone by the build, unless a precompiled header
+came before it. Headers that bring LibTorch take minutes and are left out; the build compiles the
+public one alone.
+"""
+
+import argparse
+import concurrent.futures
+import hashlib
+import json
+import os
+import pathlib
+import re
+import subprocess
+
+import gate
+
+INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*[<"]([^">]+)[">]', re.MULTILINE)
+TORCH = ("torch/", "ATen/", "c10/")
+# What CMake tells the targets that include them.
+DEFINITIONS = {"tests/tools/run_tool.h": ['-DDDPSCOPE_TOOL="ddpscope"']}
+
+
+def closure(root, name):
+    """The texts of a header and of all of ours below it; nothing if LibTorch is among them."""
+    texts, open_names = {}, [name]
+    while open_names:
+        current = open_names.pop()
+        if current.startswith(TORCH):
+            return None
+        for path in (current, "include/" + current):
+            if path not in texts and (root / path).is_file():
+                texts[path] = gate.read(root, path)
+                open_names += INCLUDE.findall(texts[path])
+    return texts
+
+
+def compiled_by_build(root, name):
+    source = root / (name.rsplit(".", 1)[0] + ".cpp")
+    first = INCLUDE.search(source.read_text()) if source.is_file() else None
+    folder = root / name.split("/")[0] / "CMakeLists.txt"
+    precompiled = folder.is_file() and "target_precompile_headers" in folder.read_text()
+    return bool(first) and first[1] == name and not precompiled
+
+
+def compile_alone(compiler, root, name):
+    """The first error, as file:line: what."""
+    run = subprocess.run(
+        [*compiler.split(), "-std=c++20", "-fsyntax-only", "-w", "-I.", "-Iinclude",
+         *DEFINITIONS.get(name, ()), "-x", "c++", name],
+        cwd=root, capture_output=True, text=True, check=False)
+    if run.returncode == 0:
+        return None
+    errors = [line for line in run.stderr.splitlines() if "error:" in line]
+    return f"{name}:1: does not compile alone: {(errors or run.stderr.splitlines() or ['?'])[0]}"
+
+
+def known_digests(cache):
+    try:
+        return json.loads(cache.read_text())
+    except (AttributeError, OSError, ValueError):
+        return {}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("root", nargs="?", default=pathlib.Path(__file__).parent.parent)
+    parser.add_argument("--compiler", default=os.environ.get("CXX", "c++"))
+    parser.add_argument("--cache", type=pathlib.Path, help="remembers what compiled")
+    options = parser.parse_args()
+    root = pathlib.Path(options.root)
+
+    names = [name for name in gate.source_files(root, (".h", ".cuh")) if "/" in name]
+    digests = {}
+    for name in names:
+        texts = closure(root, name)
+        if texts is not None and not compiled_by_build(root, name):
+            whole = json.dumps([options.compiler, DEFINITIONS.get(name), sorted(texts.items())])
+            digests[name] = hashlib.sha256(whole.encode()).hexdigest()
+    known = known_digests(options.cache)
+    stale = [name for name, digest in digests.items() if known.get(name) != digest]
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        results = list(pool.map(lambda name: compile_alone(options.compiler, root, name), stale))
+    refused = [name for name, fault in zip(stale, results) if fault]
+    if options.cache:
+        kept = {name: digest for name, digest in digests.items() if name not in refused}
+        options.cache.write_text(json.dumps(kept))
+    gate.finish("check_headers", [fault for fault in results if fault], len(names))
+
+
+main()
