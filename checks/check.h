@@ -22,6 +22,13 @@ class Check {
   virtual void on_optimizer_step(const OptimizerStepEvent&, const RunState&, Findings&) {}
   virtual void on_zero_grad(const ZeroGradEvent&, const RunState&, Findings&) {}
   virtual void on_cycle_end(const CycleEndEvent&, const RunState&, Findings&) {}
+  virtual void on_error(const ErrorEvent&, const RunState&, Findings&) {}
+  virtual void on_operator_failed(const OperatorFailedEvent&, const RunState&, Findings&) {}
+  virtual void on_training_op(const TrainingOpEvent&, const RunState&, Findings&) {}
+  virtual void on_zero_gradients(const ZeroGradientsEvent&, const RunState&, Findings&) {}
+  virtual void on_archive_tensor(const ArchiveTensorEvent&, const RunState&, Findings&) {}
+  virtual void on_quiet_buffer(const QuietBufferEvent&, const RunState&, Findings&) {}
+  virtual void on_hook_refused(const HookRefusedEvent&, const RunState&, Findings&) {}
   virtual void on_exit(const ExitEvent&, const RunState&, Findings&) {}
   /// Events were lost: what counts over several steps starts anew.
   virtual void on_dropped() {}

@@ -36,23 +36,35 @@ struct Dispatch {
   const RunState& state;
   Findings& findings;
 
-  void operator()(const std::unique_ptr<TreeEvent>& e) { check.on_tree(*e, state, findings); }
-  void operator()(const std::unique_ptr<OpEvent>& e) { check.on_op(*e, state, findings); }
-  void operator()(const std::unique_ptr<BackwardEvent>& e) {
-    check.on_backward(*e, state, findings);
-  }
-  void operator()(const BackwardEndEvent& e) { check.on_backward_end(e, state, findings); }
-  void operator()(const GradientEvent& e) { check.on_gradient(e, state, findings); }
-  void operator()(const std::unique_ptr<OptimizerMembersEvent>& e) {
-    check.on_optimizer_members(*e, state, findings);
-  }
-  void operator()(const OptimizerStepEvent& e) { check.on_optimizer_step(e, state, findings); }
-  void operator()(const ZeroGradEvent& e) { check.on_zero_grad(e, state, findings); }
-  void operator()(const CycleEndEvent& e) { check.on_cycle_end(e, state, findings); }
-  void operator()(const ExitEvent& e) { check.on_exit(e, state, findings); }
-  void operator()(const DroppedEvent&) { check.on_dropped(); }
+  void on(const TreeEvent& e) { check.on_tree(e, state, findings); }
+  void on(const OpEvent& e) { check.on_op(e, state, findings); }
+  void on(const BackwardEvent& e) { check.on_backward(e, state, findings); }
+  void on(const BackwardEndEvent& e) { check.on_backward_end(e, state, findings); }
+  void on(const GradientEvent& e) { check.on_gradient(e, state, findings); }
+  void on(const OptimizerMembersEvent& e) { check.on_optimizer_members(e, state, findings); }
+  void on(const OptimizerStepEvent& e) { check.on_optimizer_step(e, state, findings); }
+  void on(const ZeroGradEvent& e) { check.on_zero_grad(e, state, findings); }
+  void on(const CycleEndEvent& e) { check.on_cycle_end(e, state, findings); }
+  void on(const ErrorEvent& e) { check.on_error(e, state, findings); }
+  void on(const OperatorFailedEvent& e) { check.on_operator_failed(e, state, findings); }
+  void on(const TrainingOpEvent& e) { check.on_training_op(e, state, findings); }
+  void on(const ZeroGradientsEvent& e) { check.on_zero_gradients(e, state, findings); }
+  void on(const ArchiveTensorEvent& e) { check.on_archive_tensor(e, state, findings); }
+  void on(const QuietBufferEvent& e) { check.on_quiet_buffer(e, state, findings); }
+  void on(const HookRefusedEvent& e) { check.on_hook_refused(e, state, findings); }
+  void on(const ExitEvent& e) { check.on_exit(e, state, findings); }
+  void on(const DroppedEvent&) { check.on_dropped(); }
   template <class T>
-  void operator()(const T&) {}
+  void on(const T&) {}
+
+  template <class T>
+  void operator()(const std::unique_ptr<T>& e) {
+    on(*e);
+  }
+  template <class T>
+  void operator()(const T& e) {
+    on(e);
+  }
 };
 }  // namespace
 

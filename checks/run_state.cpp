@@ -67,18 +67,21 @@ void RunState::on(const BackwardEndEvent& event) {
 
 void RunState::on(const TreeEndEvent& event) {
   begin_cycle_if_new(event.at);
+  for (const RegisteredTensor& registered : models_[event.model].tensors) {
+    if (TensorState* tensor = tensors_.find(registered.tensor.id)) tensor->left_with_root = true;
+  }
   tensors_.remove_registrations(event.model);
-  std::erase_if(module_paths_,
-                [&](const auto& entry) { return entry.second.first == event.model; });
+  std::erase_if(module_places_,
+                [&](const auto& entry) { return entry.second.model == event.model; });
   models_.erase(event.model);
 }
 
 void RunState::on(const TreeEvent& event) {
   begin_cycle_if_new(event.at);
-  std::erase_if(module_paths_,
-                [&](const auto& entry) { return entry.second.first == event.model; });
+  std::erase_if(module_places_,
+                [&](const auto& entry) { return entry.second.model == event.model; });
   for (const ModuleInfo& module : event.modules) {
-    module_paths_.try_emplace(module.id, event.model, module.path);
+    module_places_.try_emplace(module.id, ModulePlace{event.model, module.path});
   }
   tensors_.remove_registrations(event.model);
   for (const RegisteredTensor& registered : event.tensors) {
@@ -86,6 +89,7 @@ void RunState::on(const TreeEvent& event) {
     const bool was_trainable = known != nullptr && known->info.requires_grad;
     TensorState& tensor = tensors_.introduce(registered.tensor, event_number_);
     tensor.is_buffer = registered.is_buffer;
+    tensor.left_with_root = false;
     tensor.info.requires_grad = was_trainable;
     set_requires_grad(tensor, registered.tensor.requires_grad);
     tensors_.add_registration(
@@ -94,7 +98,8 @@ void RunState::on(const TreeEvent& event) {
         event_number_);
   }
   had_models_ = true;
-  models_[event.model] = {.id = event.model, .label = event.label, .tensors = event.tensors};
+  models_[event.model] = {
+      .id = event.model, .label = event.label, .modules = event.modules, .tensors = event.tensors};
 }
 
 void RunState::on(const LooseModuleEvent& event) {
@@ -133,6 +138,7 @@ void RunState::on(const OptimizerMembersEvent& event) {
   state.type = event.type.substr(event.type.rfind(':') + 1);
   state.name = event.name;
   state.groups = event.groups;
+  state.options = event.options;
   state.members_known = true;
   for (const auto& group : event.groups) {
     for (const OptimizerMember& member : group) {
@@ -165,9 +171,13 @@ OptimizerState& RunState::optimizer(OptimizerId id) {
   return state;
 }
 
+const ModulePlace* RunState::place_of(ModuleId module) const {
+  const auto found = module_places_.find(module);
+  return found == module_places_.end() ? nullptr : &found->second;
+}
+
 std::optional<std::string> RunState::path_of(const OpEvent& event) const {
-  const auto module = module_paths_.find(event.module);
-  if (module != module_paths_.end()) return module->second.second;
+  if (const ModulePlace* place = place_of(event.module)) return place->path;
   for (const TensorId id : event.inputs) {
     const TensorState* tensor = tensors_.find(trace_.leaf_behind(id));
     if (tensor != nullptr && !tensor->registrations.empty()) {

@@ -18,7 +18,13 @@ namespace ddpscope {
 struct ModelState {
   ModelId id = 0;
   std::string label;
+  std::vector<ModuleInfo> modules;
   std::vector<RegisteredTensor> tensors;
+};
+
+struct ModulePlace {
+  ModelId model = 0;
+  std::string path;
 };
 
 struct OptimizerState {
@@ -26,6 +32,7 @@ struct OptimizerState {
   std::string type;
   std::string name;
   std::vector<std::vector<OptimizerMember>> groups;
+  std::vector<GroupOptions> options;
   bool members_known = false;
   bool creation_seen = false;
   std::int64_t first_seen = 0;  ///< number of the event that named it first
@@ -44,6 +51,12 @@ class RunState {
   const std::map<OptimizerId, OptimizerState>& optimizers() const { return optimizers_; }
   const TensorTable& tensors() const { return tensors_; }
   const TensorState* tensor(TensorId id) const { return tensors_.find(id); }
+  /// The surveyed operators of the step in progress.
+  const OpTrace& trace() const { return trace_; }
+  /// Where a module is registered; null if it is not.
+  const ModulePlace* place_of(ModuleId module) const;
+  /// The module that ran an operator, or else one whose parameter the operator read.
+  std::optional<std::string> path_of(const OpEvent& event) const;
 
   /// Every parameter that was registered or owned, and required grad, in this cycle.
   bool eligible(const TensorState& tensor) const;
@@ -85,11 +98,16 @@ class RunState {
   void on(const BackwardEvent& event);
   void on(const OptimizerMembersEvent& event);
   void on(const ErrorEvent& event) { now_ = event.at; }
+  void on(const OperatorFailedEvent& event) { begin_cycle_if_new(event.at); }
+  void on(const TrainingOpEvent& event) { begin_cycle_if_new(event.at); }
+  void on(const ZeroGradientsEvent& event) { begin_cycle_if_new(event.at); }
+  void on(const ArchiveTensorEvent& event) { begin_cycle_if_new(event.at); }
+  void on(const QuietBufferEvent& event) { begin_cycle_if_new(event.at); }
+  void on(const HookRefusedEvent&) {}
 
   void reach(TensorState& tensor);
   void set_requires_grad(TensorState& tensor, bool requires_grad);
   OptimizerState& optimizer(OptimizerId id);
-  std::optional<std::string> path_of(const OpEvent& event) const;
   void begin_cycle_if_new(const Stamp& at);
 
   Stamp now_;
@@ -98,7 +116,7 @@ class RunState {
   bool had_models_ = false;
   std::map<ModelId, ModelState> models_;
   std::map<OptimizerId, OptimizerState> optimizers_;
-  std::map<ModuleId, std::pair<ModelId, std::string>> module_paths_;
+  std::map<ModuleId, ModulePlace> module_places_;
   std::map<TensorId, std::string> loose_types_;
   std::vector<DeclarationEvent> declarations_;
   std::vector<TensorId> repeated_leaves_;

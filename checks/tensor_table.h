@@ -40,7 +40,8 @@ struct TensorState {
   std::vector<Registration> registrations;
   std::vector<OptimizerId> owners;
   bool is_buffer = false;
-  std::int64_t first_seen = 0;       ///< number of the event that introduced it
+  bool left_with_root = false;  ///< its root was detached or died, and nothing registered it since
+  std::int64_t first_seen = 0;  ///< number of the event that introduced it
   std::int64_t registered_at = 0;    ///< number of the event that registered it first
   std::int64_t trainable_cycle = 0;  ///< last cycle in which it was seen to require grad
   std::int64_t gradient_cycle = 0;   ///< last cycle with a defined gradient
