@@ -87,7 +87,7 @@ class Pages:
         for match in SCRIPT.finditer(text):
             if match[1] not in self.files | self.folders:
                 yield match.start(), f"{match[1]}: not in this repository"
-            elif match[1] in self.files and not os.access(self.root / match[1], os.X_OK):
+            elif match[1].endswith((".sh", ".py")) and not os.access(self.root / match[1], os.X_OK):
                 yield match.start(), f"{match[1]}: cannot be run"
 
     def page_faults(self, name):

@@ -7,6 +7,8 @@ import sys
 
 CODE = (".h", ".cpp", ".c", ".cu", ".cuh")
 NOT_OURS = ("build", ".deps", ".git")
+# Reads also the checkout of another user, as in a container.
+GIT = ("git", "-c", "safe.directory=*")
 
 
 def source_files(root, suffixes):
@@ -14,7 +16,7 @@ def source_files(root, suffixes):
     root = pathlib.Path(root)
     if (root / ".git").exists():
         listing = subprocess.run(
-            ["git", "-C", str(root), "ls-files", "-z"], check=True, capture_output=True, text=True)
+            [*GIT, "-C", str(root), "ls-files", "-z"], check=True, capture_output=True, text=True)
         names = [name for name in listing.stdout.split("\0") if name]
     else:
         paths = (path.relative_to(root) for path in root.rglob("*"))
