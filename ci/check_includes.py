@@ -24,6 +24,9 @@ LIBRARIES = {
     "elfutils": ("stacks/",),
     "catch2": ("tests/support/",),
 }
+# The environment is read in one place, and by the gate, which is out of its reach.
+GETENV = re.compile(r"\bgetenv\s*\(")
+GETENV_PLACES = ("config/env.cpp", "interpose/gate.c", "tests/", "samples/", "benchmarks/")
 
 
 class Sources:
@@ -123,6 +126,12 @@ def file_faults(name, sources, graph):
             yield f"{name}:{line}: {path}: {fault}"
 
 
+def getenv_faults(name, text):
+    for match in () if name.startswith(GETENV_PLACES) else GETENV.finditer(text):
+        line = text.count("\n", 0, match.start()) + 1
+        yield f"{name}:{line}: getenv is allowed in config/env.cpp only"
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("root", nargs="?", default=pathlib.Path(__file__).parent.parent)
@@ -130,9 +139,10 @@ def main():
     graph = module_graph.read_graph(root)
     faults = list(graph.faults)
     names = [name for name in gate.source_files(root, gate.CODE) if "/" in name]
-    sources = Sources({name: gate.read(root, name) for name in names})
+    texts = {name: gate.read(root, name) for name in names}
+    sources = Sources(texts)
     for name in names:
-        faults += file_faults(name, sources, graph)
+        faults += [*file_faults(name, sources, graph), *getenv_faults(name, texts[name])]
     gate.finish("check_includes", faults, len(names))
 
 

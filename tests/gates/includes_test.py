@@ -64,6 +64,31 @@ class Includes(planted.GateTest):
         self.plant("report/CMakeLists.txt", "ddpscope_add_module(report TORCH SOURCES a.cpp)\n")
         self.assert_refuses("report/CMakeLists.txt: the core does not know LibTorch")
 
+    def test_module_that_is_not_there(self):
+        self.plant("report/CMakeLists.txt", "ddpscope_add_module(report DEPENDS facts SOURCES a)\n")
+        self.assert_refuses("report/CMakeLists.txt: DEPENDS facts is no module")
+
+    def test_gate_and_its_generated_lists(self):
+        self.plant("interpose/gate.h", "#pragma once\n")
+        self.plant("hooks/watch.cpp", '#include "interpose/gate.h"\n#include "forward_list.inc"\n')
+        self.assert_passes()
+        self.refuse("checks/b.cpp", '"interpose/gate.h"', "checks does not depend on interpose")
+
+    def test_tests_of_another_folder(self):
+        self.plant("tests/model/names.h", "#pragma once\n")
+        self.plant("tests/model/a_test.cpp", '#include "tests/model/names.h"\n')
+        self.assert_passes()
+        for name in ("tests/checks/b_test.cpp", "checks/b.cpp"):
+            self.refuse(name, '"tests/model/names.h"', "tests are included by their own folder")
+
+    def test_getenv_outside_its_place(self):
+        call = 'const char* level = std::getenv("LEVEL");\n'
+        for name in ("config/env.cpp", "interpose/gate.c", "tests/checks/b_test.cpp"):
+            self.plant(name, call)
+        self.assert_passes()
+        self.plant("checks/b.cpp", "\n" + call)
+        self.assert_refuses("checks/b.cpp:2: getenv is allowed in config/env.cpp only")
+
     def test_cycle(self):
         self.plant("model/CMakeLists.txt", "ddpscope_add_module(model DEPENDS checks SOURCES a)\n")
         self.assert_refuses("CMakeLists.txt: DEPENDS makes a cycle of checks, ")
