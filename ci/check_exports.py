@@ -14,7 +14,7 @@ import gate
 
 # What LibTorch and the C++ runtime bring into the process anyway, libdw, and the sanitizers.
 NEEDED = re.compile(r"lib(torch|torch_cpu|torch_cuda|c10|c10_cuda|cudart|stdc\+\+|gcc_s|m|c|dl|"
-                    r"pthread|dw|asan|tsan|ubsan)\.so(\.\d+)?|ld-linux-x86-64\.so\.2")
+                    r"pthread|rt|dw|asan|tsan|ubsan)\.so(\.\d+)?|ld-linux-x86-64\.so\.2")
 # A pattern in extern "C++" sees demangled text, where the result of a foreign template may come
 # first: symbols are judged by their mangled begin.
 MANGLED = {"": "_ZN[VKRO]*", "typeinfo for ": "_ZTIN", "typeinfo name for ": "_ZTSN",

@@ -2,8 +2,8 @@
 """Refuses headers that do not compile alone.
 
 A header that its .cpp includes first was compiled alone by the build, unless a precompiled header
-came before it. Headers that bring LibTorch take minutes and are left out; the build compiles the
-public one alone.
+came before it. Headers that bring LibTorch take minutes, those of CUDA a toolkit: they are left
+out; the build compiles the public one alone.
 """
 
 import argparse
@@ -18,17 +18,17 @@ import subprocess
 import gate
 
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*[<"]([^">]+)[">]', re.MULTILINE)
-TORCH = ("torch/", "ATen/", "c10/")
+ABSENT = ("torch/", "ATen/", "c10/", "cuda_", "nccl.h", "cub/", "thrust/")
 # What CMake tells the targets that include them.
 DEFINITIONS = {"tests/tools/run_tool.h": ['-DDDPSCOPE_TOOL="ddpscope"']}
 
 
 def closure(root, name):
-    """The texts of a header and of all of ours below it; nothing if LibTorch is among them."""
+    """The texts of a header and all of ours below it; nothing where LibTorch or CUDA is needed."""
     texts, open_names = {}, [name]
     while open_names:
         current = open_names.pop()
-        if current.startswith(TORCH):
+        if current.startswith(ABSENT):
             return None
         for path in (current, "include/" + current):
             if path not in texts and (root / path).is_file():

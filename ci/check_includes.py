@@ -23,7 +23,9 @@ LIBRARIES = {
     "CLI": ("tools/",),
     "elfutils": ("stacks/",),
     "catch2": ("tests/support/",),
+    "CUDA": ("cuda/", "values/", "hooks/", "ops/"),
 }
+CUDA = re.compile(r"(?:cu|nccl|nvtx)\w*\.h|cub|thrust|cooperative_groups")
 # The environment is read in one place, and by the gate, which is out of its reach.
 GETENV = re.compile(r"\bgetenv\s*\(")
 GETENV_PLACES = ("config/env.cpp", "interpose/gate.c", "tests/", "samples/", "benchmarks/")
@@ -97,7 +99,8 @@ def own_fault(name, path, graph):
 
 
 def library_fault(name, path):
-    library = path.split("/")[0]
+    first = path.split("/")[0]
+    library = "CUDA" if CUDA.match(first) else first
     if library == "ddpscope":
         fine = name.split("/")[0] in PUBLIC_USERS
         return None if fine else "the public headers are for users"

@@ -35,7 +35,8 @@ class Headers(planted.GateTest):
         self.plant("model/CMakeLists.txt", "target_precompile_headers(m PRIVATE <string>)\n")
         self.assert_refuses("model/place.h:1: does not compile alone: ")
 
-    def test_headers_that_bring_torch_are_left_out(self):
+    def test_headers_that_bring_torch_or_cuda_are_left_out(self):
+        self.plant("cuda/cuda_call.h", "#include <cuda_runtime_api.h>\n" + NEEDY)
         self.plant("include/ddpscope/ddpscope.h", "#include <torch/nn/module.h>\n" + NEEDY)
         self.plant("plugin/session.h", "#include <ddpscope/ddpscope.h>\n" + NEEDY)
         self.assert_passes()

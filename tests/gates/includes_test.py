@@ -102,6 +102,9 @@ class Includes(planted.GateTest):
             with self.subTest(f"{name} {include}"):
                 self.refuse(name, include, f"{include[1:].split('/')[0]} is allowed in ")
         self.refuse("checks/b.cpp", "<boost/any.hpp>", "no module may use boost")
+        self.refuse("checks/b.cpp", "<cuda_runtime_api.h>", "CUDA is allowed in cuda/, ")
+        self.refuse("checks/b.cpp", "<cub/cub.cuh>", "CUDA is allowed in cuda/, ")
+        self.plant("hooks/summary.cu", "#include <cuda_runtime.h>\n")
         self.plant("plugin/log.cpp", "#include <spdlog/spdlog.h>\n")
         self.assert_passes()
 
