@@ -1,0 +1,47 @@
+# Decides DDPSCOPE_CUDA=AUTO|ON|OFF once: sets DDPSCOPE_CUDA_ENABLED, enables the language and makes
+# CUDA::cudart_static known. Machine code for sm_80 and sm_90; PTX of the latter for what follows.
+set(DDPSCOPE_CUDA AUTO CACHE STRING "Build what runs on a GPU: AUTO (if a toolkit is there), ON, OFF")
+set_property(CACHE DDPSCOPE_CUDA PROPERTY STRINGS AUTO ON OFF)
+set(DDPSCOPE_CUDA_ENABLED OFF)
+string(TOUPPER "${DDPSCOPE_CUDA}" cuda_wanted)
+if(NOT cuda_wanted MATCHES "^(AUTO|ON|OFF)$")
+  message(FATAL_ERROR "DDPSCOPE_CUDA is \"${DDPSCOPE_CUDA}\"; AUTO, ON and OFF are known. "
+    "Run: cmake -S . -B build -DDDPSCOPE_CUDA=AUTO")
+endif()
+
+if(NOT cuda_wanted STREQUAL OFF)
+  find_program(DDPSCOPE_NVCC nvcc PATH_SUFFIXES bin
+    HINTS ENV CUDAToolkit_ROOT ENV CUDA_HOME ENV CUDA_PATH PATHS /usr/local/cuda)
+  mark_as_advanced(DDPSCOPE_NVCC)
+  if(NOT CMAKE_CUDA_COMPILER AND NOT DEFINED ENV{CUDACXX} AND DDPSCOPE_NVCC)
+    set(ENV{CUDACXX} ${DDPSCOPE_NVCC})
+  endif()
+  if(NOT CMAKE_CUDA_ARCHITECTURES)
+    set(CMAKE_CUDA_ARCHITECTURES 80-real 90)
+  endif()
+  if(NOT CMAKE_CUDA_COMPILER AND DEFINED ENV{CUDACXX})
+    # Tries the compiler in a project of its own, so that a broken one is none; quietly.
+    set(messages ${CMAKE_MESSAGE_LOG_LEVEL})
+    set(CMAKE_MESSAGE_LOG_LEVEL NOTICE)
+    include(CheckLanguage)
+    check_language(CUDA)
+    set(CMAKE_MESSAGE_LOG_LEVEL ${messages})
+  endif()
+  if(CMAKE_CUDA_COMPILER)
+    enable_language(CUDA)
+    find_package(CUDAToolkit QUIET)
+    if(TARGET CUDA::cudart_static AND CUDAToolkit_VERSION VERSION_GREATER_EQUAL 12)
+      set(DDPSCOPE_CUDA_ENABLED ON)
+    endif()
+  endif()
+  if(cuda_wanted STREQUAL ON AND NOT DDPSCOPE_CUDA_ENABLED)
+    message(FATAL_ERROR "DDPSCOPE_CUDA is ON but no CUDA toolkit 12 or newer with nvcc and libcudart_static.a was "
+      "found. Name it: cmake -S . -B build -DDDPSCOPE_CUDA=ON -DCMAKE_CUDA_COMPILER=<toolkit>/bin/nvcc; "
+      "or build without: cmake --preset no-cuda")
+  endif()
+endif()
+if(DDPSCOPE_CUDA_ENABLED)
+  message(STATUS "CUDA: ${CMAKE_CUDA_COMPILER} ${CUDAToolkit_VERSION}, ${CMAKE_CUDA_ARCHITECTURES}")
+else()
+  message(STATUS "CUDA: off (DDPSCOPE_CUDA=${DDPSCOPE_CUDA})")
+endif()

@@ -1,0 +1,120 @@
+#include "values/tensor_values.h"
+
+#include <array>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+#include "tests/support/catch.h"
+#include "tests/values/reference.h"
+
+using namespace ddpscope;
+using namespace ddpscope::values_test;
+
+namespace {
+
+constexpr std::array<std::int64_t, 9> kSizes = {0, 1, 7, 8, 31, 32, 33, 1000, 65537};
+constexpr std::array kPaths = {ValuePath::kPortable, ValuePath::kAvx2, ValuePath::kAvx512,
+                               ValuePath::kBest};
+
+void check_against_naive(const Tensor& tensor, ValuePath path) {
+  const TensorValues values = measure_values(tensor.data(), path);
+  const Expected expected = naive_values(tensor);
+  CHECK(values.sum_of_squares == Approx(expected.values.sum_of_squares).epsilon(1e-13));
+  CHECK(values.absmax == expected.values.absmax);
+  CHECK(values.nan_count == expected.values.nan_count);
+  CHECK(values.inf_count == expected.values.inf_count);
+  CHECK(values.zero_count == expected.values.zero_count);
+  for (const double sketch : values.sketch) {
+    CHECK(std::abs(sketch) <= expected.sum_of_magnitudes * (1 + 1e-12));
+  }
+}
+
+void check_paths_agree(const Tensor& tensor) {
+  const TensorValues portable = measure_values(tensor.data(), ValuePath::kPortable);
+  for (const ValuePath path : kPaths) {
+    if (is_available(path)) CHECK(measure_values(tensor.data(), path) == portable);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("The values equal those of a plain loop", "[values]") {
+  const ScalarKind kind = GENERATE(from_range(kKinds));
+  const std::int64_t elements = GENERATE(from_range(kSizes));
+  const ValuePath path = GENERATE(from_range(kPaths));
+  if (!is_available(path)) return;
+  CAPTURE(static_cast<int>(kind), elements, static_cast<int>(path));
+  check_against_naive(Tensor(kind, elements).fill(1), path);
+}
+
+TEST_CASE("Every path of the CPU computes the same bits", "[values]") {
+  const ScalarKind kind = GENERATE(from_range(kKinds));
+  const std::int64_t elements = GENERATE(from_range(kSizes));
+  CAPTURE(static_cast<int>(kind), elements);
+  check_paths_agree(Tensor(kind, elements).fill(2));
+}
+
+TEST_CASE("A special number is counted at every place", "[values]") {
+  const ScalarKind kind = GENERATE(from_range(kKinds));
+  const std::int64_t elements = GENERATE(1, 33, 2100);
+  for (const std::uint64_t bits : special_bits(kind)) {
+    for (const std::int64_t index : {0, 1, 7, 8, 9, 31, 32, 1023, 1024, 2047, 2048, 2099}) {
+      if (index >= elements) break;
+      Tensor tensor(kind, elements);
+      tensor.fill(3).set(index, bits);
+      CAPTURE(static_cast<int>(kind), bits, index);
+      for (const ValuePath path : kPaths) {
+        if (is_available(path)) check_against_naive(tensor, path);
+      }
+      check_paths_agree(tensor);
+    }
+  }
+}
+
+TEST_CASE("Many special numbers at once leave the finite rest measured", "[values]") {
+  const ScalarKind kind = GENERATE(from_range(kKinds));
+  Tensor tensor(kind, 5000);
+  tensor.fill(4);
+  const std::vector<std::uint64_t> special = special_bits(kind);
+  for (std::size_t i = 0; i < 5000; i += 3) {
+    tensor.set(static_cast<std::int64_t>(i), special[i % special.size()]);
+  }
+  check_against_naive(tensor, ValuePath::kBest);
+  check_paths_agree(tensor);
+  CHECK(std::isfinite(measure_values(tensor.data()).sketch[0]));
+}
+
+TEST_CASE("Doubles that overflow leave the same bits on every path", "[values]") {
+  Tensor tensor(ScalarKind::kDouble, 4096);
+  for (std::int64_t i = 0; i < 4096; ++i) tensor.set(i, 0x7FE0000000000000 | std::uint64_t(i));
+  const TensorValues portable = measure_values(tensor.data(), ValuePath::kPortable);
+  CHECK(portable.sum_of_squares == std::numeric_limits<double>::infinity());
+  for (const ValuePath path : kPaths) {
+    if (!is_available(path)) continue;
+    CHECK(are_same_bits(measure_values(tensor.data(), path), portable));
+  }
+}
+
+TEST_CASE("Data need not be aligned", "[values]") {
+  const ScalarKind kind = GENERATE(from_range(kKinds));
+  const std::int64_t elements = GENERATE(33, 3000);
+  const TensorValues aligned = measure_values(Tensor(kind, elements).fill(5).data());
+  for (const int offset : {1, 2, 3, 4, 7, 15, 33}) {
+    Tensor moved(kind, elements, offset);
+    CHECK(measure_values(moved.fill(5).data()) == aligned);
+  }
+}
+
+TEST_CASE("A list gives each tensor its own values", "[values]") {
+  Tensor half(ScalarKind::kHalf, 40), wide(ScalarKind::kDouble, 70000);
+  half.fill(6);
+  wide.fill(7);
+  const std::vector<TensorData> list = {half.data(), {}, wide.data()};
+  std::vector<TensorValues> results(list.size());
+  measure_values(list, results);
+  CHECK(results[0] == measure_values(half.data()));
+  CHECK(results[1] == TensorValues());
+  CHECK(results[2] == measure_values(wide.data()));
+}

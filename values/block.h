@@ -1,0 +1,40 @@
+#pragma once
+
+#include <cstdint>
+
+#include "values/tensor_values.h"
+
+// Shared by files that are compiled for different processors: declarations and constants only, for
+// an inline function here could reach a processor that it was not compiled for.
+namespace ddpscope::values {
+
+inline constexpr int kBlockElements = 1024;
+inline constexpr int kLanes = 8;
+inline constexpr int kGroupRows =
+    4;  // as many as sketches: their signs are rows of a Hadamard matrix
+inline constexpr int kGroupElements = kLanes * kGroupRows;
+inline constexpr int kMaxElementBytes = 8;
+
+/// One key per word of 8 bytes of a block. Each half also signs one element: word i / 2, half i %
+/// 2, top bit. All of it is xored with the key of the block.
+struct KeyTable {
+  std::uint64_t words[kBlockElements * kMaxElementBytes / 8];
+};
+extern const KeyTable kKeys;
+
+struct BlockValues {
+  TensorValues values;
+  bool has_nonfinite = false;  ///< then only fingerprint and zero_count hold
+};
+
+/// Measures `groups` full groups of one block.
+using BlockKernel = BlockValues (*)(const void* data, int groups, std::uint64_t block_key);
+
+struct BlockKernels {
+  BlockKernel by_kind[4];  // in the order of ScalarKind
+};
+extern const BlockKernels kPortableKernels;
+extern const BlockKernels kAvx2Kernels;
+extern const BlockKernels kAvx512Kernels;
+
+}  // namespace ddpscope::values

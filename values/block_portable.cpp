@@ -1,0 +1,24 @@
+#include "values/lane.h"
+
+namespace ddpscope::values {
+namespace {
+
+template <ScalarKind kKind>
+BlockValues measure(const void* data, int groups, std::uint64_t block_key) {
+  const Block block = {data, groups * kGroupElements, block_key};
+  TensorValues lanes[kLanes];
+  for (int lane = 0; lane < kLanes; ++lane) lanes[lane] = measure_lane<kKind>(block, lane, kKeys);
+  for (int step = kLanes / 2; step > 0; step /= 2) {
+    for (int lane = 0; lane < step; ++lane) lanes[lane] = merge(lanes[lane], lanes[lane + step]);
+  }
+  return {lanes[0], false};
+}
+
+}  // namespace
+
+constinit const KeyTable kKeys = make_key_table();
+
+const BlockKernels kPortableKernels = {{measure<ScalarKind::kHalf>, measure<ScalarKind::kBFloat16>,
+                                        measure<ScalarKind::kFloat>, measure<ScalarKind::kDouble>}};
+
+}  // namespace ddpscope::values

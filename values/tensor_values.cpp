@@ -1,0 +1,203 @@
+#include "values/tensor_values.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+
+#include "values/float_mode.h"
+#include "values/lane.h"
+
+namespace ddpscope {
+namespace {
+
+using namespace values;
+
+struct Source {
+  const unsigned char* data = nullptr;
+  std::int64_t elements = 0;
+  ScalarKind kind = ScalarKind::kFloat;
+  BlockKernel kernel = nullptr;
+};
+
+int bytes_of(ScalarKind kind) {
+  switch (kind) {
+    case ScalarKind::kHalf:
+    case ScalarKind::kBFloat16:
+      return 2;
+    case ScalarKind::kFloat:
+      return 4;
+    case ScalarKind::kDouble:
+      break;
+  }
+  return 8;
+}
+
+struct Cleaned {
+  std::int64_t nan_count = 0;
+  std::int64_t inf_count = 0;
+};
+
+/// Copies `elements` to `target` with zeros in place of NaN and Inf.
+template <ScalarKind kKind>
+Cleaned copy_finite(const unsigned char* source, int elements, unsigned char* target) {
+  using Element = Scalar<kKind>;
+  typename Element::Bits bits;
+  Cleaned counts;
+  for (int i = 0; i < elements; ++i, source += sizeof bits, target += sizeof bits) {
+    std::memcpy(&bits, source, sizeof bits);
+    const auto magnitude = bits & Element::kMagnitude;
+    counts.inf_count += magnitude == Element::kInfinity;
+    counts.nan_count += magnitude > Element::kInfinity;
+    if (magnitude >= Element::kInfinity) bits = 0;
+    std::memcpy(target, &bits, sizeof bits);
+  }
+  return counts;
+}
+
+Cleaned copy_finite(const Source& source, const unsigned char* begin, int elements,
+                    unsigned char* target) {
+  switch (source.kind) {
+    case ScalarKind::kHalf:
+      return copy_finite<ScalarKind::kHalf>(begin, elements, target);
+    case ScalarKind::kBFloat16:
+      return copy_finite<ScalarKind::kBFloat16>(begin, elements, target);
+    case ScalarKind::kFloat:
+      return copy_finite<ScalarKind::kFloat>(begin, elements, target);
+    case ScalarKind::kDouble:
+      break;
+  }
+  return copy_finite<ScalarKind::kDouble>(begin, elements, target);
+}
+
+struct Buffer {
+  alignas(64) unsigned char bytes[kBlockElements * kMaxElementBytes];
+};
+
+/// Measures again without what is not finite; the first pass knows the fingerprint.
+TensorValues measure_finite(const Source& source, const unsigned char* begin, int groups,
+                            std::uint64_t key) {
+  Buffer buffer;
+  const Cleaned counts = copy_finite(source, begin, groups * kGroupElements, buffer.bytes);
+  TensorValues values = source.kernel(buffer.bytes, groups, key).values;
+  values.nan_count = counts.nan_count;
+  values.inf_count = counts.inf_count;
+  values.zero_count -= counts.nan_count + counts.inf_count;
+  return values;
+}
+
+TensorValues measure_block(const Source& source, std::int64_t block) {
+  const std::int64_t first = block * kBlockElements;
+  const int elements =
+      static_cast<int>(std::min<std::int64_t>(kBlockElements, source.elements - first));
+  const int groups = (elements + kGroupElements - 1) / kGroupElements;
+  const int padding = groups * kGroupElements - elements;
+  const int element_bytes = bytes_of(source.kind);
+  const std::uint64_t key = key_of_block(block);
+
+  Buffer padded;
+  const unsigned char* begin = source.data + first * element_bytes;
+  if (padding > 0) {
+    const std::size_t bytes = static_cast<std::size_t>(elements) * element_bytes;
+    std::memcpy(padded.bytes, begin, bytes);
+    std::memset(padded.bytes + bytes, 0, static_cast<std::size_t>(padding) * element_bytes);
+    begin = padded.bytes;
+  }
+  const BlockValues measured = source.kernel(begin, groups, key);
+  TensorValues values = measured.values;
+  if (measured.has_nonfinite) {
+    values = measure_finite(source, begin, groups, key);
+    values.fingerprint = measured.values.fingerprint;
+  }
+  values.zero_count -= padding;
+  values.fingerprint += static_cast<std::uint64_t>(elements) * kLengthKey;
+  return values;
+}
+
+/// The binary tree over `count` blocks, a power of two; what lies beyond the tensor adds nothing.
+TensorValues measure_tree(const Source& source, std::int64_t first, std::int64_t count) {
+  if (first * kBlockElements >= source.elements) return {};
+  if (count == 1) return measure_block(source, first);
+  const TensorValues left = measure_tree(source, first, count / 2);
+  return merge(left, measure_tree(source, first + count / 2, count / 2));
+}
+
+ValuePath best_path() {
+  static const ValuePath best = is_available(ValuePath::kAvx512) ? ValuePath::kAvx512
+                                : is_available(ValuePath::kAvx2) ? ValuePath::kAvx2
+                                                                 : ValuePath::kPortable;
+  return best;
+}
+
+const BlockKernels& kernels_of(ValuePath path) {
+  if (path == ValuePath::kBest) path = best_path();
+#ifdef DDPSCOPE_VALUES_X86
+  if (path == ValuePath::kAvx512) return kAvx512Kernels;
+  if (path == ValuePath::kAvx2) return kAvx2Kernels;
+#endif
+  return kPortableKernels;
+}
+
+Source source_of(const TensorData& tensor, ValuePath path) {
+  return {static_cast<const unsigned char*>(tensor.data), tensor.elements, tensor.kind,
+          kernels_of(path).by_kind[static_cast<int>(tensor.kind)]};
+}
+
+TensorValues chunk_of(const Source& source, std::int64_t chunk) {
+  constexpr std::int64_t kBlocks = kChunkElements / kBlockElements;
+  return measure_tree(source, chunk * kBlocks, kBlocks);
+}
+
+}  // namespace
+
+std::int64_t chunk_count(const TensorData& tensor) {
+  return (tensor.elements + kChunkElements - 1) / kChunkElements;
+}
+
+bool is_available(ValuePath path) {
+#ifdef DDPSCOPE_VALUES_X86
+  const bool has_avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+                        __builtin_cpu_supports("f16c");
+  if (path == ValuePath::kAvx2) return has_avx2;
+  if (path == ValuePath::kAvx512) {
+    return has_avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl");
+  }
+#endif
+  return path == ValuePath::kBest || path == ValuePath::kPortable;
+}
+
+TensorValues measure_values(const TensorData& tensor, ValuePath path) {
+  const PlainFloatMode plain;
+  const Source source = source_of(tensor, path);
+  ChunkSum sum;
+  for (std::int64_t chunk = 0; chunk < chunk_count(tensor); ++chunk) {
+    sum.add(chunk_of(source, chunk));
+  }
+  return sum.total();
+}
+
+void measure_values(std::span<const TensorData> tensors, std::span<TensorValues> results) {
+  for (std::size_t i = 0; i < tensors.size(); ++i) results[i] = measure_values(tensors[i]);
+}
+
+TensorValues measure_chunk(const TensorData& tensor, std::int64_t chunk, ValuePath path) {
+  const PlainFloatMode plain;
+  return chunk_of(source_of(tensor, path), chunk);
+}
+
+void ChunkSum::add(const TensorValues& chunk) {
+  TensorValues subtree = chunk;
+  int level = 0;
+  for (; (count_ >> level & 1) != 0; ++level) subtree = merge(subtrees_[level], subtree);
+  subtrees_[level] = subtree;
+  ++count_;
+}
+
+TensorValues ChunkSum::total() const {
+  TensorValues total;
+  for (int level = 0; level < kLevels; ++level) {
+    if ((count_ >> level & 1) != 0) total = merge(subtrees_[level], total);
+  }
+  return with_one_nan(total);
+}
+
+}  // namespace ddpscope
