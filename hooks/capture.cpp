@@ -27,17 +27,22 @@ HookScope::~HookScope() noexcept {
 }
 
 TensorId Capture::announce(const at::Tensor& tensor) {
-  if (!tensor.defined()) return 0;
+  return tensor.defined() ? announced_slot(tensor).id.load() : 0;
+}
+
+TensorSlot& Capture::announced_slot(const at::Tensor& tensor) {
   TensorSlot& slot = tensors_.slot(tensor);
-  const TensorId id = slot.id;
-  if (!slot.announced.exchange(true)) {
-    put_large(TensorEvent{.at = marker_.now(), .tensor = describe(tensor, id)});
+  if (!slot.announced.load(std::memory_order_relaxed) && !slot.announced.exchange(true)) {
+    put_large(TensorEvent{.at = marker_.now(), .tensor = describe(tensor, slot.id)});
   }
-  return id;
+  return slot;
 }
 
 void Capture::clock_moved(const Stamp& before, StepClock::Change change) {
   if (!change.step_ended) return;
+  // What a survey saw dies with its step. A weak reference that stays would keep the dead tensor
+  // object between the program's own blocks and so split the heap the next step needs.
+  if (!swept_.exchange(!marker_.surveying())) tensors_.sweep();
   if (change.cycle_ended) {
     const Spent step = step_spent();
     put(CycleEndEvent{.at = before, .wall_ms = step.wall_ms, .overhead_us = step.hooks_ms * 1e3});

@@ -35,6 +35,8 @@ class Capture {
 
   /// The id of a tensor; tells the sink about it when it is new. 0 for an undefined tensor.
   TensorId announce(const at::Tensor& tensor);
+  /// The same for a defined tensor; gives its slot.
+  TensorSlot& announced_slot(const at::Tensor& tensor);
   TensorId id_of(const at::Tensor& tensor) { return tensors_.slot(tensor).id; }
 
   /// Turns a change of the clock into events, surveys and a new look at the module trees.
@@ -42,6 +44,7 @@ class Capture {
 
   TensorRegistry& tensors() noexcept { return tensors_; }
   StepMarker& marker() noexcept { return marker_; }
+  const StepMarker& marker() const noexcept { return marker_; }
   ModuleTracker& modules() noexcept { return modules_; }
   const CaptureOptions& options() const noexcept { return options_; }
 
@@ -85,6 +88,7 @@ class Capture {
   std::atomic<void (*)()> halt_{nullptr};
   const std::uint64_t start_ticks_ = ticks();
   const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+  std::atomic<bool> swept_{false};
   std::mutex time_mutex_;
   Spent last_;
   Spent first_;

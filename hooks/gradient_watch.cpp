@@ -22,9 +22,9 @@ unsigned long long scatter(TensorId id) {
 
 void before_accumulation(Capture& capture, const at::Tensor& leaf, bool defined) {
   if (!leaf.defined()) return;
-  const TensorId id = capture.announce(leaf);
+  const TensorSlot& slot = capture.announced_slot(leaf);
+  const TensorId id = slot.id.load(std::memory_order_relaxed);
   leaves_hash += scatter(id);
-  const TensorSlot& slot = capture.tensors().slot(leaf);
   capture.put(
       GradientEvent{.at = capture.marker().now(),
                     .tensor = id,

@@ -30,9 +30,9 @@ void tell_loose_module(Capture& capture, const Module& module) {
 
 void enter_module(const Module& module) {
   ModuleCalls::enter(module_id(&module));
-  as_guest("forward", [&](Capture& capture) {
-    if (capture.marker().surveying()) tell_loose_module(capture, module);
-  });
+  const Capture* active = Capture::active();
+  if (active == nullptr || !active->marker().surveying()) return;
+  as_guest("forward", [&](Capture& capture) { tell_loose_module(capture, module); });
 }
 
 void leave_module(const Module&, bool) { ModuleCalls::leave(); }
