@@ -23,6 +23,7 @@ LIBRARIES = {
     "CLI": ("tools/",),
     "elfutils": ("stacks/",),
     "catch2": ("tests/support/",),
+    "benchmark": ("benchmarks/",),
     "CUDA": ("cuda/", "values/", "hooks/", "ops/"),
 }
 CUDA = re.compile(r"(?:cu|nccl|nvtx)\w*\.h|cub|thrust|cooperative_groups")

@@ -24,6 +24,7 @@ libdw-dev elfutils/libdwfl.h"
 ddpscope_optional="
 ccache ccache
 clang-format clang-format
+libbenchmark-dev benchmark/benchmark.h
 clang-tidy clang-tidy"
 
 ddpscope_say() { echo "setup: $*" >&2; }

@@ -10,7 +10,7 @@
 // of a template over it, so that no two files share one.
 namespace ddpscope::values {
 
-template <typename Wide, ScalarKind kKind>
+template <typename Wide, ScalarKind Kind>
 class KernelOf {
  public:
   static BlockValues measure(const void* data, int groups, std::uint64_t block_key) {
@@ -25,8 +25,8 @@ class KernelOf {
   }
 
  private:
-  static constexpr bool kIsDouble = kKind == ScalarKind::kDouble;
-  static constexpr int kElementBytes = kIsDouble ? 8 : kKind == ScalarKind::kFloat ? 4 : 2;
+  static constexpr bool kIsDouble = Kind == ScalarKind::kDouble;
+  static constexpr int kElementBytes = kIsDouble ? 8 : Kind == ScalarKind::kFloat ? 4 : 2;
   static constexpr int kGroupBytes = kElementBytes * kGroupElements;
 
   static __m256i load(const void* data) {
@@ -75,11 +75,11 @@ class KernelOf {
   }
 
   static __m256i load_floats(const unsigned char* bytes) {
-    if constexpr (kKind == ScalarKind::kFloat) {
+    if constexpr (Kind == ScalarKind::kFloat) {
       return load(bytes);
     } else {
       const __m128i packed = _mm_loadu_si128(reinterpret_cast<const __m128i*>(bytes));
-      if constexpr (kKind == ScalarKind::kHalf) {
+      if constexpr (Kind == ScalarKind::kHalf) {
         return _mm256_castps_si256(_mm256_cvtph_ps(packed));
       } else {
         return _mm256_slli_epi32(_mm256_cvtepu16_epi32(packed), 16);

@@ -3,11 +3,11 @@
 namespace ddpscope::values {
 namespace {
 
-template <ScalarKind kKind>
+template <ScalarKind Kind>
 BlockValues measure(const void* data, int groups, std::uint64_t block_key) {
   const Block block = {data, groups * kGroupElements, block_key};
   TensorValues lanes[kLanes];
-  for (int lane = 0; lane < kLanes; ++lane) lanes[lane] = measure_lane<kKind>(block, lane, kKeys);
+  for (int lane = 0; lane < kLanes; ++lane) lanes[lane] = measure_lane<Kind>(block, lane, kKeys);
   for (int step = kLanes / 2; step > 0; step /= 2) {
     for (int lane = 0; lane < step; ++lane) lanes[lane] = merge(lanes[lane], lanes[lane + step]);
   }

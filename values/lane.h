@@ -51,7 +51,7 @@ DDPSCOPE_BOTH inline double with_sign(double magnitude, std::uint64_t sign) {
   return magnitude;
 }
 
-template <ScalarKind kKind>
+template <ScalarKind Kind>
 struct Scalar;
 
 template <>
@@ -135,10 +135,10 @@ DDPSCOPE_BOTH constexpr std::uint64_t hash_word(std::uint64_t word, std::uint64_
 }
 
 /// The element with its sign of the sketch; 0 where it is absent or not finite.
-template <ScalarKind kKind>
+template <ScalarKind Kind>
 DDPSCOPE_BOTH double take_element(const Block& block, int index, std::uint64_t key,
                                   TensorValues& values) {
-  using Element = Scalar<kKind>;
+  using Element = Scalar<Kind>;
   using Bits = typename Element::Bits;
   if (index >= block.elements) return 0;
   const Bits bits = load_bits<Bits>(block, index);
@@ -154,16 +154,16 @@ DDPSCOPE_BOTH double take_element(const Block& block, int index, std::uint64_t k
   return with_sign(magnitude, (bits >> (8 * sizeof bits - 1)) ^ key_sign);
 }
 
-template <ScalarKind kKind>
+template <ScalarKind Kind>
 DDPSCOPE_BOTH TensorValues measure_lane(const Block& block, int lane, const KeyTable& keys) {
-  using Bits = typename Scalar<kKind>::Bits;
+  using Bits = typename Scalar<Kind>::Bits;
   constexpr int kGroupWords = kGroupElements * static_cast<int>(sizeof(Bits)) / 8;
   TensorValues values;
   for (int begin = 0; begin < block.elements; begin += kGroupElements) {
     double x[kGroupRows];
     for (int row = 0; row < kGroupRows; ++row) {
       const int index = begin + row * kLanes + lane;
-      x[row] = take_element<kKind>(block, index, keys.words[index / 2], values);
+      x[row] = take_element<Kind>(block, index, keys.words[index / 2], values);
     }
     const double sum01 = x[0] + x[1], difference01 = x[0] - x[1];
     const double sum23 = x[2] + x[3], difference23 = x[2] - x[3];

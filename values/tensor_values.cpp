@@ -1,6 +1,11 @@
 #include "values/tensor_values.h"
 
+#ifdef DDPSCOPE_VALUES_X86
+#include <cpuid.h>
+#endif
+
 #include <algorithm>
+#include <bit>
 #include <cstddef>
 #include <cstring>
 
@@ -38,9 +43,9 @@ struct Cleaned {
 };
 
 /// Copies `elements` to `target` with zeros in place of NaN and Inf.
-template <ScalarKind kKind>
+template <ScalarKind Kind>
 Cleaned copy_finite(const unsigned char* source, int elements, unsigned char* target) {
-  using Element = Scalar<kKind>;
+  using Element = Scalar<Kind>;
   typename Element::Bits bits;
   Cleaned counts;
   for (int i = 0; i < elements; ++i, source += sizeof bits, target += sizeof bits) {
@@ -121,6 +126,13 @@ TensorValues measure_tree(const Source& source, std::int64_t first, std::int64_t
   return merge(left, measure_tree(source, first + count / 2, count / 2));
 }
 
+#ifdef DDPSCOPE_VALUES_X86
+bool has_f16c() {
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  return __get_cpuid(1, &a, &b, &c, &d) != 0 && (c & bit_F16C) != 0;
+}
+#endif
+
 ValuePath best_path() {
   static const ValuePath best = is_available(ValuePath::kAvx512) ? ValuePath::kAvx512
                                 : is_available(ValuePath::kAvx2) ? ValuePath::kAvx2
@@ -142,11 +154,6 @@ Source source_of(const TensorData& tensor, ValuePath path) {
           kernels_of(path).by_kind[static_cast<int>(tensor.kind)]};
 }
 
-TensorValues chunk_of(const Source& source, std::int64_t chunk) {
-  constexpr std::int64_t kBlocks = kChunkElements / kBlockElements;
-  return measure_tree(source, chunk * kBlocks, kBlocks);
-}
-
 }  // namespace
 
 std::int64_t chunk_count(const TensorData& tensor) {
@@ -155,8 +162,8 @@ std::int64_t chunk_count(const TensorData& tensor) {
 
 bool is_available(ValuePath path) {
 #ifdef DDPSCOPE_VALUES_X86
-  const bool has_avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-                        __builtin_cpu_supports("f16c");
+  const bool has_avx2 =
+      __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && has_f16c();
   if (path == ValuePath::kAvx2) return has_avx2;
   if (path == ValuePath::kAvx512) {
     return has_avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl");
@@ -167,12 +174,9 @@ bool is_available(ValuePath path) {
 
 TensorValues measure_values(const TensorData& tensor, ValuePath path) {
   const PlainFloatMode plain;
-  const Source source = source_of(tensor, path);
-  ChunkSum sum;
-  for (std::int64_t chunk = 0; chunk < chunk_count(tensor); ++chunk) {
-    sum.add(chunk_of(source, chunk));
-  }
-  return sum.total();
+  const std::int64_t blocks = (tensor.elements + kBlockElements - 1) / kBlockElements;
+  const auto leaves = std::bit_ceil(static_cast<std::uint64_t>(blocks));
+  return with_one_nan(measure_tree(source_of(tensor, path), 0, static_cast<std::int64_t>(leaves)));
 }
 
 void measure_values(std::span<const TensorData> tensors, std::span<TensorValues> results) {
@@ -181,7 +185,8 @@ void measure_values(std::span<const TensorData> tensors, std::span<TensorValues>
 
 TensorValues measure_chunk(const TensorData& tensor, std::int64_t chunk, ValuePath path) {
   const PlainFloatMode plain;
-  return chunk_of(source_of(tensor, path), chunk);
+  constexpr std::int64_t kBlocks = kChunkElements / kBlockElements;
+  return measure_tree(source_of(tensor, path), chunk * kBlocks, kBlocks);
 }
 
 void ChunkSum::add(const TensorValues& chunk) {

@@ -33,7 +33,7 @@ struct DeviceFree {
 class DeviceTensors {
  public:
   void add(const Tensor& tensor, int offset = 0) {
-    const auto before = static_cast<std::size_t>(offset * bytes_of(tensor.kind()));
+    const auto before = static_cast<std::size_t>(offset) * bytes_of(tensor.kind());
     void* memory = nullptr;
     const auto bytes = static_cast<std::size_t>(tensor.bytes());
     DDPSCOPE_CUDA_CALL(cudaMalloc(&memory, bytes + before + 1));

@@ -3,6 +3,7 @@
 
 #include "tests/support/catch.h"
 #include "tests/values/reference.h"
+#include "values/lane.h"
 #include "values/tensor_values.h"
 
 using namespace ddpscope;
@@ -28,6 +29,20 @@ TEST_CASE("Every flipped bit changes the fingerprint", "[values]") {
     tensor.flip(bit);
   }
   CHECK(seen.size() == static_cast<std::size_t>(bits) + 1);
+}
+
+TEST_CASE("A half of a word that equals its key hides no change of the other", "[values]") {
+  const std::uint64_t key = values::kKeys.words[0] ^ values::key_of_block(0);
+  const int half = GENERATE(0, 1);
+  Tensor tensor(ScalarKind::kFloat, 2);
+  tensor.set(half, key >> (32 * half) & 0xFFFFFFFF).set(1 - half, 0x3F800000);
+  std::set<std::uint64_t> seen = {fingerprint(tensor)};
+  for (int bit = 0; bit < 32; ++bit) {
+    tensor.flip(32 * (1 - half) + bit);
+    seen.insert(fingerprint(tensor));
+    tensor.flip(32 * (1 - half) + bit);
+  }
+  CHECK(seen.size() == 33);
 }
 
 TEST_CASE("Two flipped signs do not cancel in the fingerprint", "[values]") {

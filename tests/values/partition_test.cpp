@@ -22,6 +22,7 @@ TensorValues measure_with_threads(const TensorData& tensor, int threads) {
     }
   };
   std::vector<std::thread> pool;
+  pool.reserve(static_cast<std::size_t>(threads));
   for (int i = 0; i < threads; ++i) pool.emplace_back(work);
   for (std::thread& thread : pool) thread.join();
   ChunkSum sum;

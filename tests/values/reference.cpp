@@ -1,6 +1,8 @@
 #include "tests/values/reference.h"
 
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -75,10 +77,10 @@ Tensor::Tensor(ScalarKind kind, std::int64_t elements, int offset)
 Tensor& Tensor::fill(unsigned seed) {
   std::mt19937_64 random(seed);
   const Format format = format_of(kind_);
-  const int bias = (1 << (format.exponent_bits - 1)) - 1;
+  const std::uint64_t bias = (std::uint64_t{1} << (format.exponent_bits - 1)) - 1;
   for (std::int64_t i = 0; i < elements_; ++i) {
     const std::uint64_t fraction = random() & ((std::uint64_t{1} << format.fraction_bits) - 1);
-    const auto exponent = static_cast<std::uint64_t>(bias - 8 + static_cast<int>(random() % 10));
+    const std::uint64_t exponent = bias - 8 + random() % 10;
     const std::uint64_t sign = random() & 1;
     const bool is_zero = random() % 10 == 0;
     set(i,
@@ -103,7 +105,8 @@ void Tensor::flip(std::int64_t bit) {
 }
 
 bool are_same_bits(const TensorValues& left, const TensorValues& right) {
-  return std::memcmp(&left, &right, sizeof left) == 0;
+  using Fields = std::array<std::uint64_t, sizeof(TensorValues) / 8>;
+  return std::bit_cast<Fields>(left) == std::bit_cast<Fields>(right);
 }
 
 Expected naive_values(const Tensor& tensor) {
@@ -122,14 +125,16 @@ Expected naive_values(const Tensor& tensor) {
   return expected;
 }
 
-std::vector<int> signs_of(std::int64_t elements, int sketch) {
-  std::vector<int> signs;
+std::vector<Signs> signs_of(std::int64_t elements) {
+  std::vector<Signs> signs(static_cast<std::size_t>(elements));
   Tensor unit(ScalarKind::kDouble, elements);
   constexpr std::uint64_t kOne = 0x3FF0000000000000;
   for (std::int64_t i = 0; i < elements; ++i) {
     unit.set(i, kOne);
-    const double sum = measure_values(unit.data(), ValuePath::kPortable).sketch[sketch];
-    signs.push_back(static_cast<int>(sum));
+    const TensorValues values = measure_values(unit.data(), ValuePath::kPortable);
+    for (int k = 0; k < kSketchSize; ++k) {
+      signs[static_cast<std::size_t>(i)][k] = static_cast<int>(values.sketch[k]);
+    }
     unit.set(i, 0);
   }
   return signs;

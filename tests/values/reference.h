@@ -55,7 +55,8 @@ struct Expected {
 };
 Expected naive_values(const Tensor& tensor);
 
-/// The sign with which each position enters a sketch, learned from tensors with a single one.
-std::vector<int> signs_of(std::int64_t elements, int sketch);
+/// The signs with which each position enters the sketches, learned from tensors with a single one.
+using Signs = std::array<int, kSketchSize>;
+std::vector<Signs> signs_of(std::int64_t elements);
 
 }  // namespace ddpscope::values_test

@@ -66,6 +66,7 @@ TEST_CASE("The sketch of a mean is the mean of the sketches within the bound", "
   const std::size_t elements = GENERATE(8, 256, 8192, 300003);
   const std::size_t world = GENERATE(2, 8);
   std::vector<std::vector<float>> ranks;
+  ranks.reserve(world);
   for (std::size_t rank = 0; rank < world; ++rank) {
     const float scale = rank % 3 == 2 ? 100.0F : 1.0F;
     ranks.push_back(random_gradient(elements, static_cast<unsigned>(rank), scale * 1e-3F));
@@ -101,16 +102,15 @@ TEST_CASE("A flipped bit of a reduced gradient leaves the bound of the sketch", 
 
 TEST_CASE("The signs of a sketch are balanced and independent", "[values]") {
   constexpr std::int64_t kElements = 4096;
-  std::vector<std::vector<int>> signs;
-  for (int k = 0; k < kSketchSize; ++k) signs.push_back(signs_of(kElements, k));
+  const std::vector<Signs> signs = signs_of(kElements);
   for (int k = 0; k < kSketchSize; ++k) {
     for (int other = 0; other <= k; ++other) {
       int sum = 0, product = 0, neighbours = 0;
       for (std::size_t i = 0; i + 1 < kElements; ++i) {
-        REQUIRE(std::abs(signs[k][i]) == 1);
-        sum += signs[k][i];
-        product += signs[k][i] * signs[other][i];
-        neighbours += signs[k][i] * signs[other][i + 1];
+        REQUIRE(std::abs(signs[i][k]) == 1);
+        sum += signs[i][k];
+        product += signs[i][k] * signs[i][other];
+        neighbours += signs[i][k] * signs[i + 1][other];
       }
       CHECK(std::abs(sum) < 5 * 64);
       CHECK(std::abs(neighbours) < 5 * 64);
@@ -125,12 +125,12 @@ TEST_CASE("The signs depend on the position alone", "[values]") {
                             : kind == ScalarKind::kBFloat16 ? 0x3F80
                             : kind == ScalarKind::kFloat    ? 0x3F800000
                                                             : 0x3FF0000000000000;
-  for (int k = 0; k < kSketchSize; ++k) {
-    const std::vector<int> signs = signs_of(1200, k);
-    for (std::int64_t i = 0; i < 1200; i += 7) {
-      Tensor unit(kind, 1200);
-      unit.set(i, one);
-      CHECK(measure_values(unit.data()).sketch[k] == signs[static_cast<std::size_t>(i)]);
+  const std::vector<Signs> signs = signs_of(1200);
+  for (std::int64_t i = 0; i < 1200; i += 7) {
+    Tensor unit(kind, 1200);
+    const TensorValues values = measure_values(unit.set(i, one).data());
+    for (int k = 0; k < kSketchSize; ++k) {
+      CHECK(values.sketch[k] == signs[static_cast<std::size_t>(i)][k]);
     }
   }
 }

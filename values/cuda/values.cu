@@ -63,16 +63,16 @@ __device__ const Entry& entry_of(const Table& table, unsigned chunk) {
   return table.entries[begin];
 }
 
-template <ScalarKind kKind>
+template <ScalarKind Kind>
 __device__ TensorValues measure_thread(const Entry& entry, std::int64_t block_index, int lane) {
   const std::int64_t first = block_index * kBlockElements;
   const std::int64_t left = entry.elements - first;
   if (left <= 0) return {};
-  using Bits = typename Scalar<kKind>::Bits;
+  using Bits = typename Scalar<Kind>::Bits;
   const int elements = left < kBlockElements ? static_cast<int>(left) : kBlockElements;
   const Block block = {static_cast<const Bits*>(entry.data) + first, elements,
                        key_of_block(block_index)};
-  TensorValues values = measure_lane<kKind>(block, lane, kDeviceKeys);
+  TensorValues values = measure_lane<Kind>(block, lane, kDeviceKeys);
   if (lane == 0) values.fingerprint += static_cast<std::uint64_t>(elements) * kLengthKey;
   return values;
 }
