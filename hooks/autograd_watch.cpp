@@ -9,6 +9,7 @@
 #include "hooks/capture.h"
 #include "hooks/gradient_watch.h"
 #include "hooks/interposed.h"
+#include "hooks/model_discovery.h"
 #include "hooks/op_callbacks.h"
 
 namespace ddpscope {
@@ -50,6 +51,7 @@ std::vector<TensorId> reachable_leaves(Capture& capture, const edge_list& roots)
 }
 
 void begin_backward(Capture& capture, const edge_list& roots, bool keep_graph, bool accumulates) {
+  attach_discovered(capture);
   BackwardEvent event{.at = capture.marker().now(),
                       .surveyed = capture.marker().surveying(),
                       .accumulates = accumulates,
@@ -98,6 +100,7 @@ class OutermostBackward {
 variable_list on_execute(Engine* self, const edge_list& roots, const variable_list& inputs,
                          bool keep_graph, bool create_graph, bool accumulate_grad,
                          const edge_list& outputs) {
+  start_discovery_session();
   Capture::halt_if_asked();
   const OutermostBackward call(roots, keep_graph, accumulate_grad);
   return InterposedExecute::original(self, roots, inputs, keep_graph, create_graph, accumulate_grad,

@@ -1,6 +1,7 @@
 #include <torch/nn/module.h>
 
 #include "hooks/interposed.h"
+#include "hooks/model_discovery.h"
 #include "hooks/module_hooks.h"
 #include "hooks/module_tracker.h"
 
@@ -22,7 +23,15 @@ struct Change {
 using RegisterParameter = Change<0, at::Tensor&, Module*, std::string, at::Tensor, bool>;
 using RegisterBuffer = Change<1, at::Tensor&, Module*, std::string, at::Tensor>;
 using Unregister = Change<2, void, Module*, const std::string&>;
-using Train = Change<3, void, Module*, bool>;
+struct Train {
+  using Hooked = Interposed<Train, void(Module*, bool)>;
+  static void call(Module* self, bool on) {
+    ModuleTracker::mark_changed();
+    const ProgramCall scope(*self);
+    Hooked::original(self, on);
+  }
+  static bool install(const char* symbol) noexcept { return Hooked::install(symbol, call); }
+};
 using ConstructBase = Change<4, void, Module*>;
 using ConstructNamedBase = Change<5, void, Module*, std::string>;
 }  // namespace

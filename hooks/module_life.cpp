@@ -1,5 +1,9 @@
 #include "hooks/module_life.h"
 
+#include <algorithm>
+#include <mutex>
+#include <unordered_map>
+
 namespace ddpscope {
 namespace {
 using torch::nn::Module;
@@ -17,12 +21,14 @@ struct Reach {
 template struct Reach<WeakSelf, &Shareable::_M_weak_this>;
 
 // Allocates the control block of a sentinel; its freeing is the news.
+using Flag = std::shared_ptr<std::atomic<bool>>;
+
 template <class T>
 struct SentinelAllocator {
   using value_type = T;
-  std::shared_ptr<std::atomic<bool>> planted;
+  Flag planted;
 
-  explicit SentinelAllocator(std::shared_ptr<std::atomic<bool>> flag) : planted(std::move(flag)) {}
+  explicit SentinelAllocator(Flag flag) : planted(std::move(flag)) {}
   template <class U>
   SentinelAllocator(const SentinelAllocator<U>& other) : planted(other.planted) {}  // NOLINT
   T* allocate(std::size_t count) { return static_cast<T*>(::operator new(count * sizeof(T))); }
@@ -35,6 +41,35 @@ struct SentinelAllocator {
     return planted == other.planted;
   }
 };
+
+// The sentinels that stand, by module: a module has room for one.
+struct Standing {
+  std::mutex mutex;
+  std::unordered_map<const Module*, std::weak_ptr<std::atomic<bool>>> flags;
+  std::size_t sweep_at = 1024;
+};
+
+Standing& standing() {
+  static auto* const leaked = new Standing;
+  return *leaked;
+}
+
+Flag standing_flag(const Module& module) {
+  const std::lock_guard lock(standing().mutex);
+  const auto known = standing().flags.find(&module);
+  const Flag flag = known != standing().flags.end() ? known->second.lock() : nullptr;
+  return flag != nullptr && flag->load() ? flag : nullptr;
+}
+
+void remember_flag(const Module& module, const Flag& flag) {
+  const std::lock_guard lock(standing().mutex);
+  auto& flags = standing().flags;
+  if (flags.size() >= standing().sweep_at) {
+    std::erase_if(flags, [](const auto& entry) { return entry.second.expired(); });
+    standing().sweep_at = std::max<std::size_t>(1024, 2 * flags.size());
+  }
+  flags[&module] = flag;
+}
 }  // namespace
 
 ModuleLife ModuleLife::of_shared(const std::shared_ptr<Module>& module) {
@@ -49,7 +84,10 @@ ModuleLife ModuleLife::of_object(Module& module) {
   }
   ModuleLife life;
   life.object_ = &module;
+  life.planted_ = standing_flag(module);
+  if (life.planted_ != nullptr) return life;
   life.planted_ = std::make_shared<std::atomic<bool>>(true);
+  remember_flag(module, life.planted_);
   const std::shared_ptr<Module> expiring(
       static_cast<Module*>(nullptr), [](Module*) {}, SentinelAllocator<Module>(life.planted_));
   static_cast<Shareable&>(module).*weak_self(WeakSelf{}) = std::weak_ptr<Module>(expiring);

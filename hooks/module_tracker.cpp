@@ -11,6 +11,7 @@ namespace ddpscope {
 namespace {
 using torch::nn::Module;
 constexpr int kMaxDepth = 200;
+constexpr std::size_t kManyRoots = 64;
 constexpr std::uint64_t kHashSeed = 0xcbf29ce484222325;
 
 void mix(std::uint64_t& hash, std::uint64_t value) { hash = (hash ^ value) * 0x100000001b3; }
@@ -87,11 +88,27 @@ ModelId ModuleTracker::attach(Capture& capture, std::shared_ptr<Module> root) {
 }
 
 ModelId ModuleTracker::attach(Capture& capture, Module& root) {
+  return attach(capture, root, ModuleLife::of_object(root));
+}
+
+ModelId ModuleTracker::attach(Capture& capture, Module& root, const ModuleLife& life) {
   const std::lock_guard lock(mutex_);
+  if (roots_.size() >= kManyRoots) make_room(capture);
   Root& entry = find_or_add(&root, c10::demangle(typeid(root).name()));
-  if (entry.life.lock() == nullptr) entry.life = ModuleLife::of_object(root);
+  if (entry.life.lock() == nullptr) entry.life = life;
   look(capture, entry);
   return entry.model;
+}
+
+// A program may make models by the thousand: those that died are forgotten.
+void ModuleTracker::make_room(Capture& capture) {
+  for (const Root& root : roots_) {
+    if (root.named_tensors || root.life.lock() != nullptr) continue;
+    capture.put(TreeEndEvent{.at = capture.marker().now(), .model = root.model});
+  }
+  std::erase_if(roots_, [](const Root& root) {
+    return !root.named_tensors && root.life.lock() == nullptr;
+  });
 }
 
 ModelId ModuleTracker::attach(Capture& capture, const NamedTensors& tensors,

@@ -27,6 +27,7 @@ class ModuleTracker {
   /// The same root again gives the same id.
   ModelId attach(Capture& capture, std::shared_ptr<torch::nn::Module> root);
   ModelId attach(Capture& capture, torch::nn::Module& root);
+  ModelId attach(Capture& capture, torch::nn::Module& root, const ModuleLife& life);
   ModelId attach(Capture& capture, const NamedTensors& tensors, std::string class_name);
   void detach(Capture& capture, ModelId model);
   void rename(Capture& capture, ModelId model, std::string label);
@@ -57,6 +58,7 @@ class ModuleTracker {
     std::map<std::string, ModuleId, std::less<>> by_path;
   };
 
+  void make_room(Capture& capture);
   Root& find_or_add(const torch::nn::Module* module, const std::string& class_name);
   std::string label_for(const std::string& class_name) const;
   void look(Capture& capture, Root& root);

@@ -9,6 +9,7 @@
 
 #include "hooks/capture.h"
 #include "hooks/interposed.h"
+#include "hooks/model_discovery.h"
 
 namespace ddpscope {
 namespace {
@@ -177,9 +178,11 @@ at::Tensor on_step(Kind* self, Closure closure) {
 
 void on_add_group(Optimizer* self, const OptimizerParamGroup& group) {
   const bool is_new = self->param_groups().empty();
+  start_discovery_session();
   InterposedAddGroup::original(self, group);
   if (Capture::active() == nullptr) table().remember_early(*self, group, is_new);
   as_guest("optimizer", [&](Capture& capture) {
+    attach_discovered(capture);
     const Known& known = table().entry(*self, is_new);
     if (is_new) tell_created(capture, known);
     tell_members(capture, members_of(*self), known, "");  // its class is not complete yet

@@ -2,6 +2,7 @@
 // clang-format off
 #include "plugin/session.h"
 #include "hooks/autograd_watch.h"
+#include "hooks/model_discovery.h"
 #include "hooks/optimizer_watch.h"
 #include "plugin/public_findings.h"
 // clang-format on
@@ -74,6 +75,7 @@ struct AttachmentAccess {
   template <class Attach>
   static Attachment make(const Options& options, Attach&& attach) {
     Attachment attachment;
+    stop_discovery();
     if (session_for(options) == nullptr) return attachment;
     as_guest(kPublicApi, [&](Capture& capture) {
       attachment.model_ = attach(capture);

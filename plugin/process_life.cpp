@@ -9,6 +9,7 @@
 #include <exception>
 
 #include "hooks/optimizer_watch.h"
+#include "plugin/preloaded.h"
 #include "plugin/session.h"
 
 namespace ddpscope {
@@ -35,6 +36,7 @@ void set_exit_code(int status, void*) {
 __attribute__((constructor)) void on_load() {
   on_exit(set_exit_code, nullptr);
   install_optimizer_creation();
+  discover_if_preloaded();
 }
 
 std::string current_exception_text() {

@@ -1,0 +1,147 @@
+#include "hooks/model_discovery.h"
+
+#include <torch/nn/module.h>
+
+#include <algorithm>
+#include <set>
+
+#include "hooks/autograd_watch.h"
+#include "hooks/capture.h"
+#include "hooks/interposed.h"
+
+namespace ddpscope {
+namespace {
+using torch::nn::Module;
+constexpr std::size_t kMaxCandidates = 4096;
+constexpr int kMaxDepth = 200;
+
+struct Candidate {
+  Module* module = nullptr;
+  ModuleLife life;
+  std::thread::id thread;  ///< of its last call: nobody else may walk it
+  ModelId model = 0;       ///< once it is attached
+};
+
+constinit std::atomic<void (*)() noexcept> start_session{nullptr};
+constinit std::atomic<bool> has_news{false};
+thread_local int call_depth = 0;
+
+class Candidates {
+ public:
+  void touch(Module& module);
+  void attach_roots(Capture& capture);
+
+ private:
+  void make_room();
+
+  std::mutex mutex_;
+  std::vector<Candidate> all_;
+};
+
+Candidates& candidates() {
+  static auto* const leaked = new Candidates;
+  return *leaked;
+}
+
+void Candidates::touch(Module& module) {
+  const std::lock_guard lock(mutex_);
+  const auto known = std::ranges::find(all_, &module, &Candidate::module);
+  if (known != all_.end() && known->life.lock() != nullptr) {
+    known->thread = std::this_thread::get_id();
+    return;
+  }
+  if (known != all_.end()) all_.erase(known);  // died, or a shared pointer owns it now
+  if (all_.size() >= kMaxCandidates) make_room();
+  if (all_.size() >= kMaxCandidates) return;
+  all_.push_back({.module = &module,
+                  .life = ModuleLife::of_object(module),
+                  .thread = std::this_thread::get_id()});
+  has_news.store(true, std::memory_order_release);
+}
+
+void Candidates::make_room() {
+  std::erase_if(all_, [](const Candidate& one) { return one.life.lock() == nullptr; });
+}
+
+void add_descendants(const Module& module, std::set<const Module*>& found, int depth) {
+  for (const auto& child : module.named_children()) {
+    if (child.value() == nullptr || !found.insert(child.value().get()).second) continue;
+    if (depth < kMaxDepth) add_descendants(*child.value(), found, depth + 1);
+  }
+}
+
+void Candidates::attach_roots(Capture& capture) {
+  const std::lock_guard lock(mutex_);
+  make_room();
+  std::set<const Module*> children;
+  const auto is_mine = [](const Candidate& one) {
+    return one.thread == std::this_thread::get_id();
+  };
+  for (const Candidate& one : all_) {
+    const std::shared_ptr<Module> module = is_mine(one) ? one.life.lock() : nullptr;
+    if (module != nullptr) add_descendants(*module, children, 0);
+  }
+  for (Candidate& one : all_) {
+    const std::shared_ptr<Module> module = is_mine(one) ? one.life.lock() : nullptr;
+    if (module == nullptr) continue;
+    const bool is_root = !children.contains(one.module);
+    if (is_root && one.model == 0) {
+      one.model = capture.modules().attach(capture, *module, one.life);
+    } else if (!is_root && one.model != 0) {
+      capture.modules().detach(capture, std::exchange(one.model, 0));
+    }
+  }
+}
+
+bool is_on() noexcept { return start_session.load(std::memory_order_relaxed) != nullptr; }
+
+template <int kWhich, class Result, class Self, class... Arguments>
+struct Method {
+  using Hooked = Interposed<Method, Result(Self*, Arguments...)>;
+  static Result call(Self* self, Arguments... arguments) {
+    const ProgramCall scope(*self);
+    return Hooked::original(self, std::forward<Arguments>(arguments)...);
+  }
+  static bool install(const char* symbol) noexcept { return Hooked::install(symbol, call); }
+};
+
+using Named = torch::OrderedDict<std::string, at::Tensor>;
+using Parameters = Method<0, std::vector<at::Tensor>, const Module, bool>;
+using NamedParameters = Method<1, Named, const Module, bool>;
+using ToDevice = Method<2, void, Module, at::Device, bool>;
+using ToDtype = Method<3, void, Module, at::ScalarType, bool>;
+using ToBoth = Method<4, void, Module, at::Device, at::ScalarType, bool>;
+using ZeroGrad = Method<5, void, Module, bool>;
+}  // namespace
+
+ProgramCall::ProgramCall(const Module& module) {
+  if (call_depth++ > 0 || !is_on()) return;
+  start_discovery_session();
+  as_guest("tree", [&](Capture&) { candidates().touch(const_cast<Module&>(module)); });
+}
+
+ProgramCall::~ProgramCall() { --call_depth; }
+
+void discover_models(void (*start)() noexcept) noexcept {
+  start_session.store(start);
+  install_autograd_watch();
+  Parameters::install("_ZNK5torch2nn6Module10parametersEb");
+  NamedParameters::install("_ZNK5torch2nn6Module16named_parametersB5cxx11Eb");
+  ToDevice::install("_ZN5torch2nn6Module2toEN3c106DeviceEb");
+  ToDtype::install("_ZN5torch2nn6Module2toEN3c1010ScalarTypeEb");
+  ToBoth::install("_ZN5torch2nn6Module2toEN3c106DeviceENS2_10ScalarTypeEb");
+  ZeroGrad::install("_ZN5torch2nn6Module9zero_gradEb");
+}
+
+void stop_discovery() noexcept { start_session.store(nullptr); }
+
+void start_discovery_session() noexcept {
+  auto* const start = start_session.load(std::memory_order_acquire);
+  if (start != nullptr && Capture::active() == nullptr) start();
+}
+
+void attach_discovered(Capture& capture) {
+  if (is_on() && has_news.exchange(false)) candidates().attach_roots(capture);
+}
+
+}  // namespace ddpscope

@@ -1,0 +1,38 @@
+#pragma once
+
+namespace torch::nn {
+class Module;
+}
+
+namespace ddpscope {
+
+class Capture;
+
+/// Finds the models of a program that attaches none. A module on which the program itself calls
+/// `parameters`, `named_parameters`, `to`, `train`, `eval` or `zero_grad` is a candidate: it is
+/// alive in that call. Candidates that are no other candidate's child become roots when an
+/// optimizer is built or a backward begins.
+///
+/// `start` is called before the first candidate is taken, and again until the capture runs.
+void discover_models(void (*start)() noexcept) noexcept;
+
+/// The program attaches models itself: from here on nothing more is discovered.
+void stop_discovery() noexcept;
+
+/// Stands while the program is inside one of those methods. What LibTorch calls from inside it
+/// says nothing about the program.
+class ProgramCall {
+ public:
+  explicit ProgramCall(const torch::nn::Module& module);
+  ~ProgramCall();
+  ProgramCall(const ProgramCall&) = delete;
+  ProgramCall& operator=(const ProgramCall&) = delete;
+};
+
+/// Attaches the roots among the candidates of this thread, detaches those that got a parent.
+void attach_discovered(Capture& capture);
+
+/// Starts the capture where discovery is on: a program may train without any module.
+void start_discovery_session() noexcept;
+
+}  // namespace ddpscope
