@@ -7,45 +7,13 @@
 
 #include "checks/check.h"
 #include "checks/finding_text.h"
+#include "checks/repetitions.h"
 #include "checks/run_state.h"
 #include "checks/subtree.h"
 #include "model/fact_keys.h"
 
 namespace ddpscope {
 namespace {
-/// Tensors of one module that stand in a list more than once, and what the report says of them.
-struct Repeated {
-  Registration place;
-  std::vector<std::string> names;
-  std::set<std::string> paths;
-  std::int64_t times = 0;
-};
-
-std::string full_path(const std::string& module, const std::string& name) {
-  return module.empty() || name.empty() ? module + name : module + "." + name;
-}
-
-class Repetitions {
- public:
-  void add(const TensorState& tensor, std::int64_t times,
-           const std::vector<const TensorState*>& others) {
-    Registration place{.name = tensor_path(tensor)};
-    if (!tensor.registrations.empty()) place = tensor.registrations.back();
-    Repeated& repeated = by_module_[{place.model, place.module_path}];
-    repeated.place = place;
-    repeated.names.push_back(place.name);
-    repeated.times = std::max(repeated.times, times);
-    for (const Registration& at : tensor.registrations) {
-      repeated.paths.insert(full_path(at.module_path, at.name));
-    }
-    for (const TensorState* other : others) repeated.paths.insert(tensor_path(*other));
-  }
-  const auto& by_module() const { return by_module_; }
-
- private:
-  std::map<std::pair<ModelId, std::string>, Repeated> by_module_;
-};
-
 /// module-shared-twice; docs/checks/module-shared-twice.md
 class ModuleSharedTwice final : public Check {
  public:
@@ -125,9 +93,9 @@ class ModuleSharedTwice final : public Check {
     if (single) finding.subject = repeated.place.name;
     std::vector<std::string> others;
     for (const std::string& path : repeated.paths) {
-      const std::string own = full_path(repeated.place.module_path, "");
+      const std::string own = path_in(repeated.place.module_path, "");
       const bool below = !own.empty() && path.starts_with(own + ".");
-      if (!below && path != full_path(own, repeated.place.name)) others.push_back(path);
+      if (!below && path != path_in(own, repeated.place.name)) others.push_back(path);
     }
     const std::string which =
         single ? "this tensor"

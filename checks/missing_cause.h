@@ -1,0 +1,31 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "checks/run_state.h"
+#include "model/finding.h"
+
+namespace ddpscope {
+
+/// So many cycles without a gradient make a parameter missing, and are searched for the cause.
+inline constexpr std::int64_t kMissingCycles = 4;
+
+/// Why a parameter got no gradient, in a word of the catalogue, and where its path ends.
+struct MissingCause {
+  std::string name;  ///< empty: undecided
+  std::string op = {};
+  std::vector<std::int64_t> shape = {};
+  auto operator<=>(const MissingCause&) const = default;
+};
+
+MissingCause missing_cause_of(const RunState& state, const TensorState& tensor);
+
+struct MissingWords {
+  std::string why;  ///< `{}`: the operator at which the path ends
+  std::vector<Fix> fixes = {};
+};
+
+MissingWords words_of(const std::string& cause);
+
+}  // namespace ddpscope
