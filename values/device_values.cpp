@@ -93,8 +93,11 @@ bool DeviceValues::launch(std::span<const TensorData> tensors, CUstream_st* stre
 
 bool DeviceValues::is_ready() noexcept {
   State& state = *state_;
-  if (state.is_ready || !DDPSCOPE_CUDA_CALL_NOEXCEPT(cudaEventQuery(state.written.get()))) {
-    return state.is_ready;
+  if (state.is_ready) return true;
+  const cudaError_t asked = cudaEventQuery(state.written.get());
+  if (!DDPSCOPE_CUDA_CALL_NOEXCEPT(asked)) {
+    if (asked == cudaErrorNotReady) return false;
+    state.launched = 0;  // the device is lost
   }
   TensorValues* const results = state.results.get();
   for (std::size_t i = 0; i < state.launched; ++i) results[i] = values::with_one_nan(results[i]);

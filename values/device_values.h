@@ -38,10 +38,11 @@ class DeviceValues {
   /// being captured, or CUDA refuses.
   bool launch(std::span<const TensorData> tensors, CUstream_st* stream) noexcept;
 
-  /// True once the values of the last launch are there, and before any launch.
+  /// True before any launch, and once the values of the last one are there or the device is lost.
   bool is_ready() noexcept;
 
-  /// Those of the last launch, in its order; valid until the next. Empty while it is not ready.
+  /// Those of the last launch, in its order; valid until the next. Empty while it is not ready, and
+  /// if the device was lost.
   std::span<const TensorValues> results() noexcept;
 
  private:
