@@ -71,6 +71,7 @@ void RunState::on(const TreeEndEvent& event) {
     if (TensorState* tensor = tensors_.find(registered.tensor.id)) tensor->left_with_root = true;
   }
   tensors_.remove_registrations(event.model);
+  tensors_.forget_paths();
   std::erase_if(module_places_,
                 [&](const auto& entry) { return entry.second.model == event.model; });
   models_.erase(event.model);
@@ -84,6 +85,8 @@ void RunState::on(const TreeEvent& event) {
     module_places_.try_emplace(module.id, ModulePlace{event.model, module.path});
   }
   tensors_.remove_registrations(event.model);
+  // What a model holds when it is seen first may have been registered long before.
+  const std::int64_t registered_at = models_.contains(event.model) ? event_number_ : 1;
   for (const RegisteredTensor& registered : event.tensors) {
     const TensorState* known = tensors_.find(registered.tensor.id);
     const bool was_trainable = known != nullptr && known->info.requires_grad;
@@ -95,7 +98,7 @@ void RunState::on(const TreeEvent& event) {
     tensors_.add_registration(
         tensor,
         {.model = event.model, .module_path = registered.module_path, .name = registered.name},
-        event_number_);
+        registered_at);
   }
   had_models_ = true;
   models_[event.model] = {

@@ -60,6 +60,10 @@ void TensorTable::remove_registrations(ModelId model) {
   }
 }
 
+void TensorTable::forget_paths() {
+  for (auto& [id, tensor] : tensors_) tensor.use.common_path.reset();
+}
+
 void TensorTable::forget_some() {
   // What must stay leaves the queue, and comes back if it loses its registration.
   while (loose_.size() > kMaxLoose) {

@@ -66,6 +66,8 @@ class TensorTable {
   TensorId registered_in(std::uint64_t storage) const;
   void add_registration(TensorState& tensor, Registration registration, std::int64_t event_number);
   void remove_registrations(ModelId model);
+  /// The names of modules have changed: where tensors were used is learnt anew.
+  void forget_paths();
 
   const std::unordered_map<TensorId, TensorState>& all() const { return tensors_; }
   std::unordered_map<TensorId, TensorState>& all() { return tensors_; }

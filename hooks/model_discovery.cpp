@@ -72,6 +72,9 @@ void add_descendants(const Module& module, std::set<const Module*>& found, int d
 
 void Candidates::attach_roots(Capture& capture) {
   const std::lock_guard lock(mutex_);
+  for (const Candidate& one : all_) {
+    if (one.model != 0 && one.life.lock() == nullptr) capture.modules().detach(capture, one.model);
+  }
   make_room();
   std::set<const Module*> children;
   const auto is_mine = [](const Candidate& one) {
@@ -82,14 +85,13 @@ void Candidates::attach_roots(Capture& capture) {
     if (module != nullptr) add_descendants(*module, children, 0);
   }
   for (Candidate& one : all_) {
+    if (one.model == 0 || !children.contains(one.module)) continue;
+    capture.modules().detach(capture, std::exchange(one.model, 0));
+  }
+  for (Candidate& one : all_) {
     const std::shared_ptr<Module> module = is_mine(one) ? one.life.lock() : nullptr;
-    if (module == nullptr) continue;
-    const bool is_root = !children.contains(one.module);
-    if (is_root && one.model == 0) {
-      one.model = capture.modules().attach(capture, *module, one.life);
-    } else if (!is_root && one.model != 0) {
-      capture.modules().detach(capture, std::exchange(one.model, 0));
-    }
+    if (module == nullptr || one.model != 0 || children.contains(one.module)) continue;
+    one.model = capture.modules().attach(capture, *module, one.life);
   }
 }
 
@@ -139,6 +141,8 @@ void start_discovery_session() noexcept {
   auto* const start = start_session.load(std::memory_order_acquire);
   if (start != nullptr && Capture::active() == nullptr) start();
 }
+
+bool has_discovered() noexcept { return has_news.load(std::memory_order_relaxed); }
 
 void attach_discovered(Capture& capture) {
   if (is_on() && has_news.exchange(false)) candidates().attach_roots(capture);

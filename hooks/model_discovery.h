@@ -11,7 +11,8 @@ class Capture;
 /// Finds the models of a program that attaches none. A module on which the program itself calls
 /// `parameters`, `named_parameters`, `to`, `train`, `eval` or `zero_grad` is a candidate: it is
 /// alive in that call. Candidates that are no other candidate's child become roots when an
-/// optimizer is built or a backward begins.
+/// optimizer is built, or a forward or a
+/// backward begins.
 ///
 /// `start` is called before the first candidate is taken, and again until the capture runs.
 void discover_models(void (*start)() noexcept) noexcept;
@@ -28,6 +29,9 @@ class ProgramCall {
   ProgramCall(const ProgramCall&) = delete;
   ProgramCall& operator=(const ProgramCall&) = delete;
 };
+
+/// Whether there are candidates that `attach_discovered` has not seen.
+bool has_discovered() noexcept;
 
 /// Attaches the roots among the candidates of this thread, detaches those that got a parent.
 void attach_discovered(Capture& capture);

@@ -106,9 +106,8 @@ void ModuleTracker::make_room(Capture& capture) {
     if (root.named_tensors || root.life.lock() != nullptr) continue;
     capture.put(TreeEndEvent{.at = capture.marker().now(), .model = root.model});
   }
-  std::erase_if(roots_, [](const Root& root) {
-    return !root.named_tensors && root.life.lock() == nullptr;
-  });
+  std::erase_if(
+      roots_, [](const Root& root) { return !root.named_tensors && root.life.lock() == nullptr; });
 }
 
 ModelId ModuleTracker::attach(Capture& capture, const NamedTensors& tensors,

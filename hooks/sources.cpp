@@ -8,6 +8,7 @@
 #include "hooks/capture.h"
 #include "hooks/error_watch.h"
 #include "hooks/gradient_watch.h"
+#include "hooks/model_discovery.h"
 #include "hooks/module_hooks.h"
 #include "hooks/op_callbacks.h"
 #include "hooks/optimizer_watch.h"
@@ -31,8 +32,11 @@ void tell_loose_module(Capture& capture, const Module& module) {
 void enter_module(const Module& module) {
   ModuleCalls::enter(module_id(&module));
   const Capture* active = Capture::active();
-  if (active == nullptr || !active->marker().surveying()) return;
-  as_guest("forward", [&](Capture& capture) { tell_loose_module(capture, module); });
+  if (active == nullptr || !(active->marker().surveying() || has_discovered())) return;
+  as_guest("forward", [&](Capture& capture) {
+    attach_discovered(capture);
+    if (capture.marker().surveying()) tell_loose_module(capture, module);
+  });
 }
 
 void leave_module(const Module&, bool) { ModuleCalls::leave(); }

@@ -77,6 +77,8 @@ void Worker::judge(const Event& event) noexcept {
     judge_.consume(event);
     if (const auto* tree = std::get_if<std::unique_ptr<TreeEvent>>(&event)) {
       model_changed(**tree);
+    } else if (const auto* end = std::get_if<TreeEndEvent>(&event)) {
+      model_ended(*end);
     } else if (const auto* cycle = std::get_if<CycleEndEvent>(&event)) {
       cycle_ended(*cycle);
     }
@@ -131,6 +133,7 @@ void Worker::finish(milliseconds limit, const RunCosts& costs) {
   for (const Finding& finding : judge_.findings()) {  // the counts as they are at the end
     if (finding.occurrences > 1) found(finding);
   }
+  write_models();
   const SummaryRecord record = summary(costs);
   if (writer_ != nullptr) {
     writer_->write_summary(record);
@@ -141,6 +144,7 @@ void Worker::finish(milliseconds limit, const RunCosts& costs) {
 
 void Worker::found(const Finding& original) {
   Finding finding = original;
+  write_models();
   const bool is_first = finding.occurrences == 1;
   finding.suppressed = suppressions_ != nullptr && suppressions_->find(finding) != nullptr;
   const bool written = writer_ != nullptr && writer_->write_finding(finding);
@@ -171,19 +175,32 @@ void Worker::print(const Finding& finding, bool is_first) {
 
 void Worker::model_changed(const TreeEvent& tree) {
   const ModelRecord record = model_record(tree);
-  const auto known = std::ranges::find(models_, record.name, &ModelRecord::name);
+  const auto known = std::ranges::find(models_, tree.model, &Model::id);
   if (known == models_.end()) {
-    models_.push_back(record);
-  } else if (known->digest == record.digest && known->trainable == record.trainable) {
+    models_.push_back({.id = tree.model, .record = record});
     return;
-  } else {
-    *known = record;
   }
-  if (writer_ != nullptr) writer_->write_model(record);
+  const ModelRecord& before = known->record;
+  const bool differs = before.digest != record.digest || before.trainable != record.trainable ||
+                       before.name != record.name;
+  if (differs) *known = {.id = tree.model, .record = record};
+}
+
+void Worker::model_ended(const TreeEndEvent& end) {
+  std::erase_if(models_,
+                [&end](const Model& model) { return model.id == end.model && !model.is_written; });
+}
+
+void Worker::write_models() {
+  for (Model& model : models_) {
+    if (std::exchange(model.is_written, true) || writer_ == nullptr) continue;
+    writer_->write_model(model.record);
+  }
 }
 
 void Worker::cycle_ended(const CycleEndEvent& cycle) {
   last_step_ = std::max(last_step_, cycle.at.step);
+  write_models();
   const bool sampled = cycle.at.step <= kEveryStepUpTo || cycle.at.cycle % kStepRecordEvery == 0;
   if (!sampled || writer_ == nullptr) return;
   writer_->write_step(
@@ -222,6 +239,7 @@ std::array<std::int64_t, 3> Worker::counts() {
 
 std::vector<std::string> Worker::files() {
   const std::lock_guard lock(mutex_);
+  write_models();
   if (writer_ != nullptr) writer_->sync();
   return files_;
 }

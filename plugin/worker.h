@@ -62,6 +62,8 @@ class Worker {
   bool judge_batch();
   void found(const Finding& finding);
   void model_changed(const TreeEvent& tree);
+  void model_ended(const TreeEndEvent& end);
+  void write_models();
   void cycle_ended(const CycleEndEvent& cycle);
   void print(const Finding& finding, bool is_first);
   bool prints_live() const;
@@ -74,7 +76,13 @@ class Worker {
   Judge judge_;
   std::unique_ptr<SuppressionList> suppressions_;
   std::unique_ptr<JsonlWriter> writer_;
-  std::vector<ModelRecord> models_;
+  /// A model is written once it trains, so that one that got a parent before is not.
+  struct Model {
+    ModelId id = 0;
+    ModelRecord record;
+    bool is_written = false;
+  };
+  std::vector<Model> models_;
   std::vector<std::string> files_;
   std::string worst_line_;
   std::atomic<int> worst_{-1};

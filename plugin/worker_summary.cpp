@@ -53,7 +53,8 @@ SummaryRecord Worker::summary(const RunCosts& costs) {
 
 void Worker::write_reports(const SummaryRecord& summary) {
   if (writer_ == nullptr) return;
-  RankFile file{.path = writer_->path(), .run = options_.run, .models = models_};
+  RankFile file{.path = writer_->path(), .run = options_.run, .models = {}};
+  for (const Model& model : models_) file.models.push_back(model.record);
   file.findings = judge_.findings();
   for (Finding& finding : file.findings) {
     finding.ranks = {options_.run.rank};
