@@ -1,0 +1,62 @@
+#pragma once
+
+#include <time.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdio>
+#include <vector>
+
+namespace benchmarks {
+
+inline double microseconds(clockid_t clock) {
+  timespec time{};
+  clock_gettime(clock, &time);
+  return static_cast<double>(time.tv_sec) * 1e6 + static_cast<double>(time.tv_nsec) / 1e3;
+}
+
+/// Three clocks at one moment: wall, the training thread, all threads of the process.
+struct Moment {
+  double wall = microseconds(CLOCK_MONOTONIC);
+  double thread_cpu = microseconds(CLOCK_THREAD_CPUTIME_ID);
+  double process_cpu = microseconds(CLOCK_PROCESS_CPUTIME_ID);
+};
+
+/// The times of steps in microseconds, and how a run of steps is summed up.
+class StepTimes {
+ public:
+  explicit StepTimes(std::size_t steps) { moments_.reserve(steps + 1); }
+
+  /// Call once before the first step and after each.
+  void mark() { moments_.emplace_back(); }
+  std::size_t steps() const { return moments_.size() - 1; }
+
+  /// One line: name, then medians and means per step over [from, to).
+  void print(const char* name, std::size_t from, std::size_t to) const {
+    std::printf(
+        "%s wall_median %.3f wall_mean %.3f thread_median %.3f thread_mean %.3f "
+        "process_mean %.3f\n",
+        name, median(&Moment::wall, from, to), mean(&Moment::wall, from, to),
+        median(&Moment::thread_cpu, from, to), mean(&Moment::thread_cpu, from, to),
+        mean(&Moment::process_cpu, from, to));
+  }
+
+ private:
+  double mean(double Moment::*clock, std::size_t from, std::size_t to) const {
+    return (moments_[to].*clock - moments_[from].*clock) / static_cast<double>(to - from);
+  }
+
+  double median(double Moment::*clock, std::size_t from, std::size_t to) const {
+    std::vector<double> times;
+    for (std::size_t i = from; i < to; ++i) {
+      times.push_back(moments_[i + 1].*clock - moments_[i].*clock);
+    }
+    const auto middle = times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2);
+    std::nth_element(times.begin(), middle, times.end());
+    return *middle;
+  }
+
+  std::vector<Moment> moments_;
+};
+
+}  // namespace benchmarks
