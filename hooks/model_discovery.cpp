@@ -8,6 +8,7 @@
 #include "hooks/autograd_watch.h"
 #include "hooks/capture.h"
 #include "hooks/interposed.h"
+#include "hooks/script_discovery.h"
 
 namespace ddpscope {
 namespace {
@@ -95,8 +96,6 @@ void Candidates::attach_roots(Capture& capture) {
   }
 }
 
-bool is_on() noexcept { return start_session.load(std::memory_order_relaxed) != nullptr; }
-
 template <int kWhich, class Result, class Self, class... Arguments>
 struct Method {
   using Hooked = Interposed<Method, Result(Self*, Arguments...)>;
@@ -117,7 +116,7 @@ using ZeroGrad = Method<5, void, Module, bool>;
 }  // namespace
 
 ProgramCall::ProgramCall(const Module& module) {
-  if (call_depth++ > 0 || !is_on()) return;
+  if (call_depth++ > 0 || !is_discovering()) return;
   start_discovery_session();
   as_guest("tree", [&](Capture&) { candidates().touch(const_cast<Module&>(module)); });
 }
@@ -127,6 +126,7 @@ ProgramCall::~ProgramCall() { --call_depth; }
 void discover_models(void (*start)() noexcept) noexcept {
   start_session.store(start);
   install_autograd_watch();
+  discover_script_models();
   Parameters::install("_ZNK5torch2nn6Module10parametersEb");
   NamedParameters::install("_ZNK5torch2nn6Module16named_parametersB5cxx11Eb");
   ToDevice::install("_ZN5torch2nn6Module2toEN3c106DeviceEb");
@@ -134,6 +134,8 @@ void discover_models(void (*start)() noexcept) noexcept {
   ToBoth::install("_ZN5torch2nn6Module2toEN3c106DeviceENS2_10ScalarTypeEb");
   ZeroGrad::install("_ZN5torch2nn6Module9zero_gradEb");
 }
+
+bool is_discovering() noexcept { return start_session.load(std::memory_order_relaxed) != nullptr; }
 
 void stop_discovery() noexcept { start_session.store(nullptr); }
 
@@ -145,7 +147,7 @@ void start_discovery_session() noexcept {
 bool has_discovered() noexcept { return has_news.load(std::memory_order_relaxed); }
 
 void attach_discovered(Capture& capture) {
-  if (is_on() && has_news.exchange(false)) candidates().attach_roots(capture);
+  if (is_discovering() && has_news.exchange(false)) candidates().attach_roots(capture);
 }
 
 }  // namespace ddpscope

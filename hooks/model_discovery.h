@@ -17,6 +17,8 @@ class Capture;
 /// `start` is called before the first candidate is taken, and again until the capture runs.
 void discover_models(void (*start)() noexcept) noexcept;
 
+bool is_discovering() noexcept;
+
 /// The program attaches models itself: from here on nothing more is discovered.
 void stop_discovery() noexcept;
 
