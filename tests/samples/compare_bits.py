@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Trains the digits sample with and without ddpscope and compares every byte of the outcome."""
+"""Trains a sample with and without ddpscope and compares every byte of the outcome. What stands
+after `--` is given to the sample."""
 import argparse
 import os
 import pathlib
@@ -7,8 +8,6 @@ import shutil
 import socket
 import subprocess
 import sys
-
-STEPS = "20"
 
 
 def free_port():
@@ -25,8 +24,8 @@ def train(args, name, extra, environment):
         env = {key: value for key, value in os.environ.items() if key != "LD_PRELOAD"}
         env.update(environment, RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(args.ranks),
                    MASTER_ADDR="127.0.0.1", MASTER_PORT=port)
-        command = [args.program, "--data", args.data, "--steps", STEPS]
-        processes.append(subprocess.Popen(command + ["--dump", args.out / name] + extra, env=env))
+        command = [args.program, "--dump", args.out / name] + args.arguments
+        processes.append(subprocess.Popen(command + extra, env=env))
     if any(process.wait(timeout=100) for process in processes):
         sys.exit(f"{name}: a rank failed")
     return b"".join((args.out / f"{name}.{rank}").read_bytes() for rank in range(args.ranks))
@@ -34,9 +33,11 @@ def train(args, name, extra, environment):
 
 def main():
     parser = argparse.ArgumentParser()
-    for name in ("program", "preload", "data", "out"):
+    for name in ("program", "preload", "out"):
         parser.add_argument(f"--{name}", type=pathlib.Path, required=True)
     parser.add_argument("--ranks", type=int, required=True)
+    parser.add_argument("--levels", type=lambda text: text.split(","), required=True)
+    parser.add_argument("arguments", nargs="*")
     args = parser.parse_args()
     shutil.rmtree(args.out, ignore_errors=True)
     args.out.mkdir(parents=True)
@@ -53,15 +54,14 @@ def main():
                             {"DDPSCOPE": "0"}),
         "again": train(args, "again", ["--no-diagnostics"], {"DDPSCOPE": "0"}),
         "off": train(args, "off", [], {"DDPSCOPE": "0"}),
-        "values": train(args, "values", [], settings("values", "values")),
-        "stacks": train(args, "stacks", [], settings("stacks", "stacks")),
         "preloaded": train(args, "preloaded", [],
                            {**settings("preloaded", "values"), **preload}),
+        **{level: train(args, level, [], settings(level, level)) for level in args.levels},
     }
     if others.pop("other-seed") == plain:
         sys.exit("two seeds give equal dumps: the comparison sees nothing")
     different = [name for name, dump in others.items() if dump != plain]
-    for name in ("values", "stacks", "preloaded"):
+    for name in (*args.levels, "preloaded"):
         if not any((args.out / f"report-{name}").glob("rank-*.jsonl")):
             sys.exit(f"{name}: ddpscope was not active")
     if different:

@@ -1,0 +1,124 @@
+// Two networks with an optimizer each: a generator learns to place points on a circle, a critic to
+// tell them from real ones in several steps per step of the generator. `--bug NAME` plants one of
+// the mistakes marked BUG.
+#include <ddpscope/ddpscope.h>
+#include <torch/torch.h>
+
+#include <cstdio>
+#include <exception>
+#include <iostream>
+#include <numbers>
+
+#include "samples/support/arguments.h"
+
+namespace gan {
+
+constexpr int kCriticSteps = 3;
+constexpr std::int64_t kBatch = 64;
+constexpr std::int64_t kNoise = 4;
+
+const samples::BugNames kBugs = {"critic-not-zeroed", "generator-not-optimized"};
+
+struct GeneratorImpl : torch::nn::Module {
+  GeneratorImpl() {
+    hidden = register_module("hidden", torch::nn::Linear(kNoise, 32));
+    norm = register_module("norm", torch::nn::BatchNorm1d(32));
+    out = register_module("out", torch::nn::Linear(32, 2));
+  }
+  torch::Tensor forward(const torch::Tensor& noise) {
+    return out(torch::relu(norm(hidden(noise))));
+  }
+  torch::nn::Linear hidden{nullptr}, out{nullptr};
+  torch::nn::BatchNorm1d norm{nullptr};
+};
+TORCH_MODULE(Generator);
+
+struct CriticImpl : torch::nn::Module {
+  CriticImpl() {
+    layers = register_module(
+        "layers", torch::nn::Sequential(torch::nn::Linear(2, 32), torch::nn::LeakyReLU(),
+                                        torch::nn::Linear(32, 32), torch::nn::LeakyReLU(),
+                                        torch::nn::Linear(32, 1)));
+  }
+  torch::Tensor forward(const torch::Tensor& points) { return layers->forward(points); }
+  torch::nn::Sequential layers{nullptr};
+};
+TORCH_MODULE(Critic);
+
+torch::Tensor real_points() {
+  const auto angle = 2 * std::numbers::pi * torch::rand({kBatch});
+  return torch::stack({angle.cos(), angle.sin()}, 1) + 0.05 * torch::randn({kBatch, 2});
+}
+
+torch::Tensor loss_of(const torch::Tensor& logits, double is_real) {
+  return torch::binary_cross_entropy_with_logits(logits, torch::full_like(logits, is_real));
+}
+
+class Duel {
+ public:
+  explicit Duel(const samples::Arguments& arguments)
+      : arguments_(arguments),
+        generator_optimizer_(arguments.has("generator-not-optimized")
+                                 ? critic_->parameters()  // BUG
+                                 : generator_->parameters(),
+                             options()),
+        critic_optimizer_(critic_->parameters(), options()) {
+    if (!arguments.diagnostics) return;
+    ddpscope::attach_diagnostics(generator_);
+    ddpscope::attach_diagnostics(critic_);
+  }
+
+  void train() {
+    for (std::int64_t step = 1; step <= arguments_.steps; ++step) {
+      double critic_loss = 0;
+      for (int i = 0; i < kCriticSteps; ++i) critic_loss = train_critic();
+      const double generator_loss = train_generator();
+      if (step % 20 > 0) continue;
+      std::printf("step %d: critic %.3f, generator %.3f\n", static_cast<int>(step), critic_loss,
+                  generator_loss);
+    }
+  }
+
+ private:
+  static torch::optim::AdamOptions options() {
+    return torch::optim::AdamOptions(2e-3).betas({0.5, 0.9});
+  }
+
+  double train_critic() {
+    if (!arguments_.has("critic-not-zeroed")) critic_optimizer_.zero_grad();  // BUG
+    const auto fakes = generator_(torch::randn({kBatch, kNoise})).detach();
+    const auto loss = loss_of(critic_(real_points()), 1) + loss_of(critic_(fakes), 0);
+    loss.backward();
+    critic_optimizer_.step();
+    return loss.item<double>();
+  }
+
+  double train_generator() {
+    generator_optimizer_.zero_grad();
+    const auto fakes = generator_(torch::randn({kBatch, kNoise}));
+    const auto loss = loss_of(critic_(fakes), 1);
+    loss.backward();
+    generator_optimizer_.step();
+    return loss.item<double>();
+  }
+
+  samples::Arguments arguments_;
+  Generator generator_;
+  Critic critic_;
+  torch::optim::Adam generator_optimizer_;
+  torch::optim::Adam critic_optimizer_;
+};
+
+}  // namespace gan
+
+int main(int argc, char** argv) try {
+  const auto arguments = samples::parse(argc, argv, gan::kBugs, {.steps = 200});
+  if (arguments.only_lists) return 0;
+  torch::set_num_threads(1);
+  torch::manual_seed(arguments.seed);
+  gan::Duel(arguments).train();
+  return 0;
+} catch (const std::exception& error) {
+  std::cerr << "gan: " << error.what() << "\n";
+  return 2;
+}
