@@ -101,7 +101,7 @@ class Trainer {
     const auto loss_for = [&](const torch::Tensor& outputs, std::int64_t ahead) {
       return torch::cross_entropy_loss(outputs.flatten(0, 1), targets.select(2, ahead).flatten());
     };
-    const auto loss = loss_for(logits.next, 0);
+    auto loss = loss_for(logits.next, 0);
     if (arguments_.has("unused-after")) return loss;  // BUG
     return loss + kAfterWeight * loss_for(logits.after, 1);
   }
