@@ -8,6 +8,7 @@
 #include "hooks/autograd_watch.h"
 #include "hooks/capture.h"
 #include "hooks/interposed.h"
+#include "hooks/module_hooks.h"
 #include "hooks/script_discovery.h"
 
 namespace ddpscope {
@@ -31,6 +32,7 @@ class Candidates {
  public:
   void touch(Module& module);
   void attach_roots(Capture& capture);
+  void detach_all(Capture& capture);
 
  private:
   void make_room();
@@ -126,6 +128,7 @@ ProgramCall::~ProgramCall() { --call_depth; }
 void discover_models(void (*start)() noexcept) noexcept {
   start_session.store(start);
   install_autograd_watch();
+  install_module_changes();
   discover_script_models();
   Parameters::install("_ZNK5torch2nn6Module10parametersEb");
   NamedParameters::install("_ZNK5torch2nn6Module16named_parametersB5cxx11Eb");
@@ -135,9 +138,20 @@ void discover_models(void (*start)() noexcept) noexcept {
   ZeroGrad::install("_ZN5torch2nn6Module9zero_gradEb");
 }
 
+void Candidates::detach_all(Capture& capture) {
+  const std::lock_guard lock(mutex_);
+  for (const Candidate& one : all_) {
+    if (one.model != 0) capture.modules().detach(capture, one.model);
+  }
+  all_.clear();
+}
+
 bool is_discovering() noexcept { return start_session.load(std::memory_order_relaxed) != nullptr; }
 
-void stop_discovery() noexcept { start_session.store(nullptr); }
+void stop_discovery() noexcept {
+  if (start_session.exchange(nullptr) == nullptr) return;
+  as_guest("tree", [](Capture& capture) { candidates().detach_all(capture); });
+}
 
 void start_discovery_session() noexcept {
   auto* const start = start_session.load(std::memory_order_acquire);

@@ -19,7 +19,7 @@ void discover_models(void (*start)() noexcept) noexcept;
 
 bool is_discovering() noexcept;
 
-/// The program attaches models itself: from here on nothing more is discovered.
+/// The program attaches models itself: what was discovered ends, and nothing more is.
 void stop_discovery() noexcept;
 
 /// Stands while the program is inside one of those methods. What LibTorch calls from inside it
