@@ -59,7 +59,25 @@ TEST_CASE("optim-stale-gradient reports the optimizer of two that is not zeroed"
   }
   REQUIRE(program.findings.size() == 1);
   CHECK(program.findings[0].module_path == "b");
-  CHECK(program.findings[0].severity == Severity::kError);
+  CHECK(program.findings[0].severity == Severity::kWarning);
+  CHECK(cause_of(program.findings[0]) == "outside_optimizer");
+}
+
+TEST_CASE("optim-stale-gradient reports two optimizers of which none is zeroed", "[check]") {
+  Program program("optim-stale-gradient");
+  program.attach(1, kNet);
+  program.optimizer(1, {1});
+  program.optimizer(2, {2});
+  for (int i = 0; i < 5; ++i) {
+    program.backward({1, 2});
+    program.step(1);
+    program.step(2);
+  }
+  REQUIRE(program.findings.size() == 2);
+  for (const Finding& finding : program.findings) {
+    CHECK(finding.severity == Severity::kError);
+    CHECK(cause_of(finding) == "never_zeroed");
+  }
 }
 
 TEST_CASE("optim-stale-gradient warns of members that zero_grad does not reach", "[check]") {

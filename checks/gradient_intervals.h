@@ -1,0 +1,44 @@
+#pragma once
+
+#include <map>
+#include <unordered_map>
+#include <vector>
+
+#include "model/backward_event.h"
+
+namespace ddpscope {
+
+/// Counts what was added to each optimizer member's gradient between two steps of the optimizer,
+/// and whether somebody cleared the gradient in between.
+class GradientIntervals {
+ public:
+  /// What the step of an optimizer ends.
+  struct Closed {
+    std::vector<TensorId> stale;     ///< not cleared in 3 cycles in a row
+    bool all = false;                ///< no other member got a gradient
+    std::int64_t accumulations = 0;  ///< the most since a stale one was cleared
+    std::int64_t longest = 0;        ///< the most since a cleared one was cleared
+  };
+
+  void add(OptimizerId owner, const GradientEvent& event);
+  Closed close(OptimizerId optimizer, std::int64_t cycle);
+  /// Some member of some optimizer was cleared before its last step.
+  bool some_are_cleared() const;
+  void forget(OptimizerId optimizer) { members_.erase(optimizer); }
+  void clear() { members_.clear(); }
+
+ private:
+  struct Member {
+    std::int64_t accumulations = 0;
+    std::int64_t since_clear = 0;
+    bool cleared = false;
+    bool was_cleared = false;       ///< before the last step
+    std::int64_t stale_cycles = 0;  ///< in a row
+    std::int64_t stale_cycle = 0;   ///< the last one
+  };
+  static void end(Member& member, std::int64_t cycle);
+
+  std::map<OptimizerId, std::unordered_map<TensorId, Member>> members_;
+};
+
+}  // namespace ddpscope
