@@ -7,6 +7,7 @@
 #include <exception>
 #include <utility>
 
+#include "checks/cause_links.h"
 #include "config/glob.h"
 #include "model/fact_keys.h"
 #include "model/fingerprint.h"
@@ -177,8 +178,8 @@ void Judge::keep(Finding finding) {
     if (kept_.size() >= kMaxKept) return;
     by_fingerprint_[finding.fingerprint] = kept_.size();
     kept_.push_back(finding);
-    link_empty_optimizers(finding);
-    sink_(kept_[by_fingerprint_[finding.fingerprint]]);
+    link(kept_.back());
+    sink_(kept_.back());
     return;
   }
   Finding& kept = kept_[known->second];
@@ -194,19 +195,21 @@ void Judge::keep(Finding finding) {
   if (rises || is_round(kept.occurrences)) sink_(kept);
 }
 
-/// An optimizer is empty because nothing was registered: one finding explains the other.
-void Judge::link_empty_optimizers(const Finding& added) {
-  const auto cause = std::ranges::find(kept_, "module-unregistered", &Finding::id);
-  if (cause == kept_.end()) return;
-  if (added.id != "module-unregistered" && added.id != "optim-empty") return;
-  for (Finding& finding : kept_) {
-    if (finding.id != "optim-empty" || !finding.caused_by.empty()) continue;
-    if (finding.severity != Severity::kError) continue;
-    finding.caused_by = cause->fingerprint;
-    finding.causal_role = CausalRole::kCascade;
-    cause->causal_role = CausalRole::kInitiating;
-    if (finding.fingerprint != added.fingerprint) sink_(finding);
+/// One finding explains another, whichever came first.
+void Judge::link(Finding& added) {
+  for (Finding& other : kept_) {
+    if (&other == &added) continue;
+    if (link(added, other)) sink_(other);
+    link(other, added);
   }
+}
+
+bool Judge::link(Finding& cause, Finding& effect) {
+  if (!effect.caused_by.empty() || !explains(cause, effect)) return false;
+  effect.caused_by = cause.fingerprint;
+  effect.causal_role = CausalRole::kCascade;
+  cause.causal_role = CausalRole::kInitiating;
+  return true;
 }
 
 std::map<std::string, CheckCoverage> Judge::coverage() const {

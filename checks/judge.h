@@ -18,7 +18,8 @@ struct JudgeOptions {
   std::int64_t rank = 0;
   CheckLevel level = CheckLevel::kValues;
   std::string checks = "*";  ///< globs as in the setting `checks`
-  /// Capture sources that deliver: tree, forward, op, graph, gradient, optimizer, error.
+  /// Capture sources that deliver: tree, forward, op, graph, gradient, optimizer, error,
+  /// training_op, zero_gradient, archive, buffer.
   std::set<std::string> sources;
 };
 
@@ -59,7 +60,8 @@ class Judge {
   void disable(Running& running, const std::string& what);
   void emit(Running& running, Finding finding);
   void keep(Finding finding);
-  void link_empty_optimizers(const Finding& added);
+  void link(Finding& added);
+  static bool link(Finding& cause, Finding& effect);
 
   std::int64_t rank_;
   Sink sink_;

@@ -11,6 +11,12 @@ bool contains(const std::vector<TensorId>& ids, TensorId id) {
   return std::ranges::find(ids, id) != ids.end();
 }
 
+std::int64_t element_bytes(std::string_view dtype) {
+  if (dtype == "Double" || dtype == "ComplexFloat") return 8;
+  if (dtype == "Half" || dtype == "BFloat16") return 2;
+  return 4;
+}
+
 void merge(std::optional<std::string>& path, const std::string& other) {
   path = path.has_value() ? common_path(*path, other) : other;
 }
@@ -32,6 +38,7 @@ void OpTrace::clear() {
   consumers_.clear();
   producer_.clear();
   views_.clear();
+  some_by_zero_ = false;
   used_leaves_.clear();
   threads_.clear();
 }
@@ -48,14 +55,23 @@ void OpTrace::add(const OpEvent& event, const std::optional<std::string>& path) 
   if (event.in_backward || records_.size() >= kMaxRecords) return;
   note_uses(event, path);
   note_writes(event);
-  index(event);
+  index(event, path);
 }
 
-void OpTrace::index(const OpEvent& event) {
+void OpTrace::index(const OpEvent& event, const std::optional<std::string>& path) {
   const std::size_t number = records_.size();
-  Record record{.op = event.op, .grad_mode = event.grad_mode, .outputs = {}};
+  some_by_zero_ |= event.by_zero;
+  Record record{.op = event.op,
+                .path = path.value_or(""),
+                .grad_mode = event.grad_mode,
+                .by_zero = event.by_zero,
+                .outputs = {}};
   for (const TensorInfo& output : event.outputs) {
-    record.outputs.push_back({output.id, output.shape, output.requires_grad, output.floating});
+    record.outputs.push_back({.id = output.id,
+                              .shape = output.shape,
+                              .requires_grad = output.requires_grad,
+                              .floating = output.floating,
+                              .bytes = output.elements * element_bytes(output.dtype)});
     // An operator that wraps another returns its output: the inner one, which ended first, made it.
     if (contains(event.inputs, output.id)) {
       producer_[output.id] = number;
@@ -138,7 +154,9 @@ void OpTrace::backward_began(const BackwardEvent& event) {
   const std::unordered_set<TensorId> alive(event.alive_outputs.begin(), event.alive_outputs.end());
   for (const TensorId id : used_leaves_) {
     TensorState* leaf = tensors_.find(id);
-    if (leaf == nullptr || leaf->reached_step == step_) continue;
+    if (leaf == nullptr) continue;
+    leaf->use.bytes_before_zero = some_by_zero_ ? bytes_before_zero(id) : std::nullopt;
+    if (leaf->reached_step == step_) continue;
     leaf->use.end = path_end(id, alive);
   }
 }
@@ -180,6 +198,36 @@ bool OpTrace::goes_on_without_gradient(TensorId id) const {
     }
   }
   return false;
+}
+
+std::optional<OpTrace::Maker> OpTrace::maker_of(TensorId id) const {
+  const auto made = producer_.find(id);
+  if (made == producer_.end()) return std::nullopt;
+  return Maker{records_[made->second].op, records_[made->second].path};
+}
+
+/// The bytes of what is computed from a leaf before every path was multiplied by zero; nothing if
+/// some path was not.
+std::optional<std::int64_t> OpTrace::bytes_before_zero(TensorId leaf) const {
+  std::vector<TensorId> open = {leaf};
+  std::unordered_set<TensorId> seen = {leaf};
+  std::int64_t bytes = 0;
+  while (!open.empty()) {
+    const TensorId now = open.back();
+    open.pop_back();
+    bool goes_on = false;
+    for (const std::size_t number : consumers_of(now)) {
+      for (const Output& output : records_[number].outputs) {
+        if (!output.requires_grad || output.id == now) continue;
+        goes_on = true;
+        if (records_[number].by_zero || !seen.insert(output.id).second) continue;
+        bytes += output.bytes;
+        open.push_back(output.id);
+      }
+    }
+    if (!goes_on) return std::nullopt;
+  }
+  return bytes;
 }
 
 std::optional<PathEnd> OpTrace::path_end(TensorId leaf,

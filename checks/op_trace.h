@@ -31,6 +31,12 @@ class OpTrace {
 
   /// The leaf that a tensor of this step is a view of; the tensor itself if it is none.
   TensorId leaf_behind(TensorId id) const;
+  /// The operator that made a tensor in this step, and the module that ran it.
+  struct Maker {
+    std::string op;
+    std::string path;  ///< empty: the root, or not known
+  };
+  std::optional<Maker> maker_of(TensorId id) const;
   std::int64_t last_surveyed_cycle() const { return last_surveyed_cycle_; }
 
  private:
@@ -39,22 +45,26 @@ class OpTrace {
     std::vector<std::int64_t> shape;
     bool requires_grad = false;
     bool floating = false;
+    std::int64_t bytes = 0;
   };
   struct Record {
     std::string op;
+    std::string path;
     bool grad_mode = true;
+    bool by_zero = false;
     std::vector<Output> outputs;
   };
   struct Neighbours {
     std::optional<std::string> before;
     std::vector<TensorId> waiting;  ///< unregistered leaves used since
   };
-  void index(const OpEvent& event);
+  void index(const OpEvent& event, const std::optional<std::string>& path);
   bool note_views(const OpEvent& event, TensorId leaf);
   void note_writes(const OpEvent& event);
   void note_uses(const OpEvent& event, const std::optional<std::string>& path);
   void place(TensorState& leaf, const OpEvent& event, const std::optional<std::string>& path);
   std::optional<PathEnd> path_end(TensorId leaf, const std::unordered_set<TensorId>& alive) const;
+  std::optional<std::int64_t> bytes_before_zero(TensorId leaf) const;
   std::vector<TensorId> differentiable_next(TensorId id) const;
   bool goes_on_without_gradient(TensorId id) const;
   const std::vector<std::size_t>& consumers_of(TensorId id) const;
@@ -63,6 +73,7 @@ class OpTrace {
   std::int64_t step_ = -1;
   std::int64_t last_surveyed_cycle_ = 0;
   bool trained_ = false;
+  bool some_by_zero_ = false;
   std::vector<Record> records_;
   std::unordered_map<TensorId, std::vector<std::size_t>> consumers_;
   std::unordered_map<TensorId, std::size_t> producer_;

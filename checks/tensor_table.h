@@ -33,6 +33,8 @@ struct TensorUse {
   std::vector<std::string> ops;           ///< distinct, in order of first use, without views
   std::optional<std::string> common_path;
   std::optional<PathEnd> end;
+  /// Bytes computed from it up to multiplications by zero, if these lie on every path.
+  std::optional<std::int64_t> bytes_before_zero;
 };
 
 struct TensorState {

@@ -29,7 +29,9 @@ std::string module_of(const std::string& path) {
 JudgeOptions Program::options(std::string checks) {
   JudgeOptions options;
   options.checks = std::move(checks);
-  options.sources = {"tree", "forward", "op", "graph", "gradient", "optimizer", "error"};
+  options.sources = {"tree",          "forward",   "op",    "graph",
+                     "gradient",      "optimizer", "error", "training_op",
+                     "zero_gradient", "archive",   "buffer"};
   return options;
 }
 
@@ -52,7 +54,8 @@ void Program::attach(ModelId model, const std::vector<Registered>& tensors) {
   }
   ModuleId id = model * 1000;
   for (const std::string& path : modules)
-    tree->modules.push_back({.id = id++, .path = path, .type = ""});
+    tree->modules.push_back(
+        {.id = id++, .path = path, .type = "", .training = !in_eval.contains(path)});
   send(std::move(tree));
 }
 
@@ -109,6 +112,7 @@ void Program::op(const Op& op) {
   event->op = op.name;
   event->module = op.module;
   event->grad_mode = op.grad_mode;
+  event->by_zero = op.by_zero;
   event->inputs = op.inputs;
   for (const TensorId id : op.outputs) {
     TensorInfo output = info(id, {8, 32});

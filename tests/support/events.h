@@ -31,6 +31,7 @@ struct Op {
   ModuleId module = 0;
   bool grad_mode = true;
   bool requires_grad = true;  ///< of the outputs
+  bool by_zero = false;
 };
 
 /// A training program as capture would see it: it stamps steps and cycles and remembers which
@@ -42,6 +43,16 @@ class Program {
   Findings findings;
   Judge& judge() { return judge_; }
   std::int64_t step_now() const { return clock_.step(); }
+  Stamp now() const { return {.step = clock_.step(), .cycle = clock_.cycle(), .thread = 1}; }
+  void send(Event event) { judge_.consume(event); }
+  /// An event that travels by pointer, as of now.
+  template <class T>
+  void send_now(T event) {
+    event.at = now();
+    send(std::make_unique<T>(std::move(event)));
+  }
+
+  std::set<std::string> in_eval;  ///< modules that `attach` tells to be in eval mode
 
   void attach(ModelId model, const std::vector<Registered>& tensors);
   void detach(ModelId model) { send(TreeEndEvent{.at = now(), .model = model}); }
@@ -86,8 +97,6 @@ class Program {
   Judge::Sink sink() {
     return [this](const Finding& finding) { findings.push_back(finding); };
   }
-  Stamp now() const { return {.step = clock_.step(), .cycle = clock_.cycle(), .thread = 1}; }
-  void send(Event event) { judge_.consume(event); }
   void accumulate(const std::vector<TensorId>& leaves);
   void end_cycle(const Stamp& at, StepClock::Change change);
 

@@ -1,0 +1,74 @@
+#include "checks/archive_log.h"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <set>
+
+namespace ddpscope {
+namespace {
+constexpr std::size_t kMaxEvents = 100000;
+
+// The words of TorchScript's lexer.
+constexpr std::array<std::string_view, 28> kKeywords = {
+    "and",  "as",    "assert", "break",  "class",  "continue", "def",   "del", "elif", "Ellipsis",
+    "else", "False", "for",    "global", "if",     "import",   "in",    "is",  "None", "NoneType",
+    "not",  "or",    "pass",   "raise",  "return", "True",     "while", "with"};
+
+bool lies_in(const std::string& path, const std::string& module) {
+  return module.empty() || path == module || path.starts_with(module + ".");
+}
+}  // namespace
+
+void ArchiveLog::add(const ArchiveTensorEvent& event) {
+  if (events_.size() < kMaxEvents) events_.push_back(event);
+}
+
+std::vector<ArchiveVisit> ArchiveLog::visits(const RunState& state) const {
+  std::map<std::pair<std::uint64_t, ModelId>, ArchiveVisit> by_place;
+  for (const ArchiveTensorEvent& event : events_) {
+    const TensorState* tensor = state.tensor(event.tensor);
+    if (tensor == nullptr || tensor->registrations.empty()) continue;
+    const ModelId model = tensor->registrations.front().model;
+    ArchiveVisit& visit = by_place[{event.archive, model}];
+    visit.archive = event.archive;
+    visit.model = &state.models().at(model);
+    if (event.access == ArchiveAccess::kRead) visit.read.push_back(&event);
+    if (event.access == ArchiveAccess::kMissing) visit.missing.push_back(&event);
+    if (event.access == ArchiveAccess::kWritten) visit.written.push_back(&event);
+  }
+  std::vector<ArchiveVisit> visits;
+  visits.reserve(by_place.size());
+  for (auto& [place, visit] : by_place) visits.push_back(std::move(visit));
+  return visits;
+}
+
+std::vector<const TensorState*> expected_by(const ArchiveVisit& visit, const RunState& state) {
+  std::optional<std::string> module;
+  for (const auto* events : {&visit.read, &visit.missing}) {
+    for (const ArchiveTensorEvent* event : *events) {
+      const std::string& path = state.tensor(event->tensor)->registrations.front().module_path;
+      module = module.has_value() ? common_path(*module, path) : path;
+    }
+  }
+  std::vector<const TensorState*> expected;
+  std::set<TensorId> seen;
+  for (const RegisteredTensor& registered : visit.model->tensors) {
+    if (!lies_in(registered.module_path, module.value_or(""))) continue;
+    const TensorState* tensor = state.tensor(registered.tensor.id);
+    if (tensor != nullptr && seen.insert(tensor->info.id).second) expected.push_back(tensor);
+  }
+  return expected;
+}
+
+std::string unreadable_part(const std::string& path) {
+  for (std::size_t begin = 0; begin <= path.size();) {
+    const std::size_t end = std::min(path.find('.', begin), path.size());
+    std::string part = path.substr(begin, end - begin);
+    if (std::ranges::find(kKeywords, part) != kKeywords.end()) return part;
+    begin = end + 1;
+  }
+  return "";
+}
+
+}  // namespace ddpscope

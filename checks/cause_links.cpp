@@ -1,0 +1,59 @@
+#include "checks/cause_links.h"
+
+#include <algorithm>
+
+#include "model/fact_keys.h"
+
+namespace ddpscope {
+namespace {
+const FactValue* fact_of(const Finding& finding, std::string_view key) {
+  const auto fact = std::ranges::find(finding.facts, key, &Fact::key);
+  return fact == finding.facts.end() ? nullptr : &fact->value;
+}
+
+/// Whether the list is not empty and all of it stands in the other one.
+bool all_in(const Finding& effect, std::string_view key, const Finding& cause,
+            std::string_view cause_key) {
+  const FactValue* effect_value = fact_of(effect, key);
+  const FactValue* cause_value = fact_of(cause, cause_key);
+  if (effect_value == nullptr || cause_value == nullptr) return false;
+  const auto* some = std::get_if<std::vector<FactScalar>>(effect_value);
+  const auto* all = std::get_if<std::vector<FactScalar>>(cause_value);
+  if (some == nullptr || all == nullptr || some->empty()) return false;
+  return std::ranges::all_of(
+      *some, [all](const FactScalar& word) { return std::ranges::find(*all, word) != all->end(); });
+}
+
+bool same_number(const Finding& a, std::string_view key_a, const Finding& b,
+                 std::string_view key_b) {
+  const FactValue* first = fact_of(a, key_a);
+  const FactValue* second = fact_of(b, key_b);
+  return first != nullptr && second != nullptr && *first == *second;
+}
+
+bool is_replacement_seen_as(const Finding& cause, const Finding& effect) {
+  if (effect.id == "optim-missing-parameter" || effect.id == "grad-missing") {
+    return all_in(effect, fact::kParameters, cause, fact::kParameters);
+  }
+  if (effect.id == "optim-foreign-parameter") {
+    return all_in(effect, fact::kTwinPaths, cause, fact::kParameters);
+  }
+  // What forward uses in place of the registered tensors is registered nowhere.
+  return effect.id == "module-unregistered" &&
+         same_number(cause, fact::kParametersCount, effect, fact::kTensorsCount) &&
+         same_number(cause, fact::kElements, effect, fact::kElements);
+}
+}  // namespace
+
+bool explains(const Finding& cause, const Finding& effect) {
+  if (cause.model != effect.model) return false;
+  if (cause.id == "module-replaced") return is_replacement_seen_as(cause, effect);
+  if (cause.id != "module-unregistered") return false;
+  const FactValue* what = fact_of(effect, fact::kCause);
+  if (effect.id == "checkpoint-load") {
+    return what != nullptr && *what == FactValue(std::string("incomplete"));
+  }
+  return effect.id == "optim-empty" && effect.severity == Severity::kError;
+}
+
+}  // namespace ddpscope

@@ -1,0 +1,147 @@
+#include "checks/failure_text.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <array>
+
+#include "checks/finding_text.h"
+#include "checks/subtree.h"
+#include "model/fact_keys.h"
+
+namespace ddpscope {
+namespace {
+using enum Applicability;
+constexpr std::size_t kMaxNamed = 4;
+
+struct Hint {
+  std::string_view text;  ///< what the exception says
+  std::string_view why;
+  std::vector<Fix> fixes;
+};
+
+const std::array<Hint, 4>& hints() {
+  static const std::vector<Fix> pad = {
+      {"pad to one length in the collate step before torch::stack", kLikely}};
+  static const std::array<Hint, 4> known = {{
+      {"view size is not compatible",
+       "view needs a layout that the input does not have",
+       {{"reshape(...) instead of view(...)", kSafe}, {"contiguous() before view", kSafe}}},
+      {"stack expects each tensor to be equal size", "the samples differ in size", pad},
+      {"should be of equal size", "the samples differ in size", pad},
+      {"shapes cannot be multiplied",
+       "the width of the input is not what the layer was built for",
+       {{"build the layer for this input width", kLikely},
+        {"flatten or transpose the input before it", kNeedsDecision}}},
+  }};
+  return known;
+}
+
+std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
+
+void explain(const std::string& message, Finding& finding) {
+  finding.why = first_line(message);
+  finding.fixes = {{"compare the shapes with what the operator expects", kNeedsDecision}};
+  for (const Hint& hint : hints()) {
+    if (message.find(hint.text) == std::string::npos) continue;
+    finding.why = fmt::format("{}: {}", hint.why, first_line(message));
+    finding.fixes = hint.fixes;
+    return;
+  }
+}
+
+bool is_contiguous(const FailedInput& input) {
+  std::int64_t expected = 1;
+  for (std::size_t i = input.strides.size(); i-- > 0;) {
+    if (input.tensor.shape[i] == 1) continue;
+    if (input.strides[i] != expected) return false;
+    expected *= input.tensor.shape[i];
+  }
+  return true;
+}
+
+std::string owner_of(const FailedInput& input, const RunState& state) {
+  const TensorState* tensor = state.tensor(state.trace().leaf_behind(input.tensor.id));
+  const bool registered = tensor != nullptr && !tensor->registrations.empty();
+  return registered ? tensor_path(*tensor) : "";
+}
+
+std::string producer_of(const FailedInput& input, const RunState& state) {
+  const auto made = state.trace().maker_of(input.tensor.id);
+  if (!made.has_value()) return "";
+  return made->path.empty() ? made->op : made->op + " in " + made->path;
+}
+
+std::string text_of(const FailedInput& input, const RunState& state) {
+  std::string text = shape_text(input.tensor.shape);
+  const bool odd = input.strides.size() == input.tensor.shape.size() && !is_contiguous(input);
+  if (odd) text += fmt::format(", strides ({})", fmt::join(input.strides, ", "));
+  const std::string owner = owner_of(input, state);
+  const std::string producer = producer_of(input, state);
+  if (!owner.empty()) {
+    text += " of " + owner;
+  } else if (!producer.empty()) {
+    text += " made by " + producer;
+  }
+  return text;
+}
+
+Finding at_module(ModuleId module, const RunState& state) {
+  Finding finding;
+  finding.phase = Phase::kForward;
+  if (const ModelState* model = state.first_model()) finding.model = model->label;
+  if (const ModulePlace* place = state.place_of(module)) {
+    finding.module_path = place->path;
+    finding.model = state.models().at(place->model).label;
+  }
+  return finding;
+}
+}  // namespace
+
+Finding failed_operator(const OperatorFailedEvent& event, const RunState& state) {
+  Finding finding = at_module(event.module, state);
+  if (event.in_backward) finding.phase = Phase::kBackward;
+  finding.op = event.op;
+  std::vector<std::string> texts, shapes, dtypes, strides, devices, owners, producers;
+  for (const FailedInput& input : event.inputs) {
+    if (texts.size() < kMaxNamed) texts.push_back(text_of(input, state));
+    shapes.push_back(shape_text(input.tensor.shape));
+    dtypes.push_back(input.tensor.dtype);
+    strides.push_back(fmt::format("({})", fmt::join(input.strides, ", ")));
+    devices.push_back(input.tensor.device);
+    owners.push_back(owner_of(input, state));
+    producers.push_back(producer_of(input, state));
+  }
+  const std::size_t more = event.inputs.size() - texts.size();
+  finding.what = fmt::format("threw on {} {}{}", texts.size() == 1 ? "input" : "inputs",
+                             joined(texts, "; "), more > 0 ? fmt::format("; {} more", more) : "");
+  explain(event.message, finding);
+  finding.facts = {{fact::kException, first_line(event.message)},
+                   {fact::kShapes, as_fact(shapes)},
+                   {fact::kDtypes, as_fact(dtypes)},
+                   {fact::kStrides, as_fact(strides)},
+                   {fact::kDevices, as_fact(devices)},
+                   {fact::kOwners, as_fact(owners)},
+                   {fact::kProducers, as_fact(producers)},
+                   {fact::kThread, static_cast<std::int64_t>(event.at.thread)}};
+  return finding;
+}
+
+Finding failed_in_module(const ErrorEvent& event, const SurveyedOp& last, const RunState& state) {
+  Finding finding = at_module(event.module, state);
+  finding.confidence = Confidence::kMedium;
+  finding.evidence_status = EvidenceStatus::kSupported;
+  finding.op = last.op;
+  std::vector<std::string> shapes;
+  for (const auto& shape : last.shapes) shapes.push_back(shape_text(shape));
+  finding.what =
+      fmt::format("the module threw; when it was last surveyed, in step {}, it ran {} on {}",
+                  last.step, last.op, joined(shapes, "; "));
+  explain(event.message, finding);
+  finding.facts = {{fact::kException, first_line(event.message)},
+                   {fact::kShapes, as_fact(shapes)},
+                   {fact::kThread, static_cast<std::int64_t>(event.at.thread)}};
+  return finding;
+}
+
+}  // namespace ddpscope

@@ -1,0 +1,116 @@
+#include "checks/load_text.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "checks/finding_text.h"
+#include "checks/subtree.h"
+#include "model/fact_keys.h"
+
+namespace ddpscope {
+namespace {
+using enum Applicability;
+constexpr std::size_t kMaxPaths = 64;
+
+Finding of(const ArchiveVisit& visit, const std::string& cause) {
+  Finding finding;
+  finding.phase = Phase::kInit;
+  finding.model = visit.model->label;
+  finding.facts = {{fact::kCause, cause}};
+  return finding;
+}
+}  // namespace
+
+Finding load_reshaped(const ArchiveVisit& visit,
+                      const std::vector<const ArchiveTensorEvent*>& reshaped,
+                      const RunState& state) {
+  const ArchiveTensorEvent& first = *reshaped.front();
+  const TensorState& tensor = *state.tensor(first.tensor);
+  Finding finding = of(visit, "reshaped");
+  finding.severity = Severity::kError;
+  finding.module_path = tensor.registrations.front().module_path;
+  if (reshaped.size() == 1) finding.subject = tensor.registrations.front().name;
+  std::vector<std::string> paths;
+  for (const ArchiveTensorEvent* event : reshaped) {
+    const Registration& at = state.tensor(event->tensor)->registrations.front();
+    finding.module_path = common_path(finding.module_path, at.module_path);
+    if (paths.size() < kMaxPaths) paths.push_back(tensor_path(*state.tensor(event->tensor)));
+  }
+  const std::string before = shape_text(first.old_shape) + " " + first.old_dtype;
+  const std::string now = shape_text(first.now.shape) + " " + first.now.dtype;
+  finding.what = fmt::format("load changed the form of {}: {} is {} now, was {} (reshaped)",
+                             counted(static_cast<std::int64_t>(reshaped.size()), "tensor"),
+                             paths.front(), now, before);
+  finding.why = "a load takes the shape and type of the file, whatever the model was built with";
+  finding.fixes = {{"construct the model for the file", kLikely},
+                   {"load the other tensors by name and leave these out", kNeedsDecision}};
+  finding.facts.push_back({fact::kReshapedPaths, as_fact(paths)});
+  finding.facts.push_back({fact::kOldShape, shape_text(first.old_shape)});
+  finding.facts.push_back({fact::kNewShape, shape_text(first.now.shape)});
+  return finding;
+}
+
+Finding load_changed_few(const ArchiveVisit& visit, const std::set<TensorId>& changed,
+                         const RunState& state) {
+  std::vector<const TensorState*> unchanged = expected_by(visit, state);
+  const auto total = static_cast<std::int64_t>(unchanged.size());
+  std::erase_if(unchanged, [&changed](const TensorState* tensor) {
+    return changed.contains(tensor->info.id);
+  });
+  const bool none = changed.empty();
+  Finding finding = of(visit, none ? "unchanged" : "partial");
+  finding.severity = none && visit.read.empty() ? Severity::kWarning : Severity::kNote;
+  finding.what = fmt::format("load changed {} of {} ({})", changed.size(), counted(total, "tensor"),
+                             none ? "unchanged" : "partial");
+  if (!visit.missing.empty()) {
+    finding.why = fmt::format("the archive does not hold {} that were asked for, first \"{}\"",
+                              counted(static_cast<std::int64_t>(visit.missing.size()), "name"),
+                              visit.missing.front()->key);
+  } else if (none) {
+    finding.why = "what was loaded equals what the tensors held before";
+  } else {
+    finding.why = "the archive was asked for no others";
+  }
+  if (!unchanged.empty()) {
+    finding.why += "; largest unchanged " + joined(largest_shapes(unchanged));
+  }
+  finding.fixes = {{"save and load the same root; strip the prefix of the names", kLikely},
+                   {"check what each try_read returns", kLikely},
+                   {"declare the model intended, if it is a partial load", kNeedsDecision}};
+  finding.facts.push_back({fact::kChangedCount, static_cast<std::int64_t>(changed.size())});
+  finding.facts.push_back({fact::kTotalCount, total});
+  return finding;
+}
+
+Finding save_incomplete(const ArchiveVisit& visit, const std::vector<const TensorState*>& loose) {
+  Finding finding = of(visit, "incomplete");
+  finding.severity = Severity::kError;
+  finding.what = fmt::format("the file holds {}, and not {} ({}) that the loss uses (incomplete)",
+                             counted(static_cast<std::int64_t>(visit.written.size()), "tensor"),
+                             counted(static_cast<std::int64_t>(loose.size()), "trainable tensor"),
+                             counted(elements_of(loose), "element"));
+  finding.why =
+      "save writes registered tensors only; largest missing " + joined(largest_shapes(loose));
+  finding.fixes = {{"register them before saving (module-unregistered)", kLikely}};
+  finding.facts.push_back(
+      {fact::kTotalCount, static_cast<std::int64_t>(visit.written.size() + loose.size())});
+  return finding;
+}
+
+Finding save_unreadable(const ArchiveVisit& visit, const TensorState& tensor,
+                        const std::string& part) {
+  Finding finding = of(visit, "unreadable_name");
+  finding.severity = Severity::kError;
+  finding.module_path = tensor.registrations.front().module_path;
+  finding.subject = tensor.registrations.front().name;
+  finding.what = fmt::format(
+      "saved under \"{}\": the file cannot be loaded, \"{}\" is a word of "
+      "the archive's language (unreadable_name)",
+      tensor_path(tensor), part);
+  finding.why = "loading ends with \"expected ident but found\"";
+  finding.fixes = {{"register it under another name before saving", kLikely}};
+  return finding;
+}
+
+}  // namespace ddpscope

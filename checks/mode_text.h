@@ -1,0 +1,30 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "checks/run_state.h"
+#include "model/finding.h"
+
+namespace ddpscope {
+
+/// Normalisation layers of one model that update their statistics though they are frozen.
+struct FrozenNorms {
+  std::vector<std::string> paths;
+  std::int64_t parameters = 0;
+};
+
+/// An operator that ran in training mode during an evaluation.
+struct InEval {
+  std::string op;
+  ModelId model = 0;
+  std::string path = {};
+  bool unregistered = false;
+};
+
+/// The findings of module-mode.
+Finding frozen_norm_updates(const ModelState& model, const FrozenNorms& norms, std::int64_t steps);
+Finding eval_while_training(const ModelState& model, bool trained, std::int64_t steps);
+Finding training_op_in_eval(const ModelState& model, const InEval& in_eval);
+
+}  // namespace ddpscope

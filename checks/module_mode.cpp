@@ -1,0 +1,138 @@
+#include <fmt/format.h>
+
+#include <map>
+#include <memory>
+#include <set>
+
+#include "checks/check.h"
+#include "checks/finding_text.h"
+#include "checks/mode_text.h"
+#include "checks/module_modes.h"
+#include "checks/run_state.h"
+
+namespace ddpscope {
+namespace {
+constexpr std::int64_t kNormSteps = 8;
+constexpr std::int64_t kEvalSteps = 10;
+constexpr std::int64_t kTimesInEval = 2;
+
+/// module-mode; docs/checks/module-mode.md
+class ModuleMode final : public Check {
+ public:
+  void on_tree(const TreeEvent& event, const RunState&, Findings&) override {
+    modes_.update(event);
+    models_of_.clear();
+  }
+  void on_optimizer_members(const OptimizerMembersEvent& event, const RunState&,
+                            Findings&) override {
+    models_of_.erase(event.optimizer);
+  }
+
+  void on_training_op(const TrainingOpEvent& event, const RunState& state,
+                      Findings& findings) override {
+    if (event.grad_mode) {
+      const TensorState* statistics = state.tensor(event.statistics);
+      if (statistics == nullptr || statistics->registrations.empty()) return;
+      const Registration& at = statistics->registrations.front();
+      norms_.try_emplace({at.model, at.module_path}, 0);
+    } else if (event.in_eval && state.first_model() != nullptr) {
+      count_in_eval(event, state, findings);
+    }
+  }
+
+  // What the tree says now was so when the step before this one ended.
+  void on_optimizer_step(const OptimizerStepEvent& event, const RunState& state,
+                         Findings& findings) override {
+    for (const ModelId model : std::exchange(stepped_, {})) count_root(model, state, findings);
+    count_norms(state, findings);
+    for (const ModelId model : models_of(event.optimizer, state)) {
+      if (state.gradient_reached(model)) stepped_.insert(model);
+    }
+  }
+
+  void on_dropped() override {
+    norms_.clear();
+    in_eval_.clear();
+    for (auto& [model, root] : roots_) root.eval_steps = 0;
+  }
+
+ private:
+  using Place = ModuleModes::Place;
+  struct Root {
+    bool trained = false;
+    std::int64_t eval_steps = 0;
+  };
+
+  void count_root(ModelId model, const RunState& state, Findings& findings) {
+    const ModuleModes::Mode* mode = modes_.find({model, ""});
+    if (mode == nullptr || !state.models().contains(model)) return;
+    Root& root = roots_[model];
+    if (mode->training) {
+      root = {.trained = true};
+    } else if (++root.eval_steps == kEvalSteps && !state.declared(model, "", "intended")) {
+      findings.push_back(eval_while_training(state.models().at(model), root.trained, kEvalSteps));
+    }
+  }
+
+  void count_norms(const RunState& state, Findings& findings) {
+    std::map<ModelId, FrozenNorms> updating;
+    for (auto& [place, steps] : norms_) {
+      const ModuleModes::Mode* mode = modes_.find(place);
+      const bool updates =
+          mode != nullptr && mode->training && mode->parameters > 0 && mode->trainable == 0;
+      steps = updates ? steps + 1 : 0;
+      if (steps != kNormSteps || state.declared(place.first, place.second, "intended")) continue;
+      updating[place.first].paths.push_back(place.second);
+      updating[place.first].parameters += mode->parameters;
+    }
+    for (const auto& [model, norms] : updating) {
+      if (state.models().contains(model)) {
+        findings.push_back(frozen_norm_updates(state.models().at(model), norms, kNormSteps));
+      }
+    }
+  }
+
+  void count_in_eval(const TrainingOpEvent& event, const RunState& state, Findings& findings) {
+    const ModulePlace* place = state.place_of(event.module);
+    const TensorState* statistics = state.tensor(event.statistics);
+    const bool has_place = statistics != nullptr && !statistics->registrations.empty();
+    InEval in_eval{.op = event.op, .model = state.first_model()->id};
+    in_eval.unregistered =
+        place == nullptr && !has_place && (event.module != 0 || event.statistics != 0);
+    if (place != nullptr) {
+      in_eval.model = place->model;
+      in_eval.path = place->path;
+    } else if (has_place) {
+      in_eval.model = statistics->registrations.front().model;
+      in_eval.path = statistics->registrations.front().module_path;
+    }
+    if (state.declared(in_eval.model, in_eval.path, "intended")) return;
+    if (++in_eval_[{in_eval.model, in_eval.path + ":" + in_eval.op}] != kTimesInEval) return;
+    findings.push_back(training_op_in_eval(state.models().at(in_eval.model), in_eval));
+  }
+
+  const std::set<ModelId>& models_of(OptimizerId id, const RunState& state) {
+    const auto [models, is_new] = models_of_.try_emplace(id);
+    if (!is_new) return models->second;
+    for (const auto& group : state.optimizers().at(id).groups) {
+      for (const OptimizerMember& member : group) {
+        const TensorState* tensor = state.tensor(member.tensor);
+        if (tensor == nullptr) continue;
+        for (const Registration& at : tensor->registrations) models->second.insert(at.model);
+      }
+    }
+    return models->second;
+  }
+
+  ModuleModes modes_;
+  std::map<OptimizerId, std::set<ModelId>> models_of_;
+  std::set<ModelId> stepped_;
+  std::map<ModelId, Root> roots_;
+  std::map<Place, std::int64_t> norms_;
+  std::map<std::pair<ModelId, std::string>, std::int64_t> in_eval_;
+};
+}  // namespace
+
+std::unique_ptr<Check> make_module_mode() { return std::make_unique<ModuleMode>(); }
+
+}  // namespace ddpscope

@@ -1,0 +1,149 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <set>
+#include <unordered_map>
+
+#include "checks/check.h"
+#include "checks/finding_text.h"
+#include "checks/run_state.h"
+#include "checks/subtree.h"
+#include "model/fact_keys.h"
+
+namespace ddpscope {
+namespace {
+constexpr std::int64_t kCycles = 3;
+
+/// Registered parameters that no optimizer holds, each given out once.
+class Twins {
+ public:
+  explicit Twins(const RunState& state) {
+    for (const auto& [id, tensor] : state.tensors().all()) {
+      const bool free = !tensor.registrations.empty() && tensor.owners.empty();
+      if (free && state.eligible(tensor) && tensor.info.requires_grad) free_.push_back(&tensor);
+    }
+    std::ranges::sort(free_, {}, tensor_path_of);
+  }
+  const TensorState* take(const TensorState& stale) {
+    const auto found = std::ranges::find_if(free_, [&stale](const TensorState* tensor) {
+      return tensor->info.shape == stale.info.shape && tensor->info.dtype == stale.info.dtype;
+    });
+    if (found == free_.end()) return nullptr;
+    const TensorState* twin = *found;
+    free_.erase(found);
+    return twin;
+  }
+
+ private:
+  static std::string tensor_path_of(const TensorState* tensor) { return tensor_path(*tensor); }
+  std::vector<const TensorState*> free_;
+};
+
+/// optim-foreign-parameter; docs/checks/optim-foreign-parameter.md
+class OptimForeignParameter final : public Check {
+ public:
+  void on_optimizer_step(const OptimizerStepEvent& event, const RunState&, Findings&) override {
+    stepped_.insert(event.optimizer);
+  }
+
+  void on_cycle_end(const CycleEndEvent& event, const RunState& state,
+                    Findings& findings) override {
+    // Only optimizers that stepped: one that was built anew leaves the old one behind.
+    const std::set<OptimizerId> stepped = std::exchange(stepped_, {});
+    if (state.models().empty()) return;
+    for (const OptimizerId id : stepped) judge(state.optimizers().at(id), event, state, findings);
+  }
+
+  void on_dropped() override { cycles_.clear(); }
+
+ private:
+  struct Foreign {
+    std::vector<const TensorState*> tensors;
+    std::vector<const TensorState*> twins;
+  };
+
+  void judge(const OptimizerState& optimizer, const CycleEndEvent& event, const RunState& state,
+             Findings& findings) {
+    std::vector<const TensorState*> foreign;
+    for (const auto& group : optimizer.groups) {
+      for (const OptimizerMember& member : group) {
+        const TensorState* tensor = state.tensor(member.tensor);
+        if (tensor == nullptr || !is_foreign(*tensor, member, event.at.cycle)) {
+          cycles_.erase(member.tensor);
+        } else if (++cycles_[member.tensor] == kCycles) {
+          foreign.push_back(tensor);
+        }
+      }
+    }
+    if (foreign.empty()) return;
+    Twins twins(state);
+    std::map<std::string, Foreign> by_cause;
+    for (const TensorState* tensor : foreign) {
+      const TensorState* twin = twins.take(*tensor);
+      Foreign& of_cause = by_cause[twin != nullptr ? "stale_copy" : "unknown_tensor"];
+      of_cause.tensors.push_back(tensor);
+      if (twin != nullptr) of_cause.twins.push_back(twin);
+    }
+    for (const auto& [cause, of_cause] : by_cause) {
+      findings.push_back(describe(optimizer, cause, of_cause, state));
+    }
+  }
+
+  static bool is_foreign(const TensorState& tensor, const OptimizerMember& member,
+                         std::int64_t cycle) {
+    const bool reached = tensor.gradient_cycle == cycle || tensor.undefined_cycle == cycle;
+    return member.requires_grad && tensor.registrations.empty() && !tensor.left_with_root &&
+           !reached;
+  }
+
+  static Finding describe(const OptimizerState& optimizer, const std::string& cause,
+                          const Foreign& foreign, const RunState& state) {
+    const auto count = static_cast<std::int64_t>(foreign.tensors.size());
+    const std::int64_t elements = elements_of(foreign.tensors);
+    const bool had_gradients = std::ranges::any_of(
+        foreign.tensors, [](const TensorState* tensor) { return tensor->gradients > 0; });
+    Finding finding;
+    finding.phase = Phase::kOptimizer;
+    finding.subject = optimizer_label(optimizer);
+    const ModelState* model = state.first_model();
+    if (!foreign.twins.empty()) model = state.model_of(*foreign.twins.front());
+    finding.model = model->label;
+    const std::vector<std::string> paths = paths_of({.tensors = foreign.twins});
+    const std::string members =
+        fmt::format("{} ({}) {}", counted(count, "member"), counted(elements, "element"),
+                    count == 1 ? "is" : "are");
+    if (cause == "stale_copy") {
+      finding.severity = Severity::kError;
+      finding.what = fmt::format(
+          "{} stale; the model has other tensors of the same shapes in no "
+          "optimizer: {} (stale_copy)",
+          members, joined(paths));
+      finding.why = "no model registers them and no backward reaches them in 3 cycles";
+    } else {
+      finding.severity = had_gradients ? Severity::kNote : Severity::kWarning;
+      finding.what =
+          fmt::format("{} in no attached model and without gradients (unknown_tensor)", members);
+      finding.why = "largest " + joined(largest_shapes(foreign.tensors));
+    }
+    finding.fixes = {
+        {"build the optimizer again after the last change of the model", Applicability::kLikely},
+        {"replace the members in its groups and move their state", Applicability::kNeedsDecision}};
+    finding.facts = {{fact::kCause, cause},
+                     {fact::kMembersCount, count},
+                     {fact::kElements, elements},
+                     {fact::kTwinPaths, as_fact(paths)}};
+    return finding;
+  }
+
+  std::set<OptimizerId> stepped_;
+  std::unordered_map<TensorId, std::int64_t> cycles_;
+};
+}  // namespace
+
+std::unique_ptr<Check> make_optim_foreign_parameter() {
+  return std::make_unique<OptimForeignParameter>();
+}
+
+}  // namespace ddpscope

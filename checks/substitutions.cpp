@@ -1,0 +1,56 @@
+#include "checks/substitutions.h"
+
+#include <algorithm>
+
+namespace ddpscope {
+namespace {
+bool lies_in(const std::string& path, const std::string& module) {
+  return path == module || module.empty() || path.starts_with(module + ".");
+}
+
+std::string parent_of(const std::string& path) {
+  const auto dot = path.rfind('.');
+  return dot == std::string::npos ? "" : path.substr(0, dot);
+}
+
+bool is_like(const TensorState& used, const TensorState& registered) {
+  return used.info.id != registered.info.id && used.info.shape == registered.info.shape &&
+         used.info.dtype == registered.info.dtype &&
+         used.use.last_cycle > registered.use.last_cycle;
+}
+}  // namespace
+
+void Substitutions::add(const OpEvent& event, const RunState& state) {
+  const ModulePlace* place = state.place_of(event.module);
+  if (place == nullptr || event.in_backward || !event.grad_mode) return;
+  Leaves& leaves = read_in_[{place->model, place->path}];
+  for (const TensorId input : event.inputs) {
+    const TensorState* leaf = state.tensor(state.trace().leaf_behind(input));
+    if (leaf == nullptr || !leaf->info.is_leaf || !leaf->info.requires_grad) continue;
+    const bool is_own = std::ranges::any_of(leaf->registrations, [place](const Registration& at) {
+      return at.model == place->model && lies_in(at.module_path, place->path);
+    });
+    if (!is_own) leaves[leaf->info.id] = event.at.cycle;
+  }
+}
+
+const TensorState* Substitutions::find(const TensorState& registered, const RunState& state) const {
+  const Registration& at = registered.registrations.front();
+  const auto read = read_in_.find({at.model, at.module_path});
+  if (read != read_in_.end()) {
+    for (const auto& [id, cycle] : read->second) {
+      const TensorState* leaf = state.tensor(id);
+      if (leaf != nullptr && is_like(*leaf, registered)) return leaf;
+    }
+    return nullptr;
+  }
+  // The forward of the module is not seen: what is used next to its parts is taken for its own.
+  for (const TensorState* leaf : state.loose_leaves()) {
+    if (!leaf->use.common_path.has_value() || !is_like(*leaf, registered)) continue;
+    const std::string& near = *leaf->use.common_path;
+    if (near == at.module_path || parent_of(near) == at.module_path) return leaf;
+  }
+  return nullptr;
+}
+
+}  // namespace ddpscope

@@ -1,0 +1,128 @@
+#include "tests/support/catch.h"
+#include "tests/support/events.h"
+
+namespace ddpscope::test {
+namespace {
+const std::vector<Registered> kNet = {{.id = 1, .path = "head.weight", .shape = {16, 4}}};
+constexpr ModuleId kHead = 1001;
+
+FailedInput input(TensorId id, std::vector<std::int64_t> shape, std::vector<std::int64_t> strides) {
+  return {.tensor = {.id = id, .shape = std::move(shape), .dtype = "Float", .device = "cpu"},
+          .strides = std::move(strides)};
+}
+
+OperatorFailedEvent bad_view() {
+  return {.op = "aten::view",
+          .message = "view size is not compatible with input tensor's size and stride\nmore",
+          .module = kHead,
+          .inputs = {input(22, {8, 64, 7}, {448, 1, 64})}};
+}
+
+void train(Program& program, int steps) {
+  for (int i = 0; i < steps; ++i) {
+    program.op({.name = "aten::mm", .inputs = {30, 1}, .outputs = {31}, .module = kHead});
+    program.backward({1});
+    program.step(1);
+    program.zero_grad(1);
+  }
+}
+}  // namespace
+
+TEST_CASE("module-operator-failed names module, inputs and their producers", "[check]") {
+  Program program("module-operator-failed");
+  program.attach(1, kNet);
+  program.op({.name = "aten::mm", .inputs = {20, 1}, .outputs = {21}, .module = kHead});
+  program.op({.name = "aten::permute", .inputs = {21}, .outputs = {22}});
+  program.send_now(bad_view());
+  CHECK(program.findings.empty());
+  program.exit();
+  REQUIRE(program.findings.size() == 1);
+  const Finding& finding = program.findings[0];
+  CHECK(finding.severity == Severity::kError);
+  CHECK(finding.module_path == "head");
+  CHECK(finding.op == "aten::view");
+  CHECK(finding.what == "threw on input [8, 64, 7], strides (448, 1, 64) made by aten::permute");
+  CHECK(finding.why ==
+        "view needs a layout that the input does not have: view size is not compatible with input "
+        "tensor's size and stride");
+  CHECK(finding.fixes[0].text == "reshape(...) instead of view(...)");
+}
+
+TEST_CASE("module-operator-failed names a parameter by its path", "[check]") {
+  Program program("module-operator-failed");
+  program.attach(1, kNet);
+  program.send_now(
+      OperatorFailedEvent{.op = "aten::linear",
+                          .message = "mat1 and mat2 shapes cannot be multiplied (5x8 and 4x16)",
+                          .module = kHead,
+                          .inputs = {input(22, {5, 8}, {8, 1}), input(1, {16, 4}, {4, 1})}});
+  program.exit();
+  REQUIRE(program.findings.size() == 1);
+  CHECK(program.findings[0].what == "threw on inputs [5, 8]; [16, 4] of head.weight");
+  CHECK(program.findings[0].fixes[0].text == "build the layer for this input width");
+  CHECK(fact_of<std::vector<FactScalar>>(program.findings[0], "owners")[1] ==
+        FactScalar(std::string("head.weight")));
+}
+
+TEST_CASE("module-operator-failed has a hint for samples of unequal size", "[check]") {
+  Program program("module-operator-failed");
+  program.send_now(OperatorFailedEvent{
+      .op = "aten::stack",
+      .message = "stack expects each tensor to be equal size, but got [3] at entry 0 and [4]",
+      .inputs = {input(22, {3}, {1}), input(23, {4}, {1}), input(24, {4}, {1}), input(25, {4}, {1}),
+                 input(26, {4}, {1})}});
+  program.exit();
+  REQUIRE(program.findings.size() == 1);
+  CHECK(program.findings[0].what == "threw on inputs [3]; [4]; [4]; [4]; 1 more");
+  CHECK(program.findings[0].fixes[0].text.starts_with("pad to one length"));
+}
+
+TEST_CASE("module-operator-failed describes later steps from the last survey", "[check]") {
+  Program program("module-operator-failed");
+  program.attach(1, kNet);
+  program.leaf(30, {5, 4});
+  program.optimizer(1, {1});
+  train(program, 2);
+  program.send_now(ErrorEvent{.message = "some text", .module = kHead});
+  program.exit();
+  REQUIRE(program.findings.size() == 1);
+  CHECK(program.findings[0].confidence == Confidence::kMedium);
+  CHECK(program.findings[0].what ==
+        "the module threw; when it was last surveyed, in step 2, it ran aten::mm on [5, 4]; "
+        "[16, 4]");
+}
+
+TEST_CASE("module-operator-failed tells an operator once, not also by its module", "[check]") {
+  Program program("module-operator-failed");
+  program.attach(1, kNet);
+  program.op({.name = "aten::mm", .inputs = {20, 1}, .outputs = {21}, .module = kHead});
+  program.send_now(ErrorEvent{.message = "some text", .module = kHead});
+  program.send_now(bad_view());
+  program.exit();
+  CHECK(program.findings.size() == 1);
+}
+
+TEST_CASE("module-operator-failed only notes what the program recovers from", "[check]") {
+  Program program("module-operator-failed");
+  program.attach(1, kNet);
+  program.optimizer(1, {1});
+  program.send_now(bad_view());
+  train(program, 2);
+  program.exit();
+  REQUIRE(program.findings.size() == 1);
+  CHECK(program.findings[0].severity == Severity::kNote);
+  CHECK(program.findings[0].why.ends_with("; the program caught it and trained on"));
+}
+
+TEST_CASE("module-operator-failed stays silent on exceptions not from operators", "[check]") {
+  Program program("module-operator-failed");
+  program.attach(1, kNet);
+  program.optimizer(1, {1});
+  train(program, 1);
+  const ModuleId module = GENERATE(0, 55);
+  program.send_now(ErrorEvent{.message = "no such file", .module = module});
+  program.exit();
+  CHECK(program.findings.empty());
+}
+
+}  // namespace ddpscope::test

@@ -1,0 +1,154 @@
+#include "tests/support/catch.h"
+#include "tests/support/events.h"
+
+namespace ddpscope::test {
+namespace {
+const std::vector<Registered> kNet = {{.id = 1, .path = "in.weight"},
+                                      {.id = 2, .path = "out.weight"}};
+
+void constant(Program& program, TensorId id, const std::string& device = "cpu",
+              std::vector<std::int64_t> shape = {3}, bool floating = true) {
+  program.send_now(TensorEvent{.tensor = {.id = id,
+                                          .shape = std::move(shape),
+                                          .dtype = "Float",
+                                          .device = device,
+                                          .elements = 3,
+                                          .storage = id,
+                                          .is_leaf = true,
+                                          .floating = floating}});
+}
+
+/// in.weight, then an operator that also reads `extra`, then out.weight.
+void forward(Program& program, TensorId extra, bool writes = false) {
+  program.op({.name = "aten::mm", .inputs = {30, 1}, .outputs = {31}});
+  if (writes) program.op({.name = "aten::add_", .inputs = {extra, 31}, .outputs = {extra}});
+  program.op({.name = "aten::mul", .inputs = {31, extra}, .outputs = {32}});
+  program.op({.name = "aten::relu", .inputs = {32}, .outputs = {33}});
+  program.op({.name = "aten::mm", .inputs = {33, 2}, .outputs = {34}});
+}
+
+void train(Program& program, TensorId extra, int steps, bool writes = false) {
+  for (int i = 0; i < steps; ++i) {
+    forward(program, extra, writes);
+    program.backward({1, 2});
+    program.step(1);
+  }
+}
+}  // namespace
+
+TEST_CASE("module-plain-tensor notes a constant that is not registered", "[check]") {
+  Program program("module-plain-tensor");
+  program.attach(1, kNet);
+  program.optimizer(1, {1, 2});
+  constant(program, 9);
+  train(program, 9, 1);
+  CHECK(program.findings.empty());
+  train(program, 9, 3);
+  REQUIRE(program.findings.size() == 1);
+  const Finding& finding = program.findings[0];
+  CHECK(finding.severity == Severity::kNote);
+  CHECK(finding.op == "aten::mul");
+  CHECK(finding.subject == "tensor [3]");
+  CHECK(finding.what == "plain tensor [3] Float on cpu is read each step and not registered");
+}
+
+TEST_CASE("module-plain-tensor warns of a constant on another device", "[check]") {
+  Program program("module-plain-tensor");
+  program.attach(1, kNet);
+  program.optimizer(1, {1, 2});
+  const bool is_number = GENERATE(true, false);
+  constant(program, 9, is_number ? "cpu" : "cuda:0",
+           is_number ? std::vector<std::int64_t>{} : std::vector<std::int64_t>{3});
+  train(program, 9, 2);
+  REQUIRE(program.findings.size() == 1);
+  CHECK(program.findings[0].severity == (is_number ? Severity::kNote : Severity::kWarning));
+  CHECK(fact_of<std::string>(program.findings[0], "module_device") == "cpu");
+}
+
+TEST_CASE("module-plain-tensor warns of a statistic that is written each step", "[check]") {
+  Program program("module-plain-tensor");
+  program.attach(1, kNet);
+  program.optimizer(1, {1, 2});
+  constant(program, 9);
+  train(program, 9, 2, /*writes=*/true);
+  REQUIRE(program.findings.size() == 1);
+  CHECK(program.findings[0].severity == Severity::kWarning);
+  CHECK(fact_of<bool>(program.findings[0], "written_each_step"));
+}
+
+TEST_CASE("module-plain-tensor warns of a buffer that requires grad", "[check]") {
+  Program program("module-plain-tensor");
+  std::vector<Registered> net = kNet;
+  net.push_back({.id = 3, .path = "token", .is_buffer = true});
+  program.attach(1, net);
+  const bool is_owned = GENERATE(false, true);
+  program.optimizer(1, is_owned ? std::vector<TensorId>{1, 2, 3} : std::vector<TensorId>{1, 2});
+  for (int i = 0; i < 3; ++i) {
+    program.backward({1, 2, 3});
+    program.step(1);
+  }
+  REQUIRE(program.findings.size() == (is_owned ? 0U : 1U));
+  if (is_owned) return;
+  CHECK(program.findings[0].subject == "token");
+  CHECK(fact_of<bool>(program.findings[0], "buffer_requires_grad"));
+}
+
+TEST_CASE("module-plain-tensor stays silent", "[check]") {
+  Program program("module-plain-tensor");
+  program.optimizer(1, {1, 2});
+  SECTION("on an input that every step reads, also in a later layer") {
+    program.attach(1, kNet);
+    constant(program, 30);
+    train(program, 30, 4);
+  }
+  SECTION("on a target that meets the output") {
+    program.attach(1, kNet);
+    constant(program, 9);
+    for (int i = 0; i < 4; ++i) {
+      program.op({.name = "aten::mm", .inputs = {30, 1}, .outputs = {31}});
+      program.op({.name = "aten::mse_loss", .inputs = {31, 9}, .outputs = {32}});
+      program.op({.name = "aten::mm", .inputs = {30, 2}, .outputs = {33}});
+      program.op({.name = "aten::mse_loss", .inputs = {33, 9}, .outputs = {34}});
+      program.op({.name = "aten::add", .inputs = {32, 34}, .outputs = {35}});
+      program.backward({1, 2});
+      program.step(1);
+    }
+  }
+  SECTION("on masks and states that are new in each step") {
+    program.attach(1, kNet);
+    for (TensorId id = 40; id < 44; ++id) {
+      constant(program, id);
+      train(program, id, 1);
+    }
+  }
+  SECTION("on tensors without a floating type") {
+    program.attach(1, kNet);
+    constant(program, 9, "cpu", {3}, /*floating=*/false);
+    train(program, 9, 4);
+  }
+  SECTION("on registered buffers") {
+    std::vector<Registered> net = kNet;
+    net.push_back({.id = 9, .path = "scale", .requires_grad = false, .is_buffer = true});
+    program.attach(1, net);
+    train(program, 9, 4);
+  }
+  SECTION("on evaluations") {
+    program.attach(1, kNet);
+    constant(program, 9);
+    for (int i = 0; i < 4; ++i) {
+      program.op({.name = "aten::mm", .inputs = {30, 1}, .outputs = {31}, .grad_mode = false});
+      program.op({.name = "aten::mul", .inputs = {31, 9}, .outputs = {32}, .grad_mode = false});
+      program.op({.name = "aten::mm", .inputs = {32, 2}, .outputs = {33}, .grad_mode = false});
+      program.backward({1, 2});
+      program.step(1);
+    }
+  }
+  SECTION("without an attached module") {
+    program.leaf(1);
+    constant(program, 9);
+    train(program, 9, 4);
+  }
+  CHECK(program.findings.empty());
+}
+
+}  // namespace ddpscope::test

@@ -1,0 +1,122 @@
+#include "tests/support/catch.h"
+#include "tests/support/events.h"
+
+namespace ddpscope::test {
+namespace {
+const std::vector<Registered> kNet = {{.id = 1, .path = "body.weight", .shape = {8}},
+                                      {.id = 2, .path = "fc.weight", .shape = {4}}};
+
+void train(Program& program, const std::vector<TensorId>& leaves, int steps, OptimizerId by = 1) {
+  for (int i = 0; i < steps; ++i) {
+    program.backward(leaves);
+    program.step(by);
+    program.zero_grad(by);
+  }
+}
+}  // namespace
+
+TEST_CASE("optim-foreign-parameter reports members whose twins are in no optimizer", "[check]") {
+  Program program("optim-foreign-parameter");
+  program.leaf(9);
+  program.attach(1, kNet);
+  program.optimizer(1, {1, 9});
+  train(program, {1, 2}, 2);
+  CHECK(program.findings.empty());
+  train(program, {1, 2}, 4);
+  REQUIRE(program.findings.size() == 1);
+  const Finding& finding = program.findings[0];
+  CHECK(finding.severity == Severity::kError);
+  CHECK(finding.step == 3);
+  CHECK(finding.subject == "SGD");
+  CHECK(cause_of(finding) == "stale_copy");
+  CHECK(finding.what ==
+        "1 member (4 elements) is stale; the model has other tensors of the same shapes in "
+        "no optimizer: fc.weight (stale_copy)");
+}
+
+TEST_CASE("optim-foreign-parameter warns of members that never get gradients", "[check]") {
+  Program program("optim-foreign-parameter");
+  program.leaf(9, {3});
+  program.attach(1, kNet);
+  program.optimizer(1, {1, 2, 9});
+  const bool had_gradients = GENERATE(false, true);
+  if (had_gradients) train(program, {1, 2, 9}, 1);
+  train(program, {1, 2}, 4);
+  REQUIRE(program.findings.size() == 1);
+  CHECK(cause_of(program.findings[0]) == "unknown_tensor");
+  CHECK(program.findings[0].severity == (had_gradients ? Severity::kNote : Severity::kWarning));
+}
+
+TEST_CASE("optim-foreign-parameter takes no owned, frozen or other shape for a twin", "[check]") {
+  Program program("optim-foreign-parameter");
+  program.leaf(9);
+  const int way = GENERATE(0, 1, 2);
+  program.attach(
+      1, {{.id = 1, .path = "body.weight", .shape = {8}},
+          {.id = 2, .path = "fc.weight", .shape = {way == 2 ? 5 : 4}, .requires_grad = way != 1}});
+  program.optimizer(1, way == 0 ? std::vector<TensorId>{1, 2, 9} : std::vector<TensorId>{1, 9});
+  train(program, {1}, 4);
+  REQUIRE(program.findings.size() == 1);
+  CHECK(cause_of(program.findings[0]) == "unknown_tensor");
+}
+
+TEST_CASE("optim-foreign-parameter stays silent", "[check]") {
+  Program program("optim-foreign-parameter");
+  program.leaf(9);
+  SECTION("on raw tensors that get gradients") {
+    program.attach(1, kNet);
+    program.optimizer(1, {9});
+    train(program, {9}, 6);
+  }
+  SECTION("without an attached module") {
+    program.optimizer(1, {9});
+    program.leaf(8);
+    train(program, {8}, 6);
+  }
+  SECTION("on members that are frozen on purpose") {
+    program.attach(1, kNet);
+    program.create(1);
+    program.members(1, {{1, 9}}, /*frozen=*/{9});
+    train(program, {1, 2}, 6);
+  }
+  SECTION("on an optimizer that was built anew after the change") {
+    program.attach(1, kNet);
+    program.optimizer(1, {1, 2});
+    train(program, {1, 2}, 2);
+    program.attach(1, {kNet[0], {.id = 3, .path = "fc.weight", .shape = {4}}});
+    program.optimizer(2, {1, 3});
+    train(program, {1, 3}, 6, /*by=*/2);
+  }
+  SECTION("on an optimizer that never steps") {
+    program.attach(1, kNet);
+    program.optimizer(1, {1, 2});
+    program.optimizer(2, {9});
+    train(program, {1, 2}, 6);
+  }
+  SECTION("on the members of a root that was detached") {
+    program.attach(1, kNet);
+    program.attach(2, {{.id = 9, .path = "a.weight"}});
+    program.optimizer(1, {1, 2, 9});
+    train(program, {1, 2, 9}, 1);
+    program.detach(2);
+    train(program, {1, 2}, 6);
+  }
+  SECTION("where a gradient comes at least once in 3 cycles") {
+    program.attach(1, kNet);
+    program.optimizer(1, {1, 2, 9});
+    for (int i = 0; i < 4; ++i) {
+      train(program, {1, 2}, 2);
+      train(program, {1, 2, 9}, 1);
+    }
+  }
+  SECTION("where lost events hide gradients") {
+    program.attach(1, kNet);
+    program.optimizer(1, {1, 2, 9});
+    train(program, {1, 2}, 2);
+    program.drop_events();
+    train(program, {1, 2}, 2);
+  }
+  CHECK(program.findings.empty());
+}
+
+}  // namespace ddpscope::test
