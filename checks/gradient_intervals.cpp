@@ -45,11 +45,14 @@ GradientIntervals::Closed GradientIntervals::close(OptimizerId optimizer, std::i
   return closed;
 }
 
-bool GradientIntervals::some_are_cleared() const {
-  return std::ranges::any_of(members_, [](const auto& optimizer) {
-    return std::ranges::any_of(optimizer.second,
-                               [](const auto& entry) { return entry.second.was_cleared; });
-  });
+std::vector<TensorId> GradientIntervals::cleared() const {
+  std::vector<TensorId> cleared;
+  for (const auto& [optimizer, members] : members_) {
+    for (const auto& [id, member] : members) {
+      if (member.was_cleared) cleared.push_back(id);
+    }
+  }
+  return cleared;
 }
 
 }  // namespace ddpscope

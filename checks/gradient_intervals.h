@@ -22,8 +22,8 @@ class GradientIntervals {
 
   void add(OptimizerId owner, const GradientEvent& event);
   Closed close(OptimizerId optimizer, std::int64_t cycle);
-  /// Some member of some optimizer was cleared before its last step.
-  bool some_are_cleared() const;
+  /// The members, of any optimizer, that were cleared before their optimizer's last step.
+  std::vector<TensorId> cleared() const;
   void forget(OptimizerId optimizer) { members_.erase(optimizer); }
   void clear() { members_.clear(); }
 

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 #include <memory>
 
@@ -81,14 +82,23 @@ class OptimStaleGradient final : public Check {
     return finding;
   }
 
+  /// Whether other tensors of the same model are cleared; another model has its own loop.
+  bool is_cleared_in_part(const TensorState& stale, const RunState& state) const {
+    const ModelState* model = state.model_of(stale);
+    return std::ranges::any_of(intervals_.cleared(), [&](TensorId id) {
+      const TensorState* other = state.tensor(id);
+      return other != nullptr && state.model_of(*other) == model;
+    });
+  }
+
   void say_stale(const GradientIntervals::Closed& closed, const OptimizerState& optimizer,
                  const RunState& state, Findings& findings) const {
-    const bool others_cleared = intervals_.some_are_cleared();
-    const std::string cause = others_cleared ? "outside_optimizer" : "never_zeroed";
     std::vector<const TensorState*> stale;
     for (const TensorId id : closed.stale) stale.push_back(state.tensor(id));
     std::erase(stale, nullptr);
     for (const TensorGroup& group : collapse(state, stale)) {
+      const bool others_cleared = is_cleared_in_part(*group.tensors.front(), state);
+      const std::string cause = others_cleared ? "outside_optimizer" : "never_zeroed";
       Finding finding = about(group);
       finding.severity = others_cleared ? Severity::kWarning : Severity::kError;
       const auto count = static_cast<std::int64_t>(group.tensors.size());

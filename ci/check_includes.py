@@ -73,7 +73,7 @@ def allowed_folders(name, graph):
 
 def torch_allowed(name, graph):
     if name.startswith("tests/support/"):
-        return pathlib.Path(name).stem == "torch_test"
+        return pathlib.Path(name).stem in ("torch_test", "preloaded")
     if name.startswith("tests/") and name.endswith("_program.cpp"):
         return True  # a program of a user
     if name.startswith(("include/", "benchmarks/")):

@@ -152,7 +152,7 @@ void Worker::found(const Finding& original) {
     worst_line_ = render_place_line(finding);
     worst_.store(int(finding.severity));
   }
-  if (!written && is_first) {
+  if (!written && is_first && finding.severity > Severity::kNote) {
     std::fputs(render_finding(finding).c_str(), stderr);
   } else {
     print(finding, is_first);
