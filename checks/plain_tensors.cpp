@@ -6,15 +6,24 @@ namespace ddpscope {
 namespace {
 constexpr std::size_t kMaxCombined = 8;
 
-bool is_registered(const RunState& state, TensorId id) {
+/// The registered tensor of which `id` is a view, or which it is.
+const TensorState* registered_behind(const RunState& state, TensorId id) {
   const TensorState* tensor = state.tensor(state.trace().leaf_behind(id));
-  return tensor != nullptr && !tensor->registrations.empty();
+  return tensor != nullptr && !tensor->registrations.empty() ? tensor : nullptr;
 }
 
 bool is_plain(const RunState& state, TensorId id) {
   const TensorState* tensor = state.tensor(id);
   return tensor != nullptr && tensor->info.is_leaf && !tensor->info.requires_grad &&
          tensor->info.floating && tensor->registrations.empty() && tensor->owners.empty();
+}
+
+bool writes(const OpEvent& event, TensorId id) {
+  return std::ranges::find(event.outputs, id, &TensorInfo::id) != event.outputs.end();
+}
+
+bool reads_only(const OpEvent& event, TensorId id) {
+  return std::ranges::all_of(event.inputs, [id](TensorId input) { return input == id; });
 }
 }  // namespace
 
@@ -26,20 +35,34 @@ std::unordered_map<TensorId, PlainTensors::Use> PlainTensors::take() {
   return std::exchange(uses_, {});
 }
 
+// A copy puts a new value in place of the old one, as recurrent states do; a statistic goes on.
+void PlainTensors::note_writes(const OpEvent& event, const RunState& state) {
+  if (event.op == "aten::copy_") return;
+  for (const TensorId input : event.inputs) {
+    if (writes(event, input) && is_plain(state, input)) uses_[input].written = true;
+  }
+}
+
 void PlainTensors::add(const OpEvent& event, const RunState& state) {
-  if (event.in_backward || !event.grad_mode) return;
+  if (event.in_backward) return;
   if (event.at.step != step_) {
     take();
     step_ = event.at.step;
   }
+  note_writes(event, state);
+  if (!event.grad_mode) return;
   bool reads_registered = false;
+  bool reads_parameter = false;
   bool reads_computed = false;
   std::set<TensorId> plain;
   std::set<TensorId> combined;
   for (const TensorId input : event.inputs) {
-    reads_registered |= is_registered(state, input);
+    const TensorState* registered = registered_behind(state, input);
+    reads_registered |= registered != nullptr;
+    reads_parameter |= registered != nullptr && !registered->is_buffer;
     reads_computed |= computed_.contains(input);
-    if (is_plain(state, input)) plain.insert(input);
+    const bool is_scaled = writes(event, input) && reads_only(event, input);
+    if (is_plain(state, input) && !is_scaled) plain.insert(input);
     if (const auto found = combined_.find(input); found != combined_.end()) {
       combined.insert(found->second.begin(), found->second.end());
     }
@@ -52,12 +75,11 @@ void PlainTensors::add(const OpEvent& event, const RunState& state) {
     if (use.op.empty()) use.op = event.op;
     if (use.path.empty()) use.path = state.path_of(event).value_or("");
     use.is_input |= !reads_computed;
-    use.written |= std::ranges::find(event.outputs, id, &TensorInfo::id) != event.outputs.end();
     if (combined.size() < kMaxCombined) combined.insert(id);
   }
   for (const TensorInfo& output : event.outputs) {
     if (plain.contains(output.id)) continue;
-    if (reads_registered || reads_computed) computed_.insert(output.id);
+    if (reads_parameter || reads_computed) computed_.insert(output.id);
     if (!combined.empty()) combined_[output.id] = combined;
   }
 }

@@ -26,8 +26,10 @@ class PlainTensors {
   std::unordered_map<TensorId, Use> take();
 
  private:
+  void note_writes(const OpEvent& event, const RunState& state);
+
   std::int64_t step_ = -1;
-  std::set<TensorId> computed_;  ///< from registered tensors
+  std::set<TensorId> computed_;  ///< from registered parameters
   std::unordered_map<TensorId, std::set<TensorId>> combined_;
   std::unordered_map<TensorId, Use> uses_;
 };

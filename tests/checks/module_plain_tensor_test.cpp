@@ -76,6 +76,27 @@ TEST_CASE("module-plain-tensor warns of a statistic that is written each step", 
   CHECK(fact_of<bool>(program.findings[0], "written_each_step"));
 }
 
+TEST_CASE("module-plain-tensor tells a statistic from a state", "[check]") {
+  Program program("module-plain-tensor");
+  program.attach(1, kNet);
+  program.optimizer(1, {1, 2});
+  constant(program, 9);
+  const bool is_copy = GENERATE(false, true);
+  const std::string write = is_copy ? "aten::copy_" : "aten::add_";
+  for (int i = 0; i < 2; ++i) {
+    if (!is_copy) program.op({.name = "aten::mul_", .inputs = {9}, .outputs = {9}});
+    program.op({.name = "aten::mm", .inputs = {30, 1}, .outputs = {31}});
+    program.op({.name = write, .inputs = {9, 31}, .outputs = {9}, .grad_mode = false});
+    program.op({.name = "aten::sub", .inputs = {31, 9}, .outputs = {32}});
+    program.op({.name = "aten::mm", .inputs = {32, 2}, .outputs = {33}});
+    program.backward({1, 2});
+    program.step(1);
+  }
+  REQUIRE(program.findings.size() == 1);
+  CHECK(program.findings[0].op == "aten::sub");
+  CHECK(program.findings[0].severity == (is_copy ? Severity::kNote : Severity::kWarning));
+}
+
 TEST_CASE("module-plain-tensor warns of a buffer that requires grad", "[check]") {
   Program program("module-plain-tensor");
   std::vector<Registered> net = kNet;
@@ -100,6 +121,19 @@ TEST_CASE("module-plain-tensor stays silent", "[check]") {
     program.attach(1, kNet);
     constant(program, 30);
     train(program, 30, 4);
+  }
+  SECTION("on an input that meets what is computed from a buffer") {
+    std::vector<Registered> net = kNet;
+    net.push_back({.id = 3, .path = "places", .requires_grad = false, .is_buffer = true});
+    program.attach(1, net);
+    constant(program, 9);
+    for (int i = 0; i < 4; ++i) {
+      program.op({.name = "aten::slice", .inputs = {3}, .outputs = {40}});
+      program.op({.name = "aten::add", .inputs = {9, 40}, .outputs = {30}});
+      program.op({.name = "aten::mm", .inputs = {30, 1}, .outputs = {31}});
+      program.backward({1, 2});
+      program.step(1);
+    }
   }
   SECTION("on a target that meets the output") {
     program.attach(1, kNet);
