@@ -17,8 +17,8 @@ class CheckpointLoad final : public Check {
   }
 
   // A load is complete when the program goes on to compute, and at the latest when it ends.
-  void on_op(const OpEvent&, const RunState& state, Findings& findings) override {
-    judge(state, findings);
+  void on_op(const OpEvent& event, const RunState& state, Findings& findings) override {
+    if (event.grad_mode) judge(state, findings);
   }
   void on_backward(const BackwardEvent&, const RunState& state, Findings& findings) override {
     judge(state, findings);

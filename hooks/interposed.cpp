@@ -2,6 +2,8 @@
 
 #include <dlfcn.h>
 
+#include <utility>
+
 #include "interpose/gate.h"
 
 namespace ddpscope {
@@ -9,6 +11,14 @@ namespace {
 template <class Function>
 Function* gate_function(const char* name) {
   return reinterpret_cast<Function*>(dlsym(RTLD_DEFAULT, name));
+}
+
+thread_local Gate::Refused refused;
+
+bool refuse(const char* reason) {
+  ++refused.functions;
+  refused.reason = reason;
+  return false;
 }
 }  // namespace
 
@@ -19,9 +29,17 @@ bool Gate::is_present() noexcept {
 bool Gate::hook(const char* symbol, void* hook, void** original) noexcept {
   static auto* const put = gate_function<decltype(ddpscope_gate_hook)>("ddpscope_gate_hook");
   static auto* const entry = gate_function<decltype(ddpscope_gate_entry)>("ddpscope_gate_entry");
-  if (put == nullptr || entry == nullptr || put(symbol, hook, original) == 0) return false;
-  // Behind LibTorch in the search order the gate's entry is not what calls are bound to.
-  return dlsym(RTLD_DEFAULT, symbol) == entry(symbol);
+  if (put == nullptr || entry == nullptr) return refuse("are out of reach without the gate");
+  if (put(symbol, hook, original) == 0) {
+    return refuse("are linked statically, or this LibTorch does not offer them");
+  }
+  // Behind another library in the search order the gate's entry is not what calls are bound to.
+  const void* const bound = dlsym(RTLD_DEFAULT, symbol);
+  if (bound == entry(symbol)) return true;
+  return refuse(bound == *original ? "are bound to LibTorch, which was loaded before the gate"
+                                   : "belong to another library of the program");
 }
+
+Gate::Refused Gate::take_refused() noexcept { return std::exchange(refused, {}); }
 
 }  // namespace ddpscope

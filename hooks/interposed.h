@@ -8,6 +8,14 @@ class Gate {
   static bool is_present() noexcept;
   /// Sends calls of `symbol` to `hook`. True when the program's calls really arrive there.
   static bool hook(const char* symbol, void* hook, void** original) noexcept;
+
+  /// Functions whose calls do not arrive at their hooks.
+  struct Refused {
+    int functions = 0;
+    const char* reason = "";  ///< of the last one
+  };
+  /// Those since the last call.
+  static Refused take_refused() noexcept;
 };
 
 /// One function of LibTorch that is hooked: `Result(Args...)`, with `this` first for members.

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <set>
 
+#include "hooks/archive_watch.h"
 #include "hooks/autograd_watch.h"
 #include "hooks/capture.h"
 #include "hooks/interposed.h"
@@ -127,6 +128,7 @@ ProgramCall::~ProgramCall() { --call_depth; }
 
 void discover_models(void (*start)() noexcept) noexcept {
   start_session.store(start);
+  install_archive_watch();
   install_autograd_watch();
   install_module_changes();
   discover_script_models();

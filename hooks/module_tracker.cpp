@@ -171,6 +171,7 @@ void ModuleTracker::look_again(Capture& capture) {
   for (Root& root : roots_) {
     if (root.owner != std::this_thread::get_id()) continue;
     if (root.seen_change != changes || flags_changed(root)) look(capture, root);
+    root.buffers.step_ended(capture);
   }
 }
 
@@ -206,6 +207,7 @@ void ModuleTracker::look(Capture& capture, Root& root) {
   } else if (const std::shared_ptr<Module> module = root.life.lock()) {
     root.tensors.clear();
     walk.visit(*module, "", 0);
+    root.buffers.follow(capture, *module);
     for (const auto& item : module->named_parameters()) {
       root.tensors.emplace_back(item.key(), item.value().getIntrusivePtr());
     }

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "hooks/module_life.h"
+#include "hooks/quiet_buffers.h"
 #include "model/tree_event.h"
 
 namespace ddpscope {
@@ -47,6 +48,7 @@ class ModuleTracker {
     const torch::nn::Module* module = nullptr;
     ModuleLife life;
     std::vector<std::pair<std::string, c10::weak_intrusive_ptr<c10::TensorImpl>>> tensors;
+    QuietBuffers buffers;
     bool named_tensors = false;
     std::thread::id owner;
     std::string label;

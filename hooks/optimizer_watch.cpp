@@ -3,6 +3,7 @@
 #include <c10/util/Type.h>
 #include <torch/optim.h>
 
+#include <bit>
 #include <exception>
 #include <mutex>
 #include <unordered_map>
@@ -10,6 +11,7 @@
 #include "hooks/capture.h"
 #include "hooks/interposed.h"
 #include "hooks/model_discovery.h"
+#include "hooks/zero_gradients.h"
 
 namespace ddpscope {
 namespace {
@@ -30,6 +32,7 @@ struct Known {
   OptimizerId id = 0;
   std::uint64_t told_hash = 0;
   std::int64_t backwards_at_step = 0;
+  std::size_t next_zero_test = 0;
   std::string name;
 };
 
@@ -83,6 +86,10 @@ void mix(std::uint64_t& hash, std::uint64_t value) { hash = (hash ^ value) * 0x1
 std::uint64_t hash_members(Capture& capture, const std::vector<OptimizerParamGroup>& groups,
                            bool remember) {
   std::uint64_t hash = 0xcbf29ce484222325;
+  for (const GroupOptions& options : options_of(groups)) {
+    mix(hash, std::bit_cast<std::uint64_t>(options.weight_decay));
+    mix(hash, std::bit_cast<std::uint64_t>(options.momentum));
+  }
   for (const OptimizerParamGroup& group : groups) {
     mix(hash, group.params().size());
     for (const at::Tensor& member : group.params()) {
@@ -95,22 +102,26 @@ std::uint64_t hash_members(Capture& capture, const std::vector<OptimizerParamGro
   return hash;
 }
 
-using Groups = std::vector<std::vector<at::Tensor>>;
+struct Members {
+  std::vector<std::vector<at::Tensor>> groups;
+  std::vector<GroupOptions> options;
+};
 
-Groups members_of(const Optimizer& optimizer) {
-  Groups groups;
+Members members_of(const Optimizer& optimizer) {
+  Members members{.options = options_of(optimizer.param_groups())};
   for (const OptimizerParamGroup& group : optimizer.param_groups()) {
-    groups.push_back(group.params());
+    members.groups.push_back(group.params());
   }
-  return groups;
+  return members;
 }
 
-void tell_members(Capture& capture, const Groups& groups, const Known& known, std::string type) {
+void tell_members(Capture& capture, Members&& told, const Known& known, std::string type) {
   OptimizerMembersEvent event{.at = capture.marker().now(),
                               .optimizer = known.id,
                               .type = std::move(type),
-                              .name = known.name};
-  for (const std::vector<at::Tensor>& group : groups) {
+                              .name = known.name,
+                              .options = std::move(told.options)};
+  for (const std::vector<at::Tensor>& group : told.groups) {
     auto& members = event.groups.emplace_back();
     for (const at::Tensor& member : group) {
       if (!member.defined()) continue;
@@ -127,7 +138,13 @@ void tell_created(Capture& capture, const Known& known) {
   capture.put(OptimizerCreatedEvent{.at = capture.marker().now(), .optimizer = known.id});
 }
 
-void after_step(Capture& capture, Optimizer& optimizer, bool with_closure, bool threw) {
+struct StepEnd {
+  bool with_closure = false;
+  bool threw = false;
+  ZeroGradients zero;
+};
+
+void after_step(Capture& capture, Optimizer& optimizer, const StepEnd& end) {
   Known& known = table().entry(optimizer, /*is_new=*/false);
   const auto& groups = optimizer.param_groups();
   const std::uint64_t hash = hash_members(capture, groups, /*remember=*/true);
@@ -137,9 +154,14 @@ void after_step(Capture& capture, Optimizer& optimizer, bool with_closure, bool 
   }
   known.backwards_at_step = capture.marker().backwards();
   const Stamp now = capture.marker().now();
+  if (std::vector<ZeroGradient> moved = end.zero.moved(capture, groups);
+      !moved.empty() && !end.threw) {
+    capture.put_large(
+        ZeroGradientsEvent{.at = now, .optimizer = known.id, .members = std::move(moved)});
+  }
   capture.put(OptimizerStepEvent{
-      .at = now, .optimizer = known.id, .with_closure = with_closure, .threw = threw});
-  if (!threw) capture.clock_moved(now, capture.marker().optimizer_stepped(known.id));
+      .at = now, .optimizer = known.id, .with_closure = end.with_closure, .threw = end.threw});
+  if (!end.threw) capture.clock_moved(now, capture.marker().optimizer_stepped(known.id));
 }
 
 // Reports the end of a step also when it is left by an exception, without catching it. A step
@@ -147,16 +169,20 @@ void after_step(Capture& capture, Optimizer& optimizer, bool with_closure, bool 
 class OutermostStep {
  public:
   OutermostStep(Optimizer& optimizer, bool with_closure)
-      : optimizer_(optimizer),
-        with_closure_(with_closure),
-        exceptions_(std::uncaught_exceptions()) {
-    ++depth();
+      : optimizer_(optimizer), exceptions_(std::uncaught_exceptions()) {
+    end_.with_closure = with_closure;
+    // A closure computes the gradients of its step itself.
+    if (++depth() > 1 || with_closure) return;
+    as_guest("zero_gradient", [&](Capture& capture) {
+      if (!capture.options().test_zero_gradients) return;
+      std::size_t& next = table().entry(optimizer, /*is_new=*/false).next_zero_test;
+      end_.zero.find(capture, optimizer.param_groups(), next);
+    });
   }
   ~OutermostStep() {
     if (--depth() > 0) return;
-    const bool threw = std::uncaught_exceptions() > exceptions_;
-    as_guest("optimizer",
-             [&](Capture& capture) { after_step(capture, optimizer_, with_closure_, threw); });
+    end_.threw = std::uncaught_exceptions() > exceptions_;
+    as_guest("optimizer", [&](Capture& capture) { after_step(capture, optimizer_, end_); });
   }
   static int& depth() {
     thread_local int depth = 0;
@@ -165,8 +191,8 @@ class OutermostStep {
 
  private:
   Optimizer& optimizer_;
-  bool with_closure_;
   int exceptions_;
+  StepEnd end_;
 };
 
 template <class Kind>
@@ -201,7 +227,7 @@ void on_zero_grad(Optimizer* self, bool set_to_none) {
     Known& known = table().entry(*self, /*is_new=*/false);
     const bool own_step = !ships_with_torch(*self) && OutermostStep::depth() == 0 &&
                           capture.marker().backwards() > known.backwards_at_step;
-    if (own_step) after_step(capture, *self, /*with_closure=*/false, /*threw=*/false);
+    if (own_step) after_step(capture, *self, {});
     capture.put(ZeroGradEvent{.at = capture.marker().now(), .optimizer = known.id});
   });
   InterposedZeroGrad::original(self, set_to_none);
@@ -225,16 +251,16 @@ bool install_optimizer_creation() noexcept {
 
 void tell_early_optimizers(Capture& capture) {
   for (const Early& early : table().take_early()) {
-    Groups groups;
+    Members members;
     for (const auto& weak_group : early.groups) {
-      auto& group = groups.emplace_back();
+      auto& group = members.groups.emplace_back();
       for (const auto& weak : weak_group) {
         if (auto impl = weak.lock(); impl.defined()) group.emplace_back(std::move(impl));
       }
     }
     const Known& known = table().entry(*early.optimizer, /*is_new=*/true);
     tell_created(capture, known);
-    tell_members(capture, groups, known, "");
+    tell_members(capture, std::move(members), known, "");
   }
 }
 

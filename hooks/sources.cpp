@@ -4,10 +4,12 @@
 #include <dlfcn.h>
 #include <torch/headeronly/version.h>
 
+#include "hooks/archive_watch.h"
 #include "hooks/autograd_watch.h"
 #include "hooks/capture.h"
 #include "hooks/error_watch.h"
 #include "hooks/gradient_watch.h"
+#include "hooks/interposed.h"
 #include "hooks/model_discovery.h"
 #include "hooks/module_hooks.h"
 #include "hooks/op_callbacks.h"
@@ -41,19 +43,48 @@ void enter_module(const Module& module) {
 
 void leave_module(const Module&, bool) { ModuleCalls::leave(); }
 
-const char* word(bool live) { return live ? "live" : "absent"; }
+// The functions of each source that could not be taken; written once, before capture runs.
+std::map<std::string, Gate::Refused>& refusals() {
+  static auto* const leaked = new std::map<std::string, Gate::Refused>;
+  return *leaked;
+}
+
+const char* install(const std::string& source, bool (*hooks)() noexcept) {
+  Gate::take_refused();
+  const bool live = hooks();
+  if (const Gate::Refused refused = Gate::take_refused(); refused.functions > 0) {
+    refusals()[source] = refused;
+  }
+  return live ? "live" : "absent";
+}
 }  // namespace
 
 std::map<std::string, std::string> install_sources() {
   add_module_hook({.before = enter_module, .after = leave_module});
-  const bool changes = install_module_changes();
+  const bool changes = install("tree", install_module_changes) == std::string("live");
+  const std::string optimizer = install("optimizer", install_optimizer_watch);
   return {{"tree", changes ? "live" : "fallback"},
-          {"forward", word(install_module_hooks())},
+          {"forward", install("forward", install_module_hooks)},
           {"op", "live"},
-          {"graph", word(install_autograd_watch())},
-          {"gradient", word(install_gradient_watch())},
-          {"optimizer", word(install_optimizer_watch())},
-          {"error", word(install_error_watch())}};
+          {"buffer", "live"},
+          {"graph", install("graph", install_autograd_watch)},
+          {"gradient", install("gradient", install_gradient_watch)},
+          {"optimizer", optimizer},
+          {"zero_gradient", optimizer},
+          {"archive", install("archive", install_archive_watch)},
+          {"error", install("error", install_error_watch)}};
+}
+
+void tell_refused_hooks(Capture& capture) {
+  for (const auto& [source, refused] : refusals()) {
+    capture.put_large(HookRefusedEvent{
+        .at = capture.marker().now(),
+        .source = source,
+        .point = "interposed " + source + " functions",
+        .reason = refused.reason,
+        .fallback = source == "tree" ? "trees are read when a model is attached" : "",
+        .occupied_count = refused.functions});
+  }
 }
 
 std::string torch_mismatch() {

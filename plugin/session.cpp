@@ -114,6 +114,7 @@ bool Session::start(const OptionTexts& options, bool only_by_environment) {
   watch_process_life();
   if (made->settings_.halt_on != HaltOn::kNone) made->capture_.set_halt(&throw_if_halted);
   session.store(made);
+  tell_refused_hooks(made->capture_);
   Capture::set_active(&made->capture_);
   survey_operators(true);
   return true;

@@ -46,6 +46,19 @@ TEST_CASE("checkpoint-load warns of a load that finds no name of the model", "[c
         "unchanged [1000, 64], [64, 3], [64]");
 }
 
+TEST_CASE("checkpoint-load waits for the end of a load that runs operators", "[check]") {
+  Program program("checkpoint-load");
+  program.attach(1, kNet);
+  miss(program, 1);
+  program.op({.name = "aten::copy_", .inputs = {1}, .grad_mode = false});
+  CHECK(program.findings.empty());
+  miss(program, 2);
+  miss(program, 3);
+  program.op({.name = "aten::conv2d", .inputs = {1}});
+  REQUIRE(program.findings.size() == 1);
+  CHECK(program.findings[0].what == "load changed 0 of 3 tensors (unchanged)");
+}
+
 TEST_CASE("checkpoint-load reports tensors whose form the file changed", "[check]") {
   Program program("checkpoint-load");
   program.attach(1, kNet);

@@ -1,0 +1,172 @@
+#include "hooks/zero_gradients.h"
+
+#include <torch/optim.h>
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+
+#include "hooks/capture.h"
+
+namespace ddpscope {
+namespace {
+using torch::optim::OptimizerOptions;
+using torch::optim::OptimizerParamGroup;
+constexpr std::size_t kMaxBytes = std::size_t{16} << 20;
+constexpr std::size_t kBlock = 64;
+
+bool is_readable(const at::Tensor& tensor) {
+  const c10::TensorImpl& impl = *tensor.unsafeGetTensorImpl();
+  return impl.layout() == c10::kStrided && impl.is_cpu() && impl.has_storage() &&
+         impl.storage_initialized() && impl.is_non_overlapping_and_dense();
+}
+
+// How many of the words are zero, of either sign, before the block with the first that is not.
+template <class Word>
+std::size_t zero_words(const void* data, std::size_t words) {
+  const auto* word = static_cast<const Word*>(data);
+  const auto is_zero = [](Word seen) { return static_cast<Word>(seen << 1) == 0; };
+  std::size_t done = 0;
+  for (; done + kBlock <= words; done += kBlock) {
+    Word seen = 0;
+    for (std::size_t i = 0; i < kBlock; ++i) seen |= word[done + i];
+    if (!is_zero(seen)) return done;
+  }
+  while (done < words && is_zero(word[done])) ++done;
+  return done;
+}
+
+std::size_t zero_bytes(const at::Tensor& tensor, std::size_t bytes) {
+  const void* data = tensor.unsafeGetTensorImpl()->data();
+  switch (c10::elementSize(c10::toRealValueType(tensor.scalar_type()))) {
+    case 8:
+      return 8 * zero_words<std::uint64_t>(data, bytes / 8);
+    case 4:
+      return 4 * zero_words<std::uint32_t>(data, bytes / 4);
+    case 2:
+      return 2 * zero_words<std::uint16_t>(data, bytes / 2);
+    default:
+      return 0;
+  }
+}
+
+template <class Value>
+void take(const void* data, std::int64_t stride, double* values, std::size_t count) {
+  for (std::size_t i = 0; i < count; ++i) {
+    values[i] = static_cast<double>(static_cast<const Value*>(data)[i * stride]);
+  }
+}
+
+template <class Kind>
+const Kind* as(const OptimizerOptions& options) {
+  return typeid(options) == typeid(Kind) ? static_cast<const Kind*>(&options) : nullptr;
+}
+
+std::optional<GroupOptions> options_of(const OptimizerParamGroup& group) {
+  using namespace torch::optim;  // NOLINT(google-build-using-namespace)
+  if (!group.has_options()) return std::nullopt;
+  const OptimizerOptions& options = group.options();
+  if (const auto* sgd = as<SGDOptions>(options)) return {{sgd->weight_decay(), sgd->momentum()}};
+  if (const auto* adam = as<AdamOptions>(options)) {
+    return {{adam->weight_decay(), std::get<0>(adam->betas())}};
+  }
+  if (const auto* adam = as<AdamWOptions>(options)) {
+    return {{adam->weight_decay(), std::get<0>(adam->betas())}};
+  }
+  if (const auto* prop = as<RMSpropOptions>(options)) {
+    return {{prop->weight_decay(), prop->momentum()}};
+  }
+  if (const auto* grad = as<AdagradOptions>(options)) return {{grad->weight_decay(), 0}};
+  if (as<LBFGSOptions>(options) != nullptr) return GroupOptions{};
+  return std::nullopt;
+}
+}  // namespace
+
+void ZeroGradients::find(Capture& capture, const ParamGroups& groups, std::size_t& first) {
+  std::size_t budget = kMaxBytes;
+  std::size_t position = 0;
+  for (std::size_t group = 0; group < groups.size(); ++group) {
+    const auto& params = groups[group].params();
+    for (std::size_t index = 0; index < params.size(); ++index, ++position) {
+      const at::Tensor& member = params[index];
+      if (position < first || !member.defined() || !has_gradient(member)) continue;
+      const at::Tensor& gradient = member.grad();
+      const std::size_t bytes = is_readable(gradient) ? gradient.nbytes() : 0;
+      if (bytes == 0 || bytes > kMaxBytes) continue;
+      const std::size_t zero = zero_bytes(gradient, std::min(bytes, budget));
+      if (zero == budget && zero < bytes) {
+        first = position;
+        return;
+      }
+      budget -= zero;
+      if (zero == bytes) {
+        members_.push_back({group, index, capture.announce(member), sample_of(member)});
+      }
+    }
+  }
+  first = 0;
+}
+
+std::vector<ZeroGradient> ZeroGradients::moved(Capture& capture, const ParamGroups& groups) const {
+  std::vector<ZeroGradient> moved;
+  for (const Member& member : members_) {
+    if (member.group >= groups.size()) continue;
+    const auto& params = groups[member.group].params();
+    if (member.index >= params.size() || !params[member.index].defined()) continue;
+    const at::Tensor& tensor = params[member.index];
+    if (capture.id_of(tensor) != member.tensor) continue;
+    moved.push_back(
+        {.tensor = member.tensor, .update_ratio = update_ratio(member.before, sample_of(tensor))});
+  }
+  return moved;
+}
+
+ZeroGradients::Sample ZeroGradients::sample_of(const at::Tensor& tensor) {
+  Sample sample;
+  const auto elements = static_cast<std::size_t>(tensor.numel());
+  if (elements == 0 || !is_readable(tensor)) return sample;
+  sample.count = std::min(elements, sample.values.size());
+  const auto stride = static_cast<std::int64_t>(elements / sample.count);
+  const void* data = tensor.unsafeGetTensorImpl()->data();
+  switch (tensor.scalar_type()) {
+    case at::kFloat:
+      take<float>(data, stride, sample.values.data(), sample.count);
+      break;
+    case at::kDouble:
+      take<double>(data, stride, sample.values.data(), sample.count);
+      break;
+    case at::kHalf:
+      take<c10::Half>(data, stride, sample.values.data(), sample.count);
+      break;
+    case at::kBFloat16:
+      take<c10::BFloat16>(data, stride, sample.values.data(), sample.count);
+      break;
+    default:
+      sample.count = 0;
+  }
+  return sample;
+}
+
+double ZeroGradients::update_ratio(const Sample& before, const Sample& after) {
+  if (before.count != after.count) return 0;
+  double change = 0;
+  double size = 0;
+  for (std::size_t i = 0; i < before.count; ++i) {
+    change += std::pow(after.values[i] - before.values[i], 2);
+    size += std::pow(before.values[i], 2);
+  }
+  if (change == 0) return 0;
+  return size > 0 ? std::sqrt(change / size) : 1;
+}
+
+std::vector<GroupOptions> options_of(const ParamGroups& groups) {
+  std::vector<GroupOptions> all;
+  for (const OptimizerParamGroup& group : groups) {
+    const auto options = options_of(group);
+    if (!options.has_value()) return {};
+    all.push_back(*options);
+  }
+  return all;
+}
+
+}  // namespace ddpscope

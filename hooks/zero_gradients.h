@@ -1,0 +1,50 @@
+#pragma once
+
+#include <array>
+#include <vector>
+
+#include "model/optimizer_event.h"
+
+namespace at {
+class Tensor;
+}
+namespace torch::optim {
+class OptimizerParamGroup;
+}
+
+namespace ddpscope {
+
+class Capture;
+using ParamGroups = std::vector<torch::optim::OptimizerParamGroup>;
+
+/// The members of an optimizer whose gradients are defined and all zero when it steps, and a sample
+/// of their values from before the step. Reads dense CPU tensors only, up to the first value that
+/// is not zero, and at most 16 MiB a step; larger gradients are not tested.
+class ZeroGradients {
+ public:
+  /// `first` is where the last step of this optimizer stopped reading; a step begins there.
+  void find(Capture& capture, const ParamGroups& groups, std::size_t& first);
+  /// After the step: what was found, and how far the step moved it.
+  std::vector<ZeroGradient> moved(Capture& capture, const ParamGroups& groups) const;
+
+ private:
+  struct Sample {
+    std::array<double, 32> values{};
+    std::size_t count = 0;
+  };
+  struct Member {
+    std::size_t group = 0;
+    std::size_t index = 0;
+    TensorId tensor = 0;
+    Sample before;
+  };
+  static Sample sample_of(const at::Tensor& tensor);
+  static double update_ratio(const Sample& before, const Sample& after);
+
+  std::vector<Member> members_;
+};
+
+/// Weight decay and momentum by group; empty when the options of a group are of an own class.
+std::vector<GroupOptions> options_of(const ParamGroups& groups);
+
+}  // namespace ddpscope
