@@ -21,9 +21,10 @@ struct Hint {
 };
 
 const std::array<Hint, 4>& hints() {
-  static const std::vector<Fix> pad = {
+  const std::vector<Fix> pad = {
       {"pad to one length in the collate step before torch::stack", kLikely}};
-  static const std::array<Hint, 4> known = {{
+  // Never destroyed: the last events are judged while the process exits.
+  static const auto* const known = new std::array<Hint, 4>{{
       {"view size is not compatible",
        "view needs a layout that the input does not have",
        {{"reshape(...) instead of view(...)", kSafe}, {"contiguous() before view", kSafe}}},
@@ -34,7 +35,7 @@ const std::array<Hint, 4>& hints() {
        {{"build the layer for this input width", kLikely},
         {"flatten or transpose the input before it", kNeedsDecision}}},
   }};
-  return known;
+  return *known;
 }
 
 std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }

@@ -20,7 +20,8 @@ struct Words {
 };
 
 const Words& words_of(const std::string& cause) {
-  static const std::map<std::string, Words> known = {
+  // Never destroyed: the last events are judged while the process exits.
+  static const auto* const known = new std::map<std::string, Words>{
       {"re_registered",
        {"{}: the model registers new tensors, the optimizer steps the old ones",
         "{} was built before the registration changed and still holds what was replaced",
@@ -42,7 +43,7 @@ const Words& words_of(const std::string& cause) {
        {"{}: not written for 16 steps, forward reads tensors computed from them instead",
         "assigning to a member rebinds the member, the registry keeps the old buffer",
         {{"write in place: running.mul_(decay).add_(value)", kLikely}}}}};
-  return known.at(cause);
+  return known->at(cause);
 }
 
 std::string used_path(const TensorState* other) {

@@ -8,12 +8,13 @@
 namespace ddpscope {
 namespace {
 constexpr std::size_t kMaxText = 2000;
+thread_local std::string last_text;
 
 void note(const char* text) {
   as_guest("error", [text](Capture& capture) {
-    capture.put_large(ErrorEvent{.at = capture.marker().now(),
-                                 .message = std::string(text).substr(0, kMaxText),
-                                 .module = ModuleCalls::innermost()});
+    last_text = std::string_view(text).substr(0, kMaxText);
+    capture.put_large(ErrorEvent{
+        .at = capture.marker().now(), .message = last_text, .module = ModuleCalls::innermost()});
   });
 }
 
@@ -35,6 +36,10 @@ void on_check_text(const char* function, const char* file, std::uint32_t line, c
   InterposedText::original(function, file, line, text);
 }
 }  // namespace
+
+const std::string& last_error_text() noexcept { return last_text; }
+
+void forget_error_text() noexcept { last_text.clear(); }
 
 bool install_error_watch() noexcept {
   bool live = InterposedString::install(

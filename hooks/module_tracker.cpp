@@ -33,6 +33,7 @@ struct Walk {
     if (!tensor.defined()) return;
     TensorSlot& slot = capture.tensors().slot(tensor);
     slot.announced = true;  // the tree tells it
+    if (is_buffer) slot.buffer = true;
     event.tensors.push_back({.module_path = path,
                              .name = name,
                              .is_buffer = is_buffer,
@@ -237,6 +238,22 @@ bool ModuleTracker::is_registered(ModuleId module) {
   return std::ranges::any_of(roots_, [module](const Root& root) {
     return std::ranges::binary_search(root.modules, module);
   });
+}
+
+bool ModuleTracker::in_eval(ModuleId module) {
+  const std::lock_guard lock(mutex_);
+  const auto holds = [module](const Root& root) {
+    return module != 0 && std::ranges::binary_search(root.modules, module);
+  };
+  const bool is_known = std::ranges::any_of(roots_, holds);
+  bool any = false;
+  for (const Root& root : roots_) {
+    if (is_known && !holds(root)) continue;
+    const std::shared_ptr<Module> alive = root.life.lock();
+    if (root.named_tensors || (alive != nullptr && alive->is_training())) return false;
+    any |= alive != nullptr;
+  }
+  return any;
 }
 
 ModuleId ModuleTracker::module_at(std::string_view path) {

@@ -39,6 +39,8 @@ class ModuleTracker {
   void look_again(Capture& capture);
   /// Whether this module stands in the last tree of some root.
   bool is_registered(ModuleId module);
+  /// Whether every root that holds this module is in eval mode; every root if none holds it.
+  bool in_eval(ModuleId module);
   /// The module that is registered at `path`, in any root; 0 if there is none.
   ModuleId module_at(std::string_view path);
 

@@ -3,8 +3,12 @@
 #include <ATen/record_function.h>
 #include <c10/core/GradMode.h>
 
+#include <exception>
+
 #include "hooks/autograd_watch.h"
 #include "hooks/capture.h"
+#include "hooks/error_watch.h"
+#include "hooks/op_inputs.h"
 #include "hooks/optimizer_watch.h"
 
 namespace ddpscope {
@@ -23,30 +27,21 @@ thread_local Nesting nesting;
 
 struct OpContext final : at::ObserverContext {
   std::vector<TensorId> inputs;
-  bool depends = false;  // on trainable tensors, with a gradient path or without
+  bool depends = false;  // on trainable tensors, with a gradient path or without, or on buffers
+  bool by_zero = false;
+  WeakInputs all_inputs;  // of the outermost operator
+  int exceptions = std::uncaught_exceptions();
 };
-
-template <class Values, class Visit>
-void for_each_tensor(const Values& values, Visit&& visit) {
-  for (const c10::IValue& value : values) {
-    if (value.isTensor()) {
-      if (value.toTensor().defined()) visit(value.toTensor());
-    } else if (value.isTensorList()) {
-      for (const at::Tensor& tensor : value.toTensorVector()) {
-        if (tensor.defined()) visit(tensor);
-      }
-    }
-  }
-}
 
 bool is_forward() { return !inside_backward() && !inside_optimizer_step(); }
 
 void note_inputs(Capture& capture, const at::RecordFunction& function, OpContext& context) {
   for_each_tensor(function.inputs(), [&](const at::Tensor& tensor) {
     context.depends |=
-        tensor.unsafeGetTensorImpl()->requires_grad() || capture.tensors().is_computed(tensor);
+        tensor.unsafeGetTensorImpl()->requires_grad() || capture.tensors().is_followed(tensor);
   });
   if (!context.depends) return;
+  context.by_zero = multiplies_by_zero(function);
   for_each_tensor(function.inputs(), [&](const at::Tensor& tensor) {
     context.inputs.push_back(capture.announce(tensor));
   });
@@ -55,9 +50,13 @@ void note_inputs(Capture& capture, const at::RecordFunction& function, OpContext
 std::unique_ptr<at::ObserverContext> on_start(const at::RecordFunction& function) {
   ++nesting.depth;
   auto context = std::make_unique<OpContext>();
-  if (is_forward()) {
-    as_guest("op", [&](Capture& capture) { note_inputs(capture, function, *context); });
-  }
+  as_guest("op", [&](Capture& capture) {
+    if (nesting.depth == 1) {
+      context->all_inputs = weak_inputs(function);
+      forget_error_text();
+    }
+    if (is_forward()) note_inputs(capture, function, *context);
+  });
   return context;
 }
 
@@ -75,6 +74,7 @@ void record(Capture& capture, const at::RecordFunction& function, OpContext& con
                 .op = function.name(),
                 .module = ModuleCalls::innermost(),
                 .grad_mode = c10::GradMode::is_enabled(),
+                .by_zero = context.by_zero,
                 .inputs = std::move(context.inputs)};
   for_each_tensor(function.outputs(), [&](const at::Tensor& tensor) {
     TensorSlot& slot = capture.tensors().slot(tensor);
@@ -86,10 +86,25 @@ void record(Capture& capture, const at::RecordFunction& function, OpContext& con
   capture.put_large(std::move(event));
 }
 
+void tell_failed(Capture& capture, const at::RecordFunction& function, const OpContext& context) {
+  capture.put_large(OperatorFailedEvent{.at = capture.marker().now(),
+                                        .op = function.name(),
+                                        .message = last_error_text(),
+                                        .module = ModuleCalls::innermost(),
+                                        .in_backward = inside_backward(),
+                                        .inputs = describe_inputs(capture, context.all_inputs)});
+}
+
 void on_end(const at::RecordFunction& function, at::ObserverContext* context) {
   const bool is_outermost = --nesting.depth == 0;
   auto* const op = static_cast<OpContext*>(context);
-  if (op == nullptr || !op->depends || !is_forward()) return;
+  if (op == nullptr) return;
+  if (std::uncaught_exceptions() > op->exceptions) {
+    if (!is_outermost) return;
+    as_guest("op", [&](Capture& capture) { tell_failed(capture, function, *op); });
+    return;
+  }
+  if (!op->depends || !is_forward()) return;
   as_guest("op", [&](Capture& capture) {
     bool known_to_autograd = false;
     bool again = false;

@@ -14,6 +14,7 @@
 #include "hooks/module_hooks.h"
 #include "hooks/op_callbacks.h"
 #include "hooks/optimizer_watch.h"
+#include "hooks/training_ops.h"
 
 namespace ddpscope {
 namespace {
@@ -67,6 +68,7 @@ std::map<std::string, std::string> install_sources() {
           {"forward", install("forward", install_module_hooks)},
           {"op", "live"},
           {"buffer", "live"},
+          {"training_op", install("training_op", install_training_ops)},
           {"graph", install("graph", install_autograd_watch)},
           {"gradient", install("gradient", install_gradient_watch)},
           {"optimizer", optimizer},

@@ -66,6 +66,7 @@ TensorSlot& TensorRegistry::find_or_add(const at::Tensor& tensor) {
   slot.id = ++last_id_;
   slot.announced = false;
   slot.computed = false;
+  slot.buffer = false;
   slot.gradient = nullptr;
   slot.gradient_version = 0;
   slot.impl.store(impl, std::memory_order_release);
@@ -74,10 +75,10 @@ TensorSlot& TensorRegistry::find_or_add(const at::Tensor& tensor) {
   return slot;
 }
 
-bool TensorRegistry::is_computed(const at::Tensor& tensor) {
+bool TensorRegistry::is_followed(const at::Tensor& tensor) {
   const std::lock_guard lock(mutex_);
   const auto known = by_impl_.find(tensor.unsafeGetTensorImpl());
-  return known != by_impl_.end() && known->second->computed;
+  return known != by_impl_.end() && (known->second->computed || known->second->buffer);
 }
 
 void TensorRegistry::sweep() {

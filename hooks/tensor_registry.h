@@ -22,7 +22,8 @@ struct TensorSlot {
   std::atomic<const c10::TensorImpl*> impl{nullptr};
   std::atomic<TensorId> id{0};
   std::atomic<bool> announced{false};
-  std::atomic<bool> computed{false};  ///< from trainable tensors, in a survey
+  std::atomic<bool> computed{false};  ///< from trainable tensors or buffers, in a survey
+  std::atomic<bool> buffer{false};    ///< of an attached model
   std::atomic<const c10::TensorImpl*> gradient{nullptr};
   std::atomic<std::uint32_t> gradient_version{0};
   std::optional<c10::weak_intrusive_ptr<c10::TensorImpl>> weak;  // guarded by the table's mutex
@@ -34,8 +35,8 @@ class TensorRegistry {
   TensorRegistry();
   /// The slot of a defined tensor; a hit in the thread's own cache takes no lock.
   TensorSlot& slot(const at::Tensor& tensor);
-  /// Whether a surveyed operator computed it from trainable tensors.
-  bool is_computed(const at::Tensor& tensor);
+  /// Whether it is a buffer, or a surveyed operator computed it from trainable tensors or buffers.
+  bool is_followed(const at::Tensor& tensor);
   /// Frees the slots whose tensors have died.
   void sweep();
   /// Of `ids`, those whose tensors are alive.

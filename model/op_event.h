@@ -26,8 +26,8 @@ struct OpEvent {
   std::vector<TensorInfo> outputs;
 };
 
-/// Dropout or batch norm ran with `training` true. Sent whenever grad mode is off; with grad mode
-/// on for batch norm only, on survey steps.
+/// Dropout, or batch norm with running statistics, ran with `training` true. Sent whenever grad
+/// mode is off; with grad mode on for batch norm only, on survey steps.
 struct TrainingOpEvent {
   Stamp at;
   std::string op;

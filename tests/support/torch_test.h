@@ -25,6 +25,8 @@ std::string text_fact(const Finding& finding, const std::string& key);
 /// A finding at or above warning: `id severity module_path subject cause op`, `-` for what is
 /// empty. Exactly these must exist now, and when the process has ended.
 void check_findings(std::vector<std::string> expected);
+/// The same of what is decided only when the process ends.
+void expect_at_exit(std::vector<std::string> expected);
 /// No error and no warning, now and at exit, of a session that saw `models` and `steps` or more.
 void check_silent(std::size_t models = 1, std::size_t steps = 4);
 

@@ -1,0 +1,68 @@
+#include "hooks/op_inputs.h"
+
+#include <algorithm>
+#include <cstring>
+#include <span>
+
+#include "hooks/capture.h"
+
+namespace ddpscope {
+namespace {
+constexpr unsigned char kSignBit = 0x80;
+
+// Zero is all bytes zero but, of a floating number, the sign in the last byte.
+bool is_zero(const c10::TensorImpl& number) {
+  const std::span bytes(static_cast<const unsigned char*>(number.data()),
+                        number.dtype().itemsize());
+  const bool is_signed_zero = c10::isFloatingType(c10::typeMetaToScalarType(number.dtype()));
+  const unsigned char last = bytes.back() & (is_signed_zero ? ~kSignBit : 0xff);
+  return last == 0 && std::ranges::all_of(bytes.first(bytes.size() - 1),
+                                          [](unsigned char byte) { return byte == 0; });
+}
+
+bool is_number_on_host(const at::Tensor& tensor) {
+  const c10::TensorImpl& impl = *tensor.unsafeGetTensorImpl();
+  return impl.is_cpu() && impl.layout() == c10::kStrided && impl.dim() == 0 &&
+         !impl.requires_grad() && impl.has_storage() && impl.storage_initialized();
+}
+
+bool is_zero(const c10::IValue& value) {
+  if (value.isDouble()) return value.toDouble() == 0;
+  if (value.isInt()) return value.toInt() == 0;
+  if (!value.isTensor()) return false;
+  const at::Tensor& tensor = value.toTensor();
+  return tensor.defined() && is_number_on_host(tensor) && is_zero(*tensor.unsafeGetTensorImpl());
+}
+}  // namespace
+
+bool multiplies_by_zero(const at::RecordFunction& function) {
+  const char* name = function.name();
+  if (std::strcmp(name, "aten::mul") != 0 && std::strcmp(name, "aten::mul_") != 0) return false;
+  return std::ranges::any_of(function.inputs(),
+                             [](const c10::IValue& value) { return is_zero(value); });
+}
+
+WeakInputs weak_inputs(const at::RecordFunction& function) {
+  WeakInputs inputs;
+  for_each_tensor(function.inputs(),
+                  [&](const at::Tensor& tensor) { inputs.emplace_back(tensor.getIntrusivePtr()); });
+  return inputs;
+}
+
+std::vector<FailedInput> describe_inputs(Capture& capture, const WeakInputs& inputs) {
+  std::vector<FailedInput> described;
+  for (const auto& weak : inputs) {
+    const auto impl = weak.lock();
+    if (!impl.defined()) continue;
+    const at::Tensor tensor(impl);
+    FailedInput input{.tensor = describe(tensor, capture.announce(tensor))};
+    if (!input.tensor.shape.empty()) {
+      const auto strides = impl->strides();
+      input.strides.assign(strides.begin(), strides.end());
+    }
+    described.push_back(std::move(input));
+  }
+  return described;
+}
+
+}  // namespace ddpscope

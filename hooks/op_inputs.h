@@ -1,0 +1,42 @@
+#pragma once
+
+#include <ATen/record_function.h>
+
+#include <vector>
+
+#include "model/error_event.h"
+
+namespace ddpscope {
+
+class Capture;
+
+template <class Values, class Visit>
+void for_each_tensor(const Values& values, Visit&& visit) {
+  const auto visit_defined = [&](const at::Tensor& tensor) {
+    if (tensor.defined()) visit(tensor);
+  };
+  for (const c10::IValue& value : values) {
+    if (value.isTensor()) {
+      visit_defined(value.toTensor());
+    } else if (value.isTensorList()) {
+      for (const at::Tensor& tensor : value.toTensorVector()) visit_defined(tensor);
+    } else if (value.isOptionalTensorList()) {
+      for (const auto& tensor : value.toOptionalTensorVector()) {
+        if (tensor.has_value()) visit_defined(*tensor);
+      }
+    }
+  }
+}
+
+/// A multiplication by a number that is zero: a scalar, or a 0-dimensional tensor in host memory
+/// that does not require grad. Reads no memory of a device.
+bool multiplies_by_zero(const at::RecordFunction& function);
+
+/// The inputs of an operator that may fail. Weak: an operator may free its inputs before it throws.
+using WeakInputs = std::vector<c10::weak_intrusive_ptr<c10::TensorImpl>>;
+WeakInputs weak_inputs(const at::RecordFunction& function);
+
+/// Those that are still alive, as they are now.
+std::vector<FailedInput> describe_inputs(Capture& capture, const WeakInputs& inputs);
+
+}  // namespace ddpscope

@@ -1,0 +1,100 @@
+#include "hooks/training_ops.h"
+
+#include <ATen/core/Tensor.h>
+#include <c10/core/GradMode.h>
+
+#include <optional>
+
+#include "hooks/capture.h"
+#include "hooks/interposed.h"
+
+namespace ddpscope {
+namespace {
+using MaybeTensor = std::optional<at::Tensor>;
+
+bool without_grad() { return !c10::GradMode::is_enabled(); }
+
+bool is_survey() {
+  const Capture* capture = Capture::active();
+  return capture != nullptr && capture->marker().surveying();
+}
+
+void tell(Capture& capture, const char* op, const MaybeTensor& weight,
+          const MaybeTensor& statistics) {
+  const ModuleId module = ModuleCalls::innermost();
+  const auto id_of = [&](const MaybeTensor& tensor) {
+    return tensor.has_value() ? capture.announce(*tensor) : 0;
+  };
+  TrainingOpEvent event{.at = capture.marker().now(),
+                        .op = op,
+                        .module = module,
+                        .grad_mode = !without_grad(),
+                        .in_eval = capture.modules().in_eval(module),
+                        .weight = id_of(weight),
+                        .statistics = id_of(statistics)};
+  capture.put_large(std::move(event));
+}
+
+struct BatchNorm {
+  using Hooked = Interposed<BatchNorm, at::Tensor(const at::Tensor&, const MaybeTensor&,
+                                                  const MaybeTensor&, const MaybeTensor&,
+                                                  const MaybeTensor&, bool, double, double, bool)>;
+  static at::Tensor call(const at::Tensor& input, const MaybeTensor& weight,
+                         const MaybeTensor& bias, const MaybeTensor& mean,
+                         const MaybeTensor& variance, bool training, double momentum,
+                         double epsilon, bool cudnn_enabled) {
+    // Without running statistics there is no other mode: instance norm always runs so.
+    if (training && mean.has_value() && mean->defined() && (without_grad() || is_survey())) {
+      as_guest("training_op",
+               [&](Capture& capture) { tell(capture, "aten::batch_norm", weight, mean); });
+    }
+    return Hooked::original(input, weight, bias, mean, variance, training, momentum, epsilon,
+                            cudnn_enabled);
+  }
+};
+
+constexpr char kDropout[] = "aten::dropout";
+constexpr char kDropoutInPlace[] = "aten::dropout_";
+constexpr char kAlpha[] = "aten::alpha_dropout";
+constexpr char kAlphaInPlace[] = "aten::alpha_dropout_";
+constexpr char kFeature[] = "aten::feature_dropout";
+constexpr char kFeatureInPlace[] = "aten::feature_dropout_";
+constexpr char kFeatureAlpha[] = "aten::feature_alpha_dropout";
+constexpr char kFeatureAlphaInPlace[] = "aten::feature_alpha_dropout_";
+
+template <const char* kOp, class Result, class Input>
+struct Dropout {
+  using Hooked = Interposed<Dropout, Result(Input, double, bool)>;
+  static Result call(Input input, double p, bool train) {
+    if (train && p > 0 && without_grad()) {
+      as_guest("training_op", [](Capture& capture) { tell(capture, kOp, {}, {}); });
+    }
+    return Hooked::original(input, p, train);
+  }
+  static bool install(const char* symbol) noexcept { return Hooked::install(symbol, call); }
+};
+
+template <const char* kOp>
+using NewDropout = Dropout<kOp, at::Tensor, const at::Tensor&>;
+template <const char* kOp>
+using InPlaceDropout = Dropout<kOp, at::Tensor&, at::Tensor&>;
+}  // namespace
+
+bool install_training_ops() noexcept {
+  bool live = BatchNorm::Hooked::install(
+      "_ZN2at4_ops10batch_norm4callERKNS_6TensorERKSt8optionalIS2_ES8_S8_S8_bddb", BatchNorm::call);
+  live &= NewDropout<kDropout>::install("_ZN2at4_ops7dropout4callERKNS_6TensorEdb");
+  live &= InPlaceDropout<kDropoutInPlace>::install("_ZN2at4_ops8dropout_4callERNS_6TensorEdb");
+  live &= NewDropout<kAlpha>::install("_ZN2at4_ops13alpha_dropout4callERKNS_6TensorEdb");
+  live &= InPlaceDropout<kAlphaInPlace>::install("_ZN2at4_ops14alpha_dropout_4callERNS_6TensorEdb");
+  live &= NewDropout<kFeature>::install("_ZN2at4_ops15feature_dropout4callERKNS_6TensorEdb");
+  live &=
+      InPlaceDropout<kFeatureInPlace>::install("_ZN2at4_ops16feature_dropout_4callERNS_6TensorEdb");
+  live &=
+      NewDropout<kFeatureAlpha>::install("_ZN2at4_ops21feature_alpha_dropout4callERKNS_6TensorEdb");
+  live &= InPlaceDropout<kFeatureAlphaInPlace>::install(
+      "_ZN2at4_ops22feature_alpha_dropout_4callERNS_6TensorEdb");
+  return live;
+}
+
+}  // namespace ddpscope
