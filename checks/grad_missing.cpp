@@ -28,7 +28,9 @@ class GradMissing final : public Check {
         continue;
       }
       // A model that no backward reached in this cycle was not trained in it.
-      if (!state.gradient_reached(tensor.registrations.front().model)) continue;
+      const bool trains = state.gradient_reached(tensor.registrations.front().model) ||
+                          steps_for_nothing(state, tensor, event.at.cycle);
+      if (!trains) continue;
       if (++cycles_[id] < kMissingCycles || reported_.contains(id)) continue;
       if (tensor.owners.empty() && !state.optimizers_known()) continue;
       if (is_copy(state, tensor)) continue;
@@ -45,6 +47,22 @@ class GradMissing final : public Check {
   void on_dropped() override { cycles_.clear(); }
 
  private:
+  /// An owner stepped in this cycle and none of its members had a gradient.
+  static bool steps_for_nothing(const RunState& state, const TensorState& tensor,
+                                std::int64_t cycle) {
+    return std::ranges::any_of(tensor.owners, [&](OptimizerId owner) {
+      const OptimizerState& optimizer = state.optimizers().at(owner);
+      if (optimizer.last_step_cycle != cycle) return false;
+      const auto has_gradient = [&](const OptimizerMember& member) {
+        const TensorState* other = state.tensor(member.tensor);
+        return member.grad_defined || (other != nullptr && other->gradient_cycle == cycle);
+      };
+      return std::ranges::none_of(optimizer.groups, [&](const auto& group) {
+        return std::ranges::any_of(group, has_gradient);
+      });
+    });
+  }
+
   static bool expects_gradient(const RunState& state, const TensorState& tensor) {
     if (tensor.registrations.empty() || !state.eligible(tensor)) return false;
     if (state.waits_for_first_step(tensor)) return false;

@@ -17,6 +17,16 @@ std::int64_t element_bytes(std::string_view dtype) {
   return 4;
 }
 
+// Some operators, as contiguous(), return an input as it is.
+bool may_write(const OpEvent& event) {
+  return event.op.ends_with('_') || (event.inputs.size() > 1 && event.op != "aten::type_as");
+}
+
+// A view that leaves the gradient path: detach().
+bool cuts(const OpEvent& event) {
+  return event.grad_mode && std::ranges::none_of(event.outputs, &TensorInfo::requires_grad);
+}
+
 void merge(std::optional<std::string>& path, const std::string& other) {
   path = path.has_value() ? common_path(*path, other) : other;
 }
@@ -84,7 +94,7 @@ void OpTrace::index(const OpEvent& event, const std::optional<std::string>& path
 }
 
 void OpTrace::note_writes(const OpEvent& event) {
-  if (!trained_) return;
+  if (!trained_ || !may_write(event)) return;
   for (const TensorInfo& output : event.outputs) {
     if (!contains(event.inputs, output.id)) continue;
     TensorState* written = tensors_.find(leaf_behind(output.id));
@@ -123,8 +133,12 @@ void OpTrace::note_uses(const OpEvent& event, const std::optional<std::string>& 
     TensorState* leaf = tensors_.find(leaf_behind(input));
     if (leaf == nullptr || !leaf->info.is_leaf || !leaf->info.requires_grad) continue;
     if (!leaf->info.floating || !seen.insert(leaf->info.id).second) continue;
-    if (note_views(event, leaf->info.id)) continue;
-    place(*leaf, event, path);
+    if (!note_views(event, leaf->info.id)) {
+      place(*leaf, event, path);
+    } else if (cuts(event)) {
+      used_leaves_.insert(leaf->info.id);
+      leaf->use.last_cycle = leaf->use.last_grad_mode_cycle = event.at.cycle;
+    }
   }
 }
 
@@ -247,6 +261,7 @@ std::optional<PathEnd> OpTrace::path_end(TensorId leaf,
     if (!next.empty()) continue;
     end.alive = end.alive || alive.contains(now);
     end.cut = end.cut || goes_on_without_gradient(now);
+    if (now == leaf && end.cut) end.op = records_[consumers_of(leaf).front()].op;
     const auto made = producer_.find(now);
     if (now == leaf || made == producer_.end()) continue;
     if (last.has_value() && made->second < *last) continue;

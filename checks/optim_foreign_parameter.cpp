@@ -41,6 +41,14 @@ class Twins {
   std::vector<const TensorState*> free_;
 };
 
+std::vector<std::string> former_paths(const std::vector<const TensorState*>& tensors) {
+  std::vector<std::string> paths;
+  for (const TensorState* tensor : tensors) {
+    if (!tensor->former_path.empty()) paths.push_back(tensor->former_path);
+  }
+  return paths;
+}
+
 /// optim-foreign-parameter; docs/checks/optim-foreign-parameter.md
 class OptimForeignParameter final : public Check {
  public:
@@ -110,11 +118,13 @@ class OptimForeignParameter final : public Check {
     const ModelState* model = state.first_model();
     if (!foreign.twins.empty()) model = state.model_of(*foreign.twins.front());
     finding.model = model->label;
-    const std::vector<std::string> paths = paths_of({.tensors = foreign.twins});
+    const bool is_stale = cause == "stale_copy";
+    const std::vector<std::string> paths =
+        is_stale ? paths_of({.tensors = foreign.twins}) : former_paths(foreign.tensors);
     const std::string members =
         fmt::format("{} ({}) {}", counted(count, "member"), counted(elements, "element"),
                     count == 1 ? "is" : "are");
-    if (cause == "stale_copy") {
+    if (is_stale) {
       finding.severity = Severity::kError;
       finding.what = fmt::format(
           "{} stale; the model has other tensors of the same shapes in no "
@@ -126,6 +136,7 @@ class OptimForeignParameter final : public Check {
       finding.what =
           fmt::format("{} in no attached model and without gradients (unknown_tensor)", members);
       finding.why = "largest " + joined(largest_shapes(foreign.tensors));
+      if (!paths.empty()) finding.why += "; once registered as " + joined(paths);
     }
     finding.fixes = {
         {"build the optimizer again after the last change of the model", Applicability::kLikely},

@@ -45,7 +45,9 @@ void RunState::on(const GradientEvent& event) {
 
 void RunState::on(const OptimizerStepEvent& event) {
   begin_cycle_if_new(event.at);
-  ++optimizer(event.optimizer).steps;
+  OptimizerState& stepped = optimizer(event.optimizer);
+  ++stepped.steps;
+  stepped.last_step_cycle = event.at.cycle;
   ++optimizer_steps_;
 }
 
@@ -148,6 +150,10 @@ void RunState::on(const OptimizerMembersEvent& event) {
       TensorState& tensor = tensors_.get(member.tensor, event_number_);
       if (std::ranges::find(tensor.owners, event.optimizer) == tensor.owners.end()) {
         tensor.owners.push_back(event.optimizer);
+      }
+      if (member.storage != 0) {
+        tensor.info.storage = member.storage;
+        tensor.info.storage_offset_bytes = member.storage_offset_bytes;
       }
       set_requires_grad(tensor, member.requires_grad);
     }

@@ -37,6 +37,7 @@ struct OptimizerState {
   bool creation_seen = false;
   std::int64_t first_seen = 0;  ///< number of the event that named it first
   std::int64_t steps = 0;
+  std::int64_t last_step_cycle = 0;
 };
 
 /// What all checks ask about the run so far. The judge shows it every event before the checks.

@@ -1,5 +1,6 @@
 #include "checks/tensor_table.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace ddpscope {
@@ -52,8 +53,13 @@ void TensorTable::add_registration(TensorState& tensor, Registration registratio
 
 void TensorTable::remove_registrations(ModelId model) {
   for (auto& [id, tensor] : tensors_) {
-    const auto removed = std::erase_if(
-        tensor.registrations, [model](const Registration& at) { return at.model == model; });
+    const auto is_of_model = [model](const Registration& at) { return at.model == model; };
+    const auto place = std::ranges::find_if(tensor.registrations, is_of_model);
+    if (place != tensor.registrations.end()) {
+      tensor.former_path =
+          place->module_path.empty() ? place->name : place->module_path + "." + place->name;
+    }
+    const auto removed = std::erase_if(tensor.registrations, is_of_model);
     if (removed == 0 || !tensor.registrations.empty()) continue;
     registered_storages_.erase(tensor.info.storage);
     loose_.push_back(id);

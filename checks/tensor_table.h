@@ -41,6 +41,7 @@ struct TensorState {
   TensorInfo info;
   std::vector<Registration> registrations;
   std::vector<OptimizerId> owners;
+  std::string former_path;  ///< where it was registered last, once nothing registers it
   bool is_buffer = false;
   bool left_with_root = false;  ///< its root was detached or died, and nothing registered it since
   std::int64_t first_seen = 0;  ///< number of the event that introduced it

@@ -6,6 +6,7 @@
 #include <array>
 
 #include "hooks/capture.h"
+#include "hooks/op_callbacks.h"
 
 namespace ddpscope {
 namespace {
@@ -82,7 +83,8 @@ constinit std::atomic<std::uint64_t> ModuleTracker::changes_{1};
 
 ModelId ModuleTracker::attach(Capture& capture, std::shared_ptr<Module> root) {
   const std::lock_guard lock(mutex_);
-  Root& entry = find_or_add(root.get(), c10::demangle(typeid(*root).name()));
+  forget_dead(capture, root.get());
+  Root& entry = find_or_add(capture, root.get(), c10::demangle(typeid(*root).name()));
   entry.life = ModuleLife::of_shared(root);
   look(capture, entry);
   return entry.model;
@@ -94,21 +96,27 @@ ModelId ModuleTracker::attach(Capture& capture, Module& root) {
 
 ModelId ModuleTracker::attach(Capture& capture, Module& root, const ModuleLife& life) {
   const std::lock_guard lock(mutex_);
-  if (roots_.size() >= kManyRoots) make_room(capture);
-  Root& entry = find_or_add(&root, c10::demangle(typeid(root).name()));
+  forget_dead(capture, &root);
+  Root& entry = find_or_add(capture, &root, c10::demangle(typeid(root).name()));
   if (entry.life.lock() == nullptr) entry.life = life;
   look(capture, entry);
   return entry.model;
 }
 
-// A program may make models by the thousand: those that died are forgotten.
-void ModuleTracker::make_room(Capture& capture) {
-  for (const Root& root : roots_) {
-    if (root.named_tensors || root.life.lock() != nullptr) continue;
-    capture.put(TreeEndEvent{.at = capture.marker().now(), .model = root.model});
+// Another object may stand where one died; and a program may make models by the thousand.
+void ModuleTracker::forget_dead(Capture& capture, const Module* place) {
+  const auto is_gone = [&](const Root& root) {
+    const bool meant = root.module == place || roots_.size() >= kManyRoots;
+    return meant && !root.named_tensors && root.life.lock() == nullptr;
+  };
+  for (auto root = roots_.begin(); root != roots_.end();) {
+    if (!is_gone(*root)) {
+      ++root;
+      continue;
+    }
+    capture.put(TreeEndEvent{.at = capture.marker().now(), .model = root->model});
+    root = roots_.erase(root);
   }
-  std::erase_if(
-      roots_, [](const Root& root) { return !root.named_tensors && root.life.lock() == nullptr; });
 }
 
 ModelId ModuleTracker::attach(Capture& capture, const NamedTensors& tensors,
@@ -120,7 +128,7 @@ ModelId ModuleTracker::attach(Capture& capture, const NamedTensors& tensors,
                               &NamedTensors::value_type::first);
   };
   auto known = std::ranges::find_if(roots_, has_these_names);
-  Root& entry = known != roots_.end() ? *known : find_or_add(nullptr, class_name);
+  Root& entry = known != roots_.end() ? *known : find_or_add(capture, nullptr, class_name);
   entry.named_tensors = true;
   entry.tensors.clear();
   for (const auto& [name, tensor] : tensors) {
@@ -130,12 +138,14 @@ ModelId ModuleTracker::attach(Capture& capture, const NamedTensors& tensors,
   return entry.model;
 }
 
-ModuleTracker::Root& ModuleTracker::find_or_add(const Module* module,
+ModuleTracker::Root& ModuleTracker::find_or_add(Capture& capture, const Module* module,
                                                 const std::string& class_name) {
   const auto is_same = [&](const Root& root) {
     return module != nullptr && root.module == module && root.class_name == class_name;
   };
   if (auto known = std::ranges::find_if(roots_, is_same); known != roots_.end()) return *known;
+  capture.marker().model_attached();
+  survey_operators(true);
   const std::string label = label_for(class_name);
   Root& root = roots_.emplace_back();
   root.model = ++last_model_;

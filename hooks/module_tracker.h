@@ -62,8 +62,9 @@ class ModuleTracker {
     std::map<std::string, ModuleId, std::less<>> by_path;
   };
 
-  void make_room(Capture& capture);
-  Root& find_or_add(const torch::nn::Module* module, const std::string& class_name);
+  void forget_dead(Capture& capture, const torch::nn::Module* place);
+  Root& find_or_add(Capture& capture, const torch::nn::Module* module,
+                    const std::string& class_name);
   std::string label_for(const std::string& class_name) const;
   void look(Capture& capture, Root& root);
   bool flags_changed(Root& root) const;

@@ -125,9 +125,12 @@ void tell_members(Capture& capture, Members&& told, const Known& known, std::str
     auto& members = event.groups.emplace_back();
     for (const at::Tensor& member : group) {
       if (!member.defined()) continue;
+      const Memory memory = memory_of(member);
       members.push_back({.tensor = capture.announce(member),
                          .requires_grad = member.requires_grad(),
-                         .grad_defined = has_gradient(member)});
+                         .grad_defined = has_gradient(member),
+                         .storage = memory.storage,
+                         .storage_offset_bytes = memory.offset_bytes});
     }
   }
   capture.put_large(std::move(event));

@@ -7,6 +7,8 @@ namespace {
 constexpr std::int64_t kFirstCycles = 3;
 constexpr std::int64_t kFirstSteps = 48;
 constexpr std::int64_t kSurveyEvery = 64;
+constexpr int kMaxFreshModels =
+    32;  // a program that makes models in its loop is not surveyed always
 constexpr std::int64_t kArmAtMostEvery = 16;
 }  // namespace
 
@@ -39,6 +41,14 @@ StepClock::Change StepMarker::marked() {
   return advance([](StepClock& clock) { return clock.marked(); });
 }
 
+void StepMarker::model_attached() {
+  const std::lock_guard lock(mutex_);
+  if (++models_ > kMaxFreshModels) return;
+  survey_to_cycle_ = clock_.cycle() - 1 + kFirstCycles;
+  survey_to_step_ = clock_.step() - 1 + kFirstSteps;
+  surveying_.store(true, std::memory_order_relaxed);
+}
+
 Stamp StepMarker::now() const noexcept {
   return {.step = step_.load(std::memory_order_relaxed),
           .cycle = cycle_.load(std::memory_order_relaxed),
@@ -57,7 +67,7 @@ void StepMarker::leaves_reached(std::uint64_t hash) {
 }
 
 bool StepMarker::is_surveyed() const {
-  const bool first = clock_.cycle() <= kFirstCycles && clock_.step() <= kFirstSteps;
+  const bool first = clock_.cycle() <= survey_to_cycle_ && clock_.step() <= survey_to_step_;
   return first || armed_ || clock_.cycle() % kSurveyEvery == 0;
 }
 

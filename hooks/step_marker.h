@@ -19,6 +19,8 @@ class StepMarker {
   StepClock::Change marked();
 
   Stamp now() const noexcept;
+  /// A model came: the cycles that follow are surveyed as those after the first attach are.
+  void model_attached();
   bool surveying() const noexcept { return surveying_.load(std::memory_order_relaxed); }
   /// The leaves reached by a finished backward, as an order-free hash of their ids.
   void leaves_reached(std::uint64_t hash);
@@ -38,6 +40,9 @@ class StepMarker {
   std::atomic<std::int64_t> backwards_{0};
   std::atomic<bool> surveying_{true};
   bool armed_ = false;
+  std::int64_t survey_to_cycle_ = 3;  ///< a program without models is surveyed too
+  std::int64_t survey_to_step_ = 48;
+  int models_ = 0;
   std::int64_t last_armed_cycle_ = 0;
   std::array<std::uint64_t, 8> known_leaves_{};
   std::size_t next_known_ = 0;

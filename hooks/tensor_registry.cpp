@@ -114,6 +114,15 @@ std::vector<TensorId> TensorRegistry::alive(const std::vector<TensorId>& ids) {
 
 bool has_gradient(const at::Tensor& tensor) { return gradient_of(tensor) != nullptr; }
 
+Memory memory_of(const at::Tensor& tensor) {
+  const c10::TensorImpl& impl = *tensor.unsafeGetTensorImpl();
+  if (impl.layout() != c10::kStrided || impl.has_symbolic_sizes_strides() || !impl.has_storage()) {
+    return {};
+  }
+  return {reinterpret_cast<std::uintptr_t>(impl.unsafe_storage().unsafeGetStorageImpl()),
+          impl.storage_offset() * static_cast<std::int64_t>(impl.dtype().itemsize())};
+}
+
 TensorInfo describe(const at::Tensor& tensor, TensorId id) {
   const c10::TensorImpl& impl = *tensor.unsafeGetTensorImpl();
   TensorInfo info{.id = id,
@@ -129,11 +138,9 @@ TensorInfo describe(const at::Tensor& tensor, TensorId id) {
   const auto sizes = impl.sizes();
   info.shape.assign(sizes.begin(), sizes.end());
   info.elements = impl.numel();
-  if (impl.has_storage()) {
-    info.storage = reinterpret_cast<std::uintptr_t>(impl.unsafe_storage().unsafeGetStorageImpl());
-    info.storage_offset_bytes =
-        impl.storage_offset() * static_cast<std::int64_t>(impl.dtype().itemsize());
-  }
+  const Memory memory = memory_of(tensor);
+  info.storage = memory.storage;
+  info.storage_offset_bytes = memory.offset_bytes;
   return info;
 }
 

@@ -58,6 +58,13 @@ class TensorRegistry {
 /// Shape, dtype, device and storage as LibTorch holds them; runs no operator.
 TensorInfo describe(const at::Tensor& tensor, TensorId id);
 
+/// Where a tensor's values lie: its storage object and the first byte in it; 0 where there is none.
+struct Memory {
+  std::uint64_t storage = 0;
+  std::int64_t offset_bytes = 0;
+};
+Memory memory_of(const at::Tensor& tensor);
+
 /// Whether a leaf has a gradient; false for other tensors.
 bool has_gradient(const at::Tensor& tensor);
 

@@ -11,6 +11,8 @@ struct OptimizerMember {
   TensorId tensor = 0;
   bool requires_grad = false;
   bool grad_defined = false;
+  std::uint64_t storage = 0;  ///< now: a load may have given the tensor other memory; 0: not known
+  std::int64_t storage_offset_bytes = 0;
 };
 
 struct GroupOptions {

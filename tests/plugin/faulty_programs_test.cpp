@@ -149,6 +149,49 @@ TEST_CASE("A detached result gets no gradient") {
   check_findings({"grad-missing warning side - cut aten::addmm"});
 }
 
+TEST_CASE("A parameter that is read through detach gets no gradient") {
+  struct Shifted : Module {
+    at::Tensor loss() { return (layer(input()) + shift.detach()).square().mean(); }
+    Linear layer = register_module("layer", Linear(8, 8));
+    at::Tensor shift = register_parameter("shift", torch::zeros({8}));
+  } net;
+  attach_diagnostics(net, quiet());
+  SGD optimizer(net.parameters(), 0.01);
+  train(optimizer, [&] { return net.loss(); });
+  check_findings({"grad-missing warning - shift cut aten::detach"});
+}
+
+TEST_CASE("A generator behind detach gets no gradient") {
+  Linear generator(2, 8);
+  Linear critic(8, 1);
+  attach_diagnostics(generator, quiet()).name("generator");
+  attach_diagnostics(critic, quiet()).name("critic");
+  SGD for_generator(generator->parameters(), 0.01);
+  SGD for_critic(critic->parameters(), 0.01);
+  for (int i = 0; i < 8; ++i) {
+    const at::Tensor noise = torch::randn({5, 2});
+    train(
+        for_critic, [&] { return critic(generator(noise).detach()).mean(); }, 1);
+    train(
+        for_generator, [&] { return -critic(generator(noise).detach()).mean(); }, 1);
+  }
+  const auto all = findings();
+  const Finding* found = find(all, "grad-missing");
+  REQUIRE(found != nullptr);
+  CHECK(text_fact(*found, "cause") == "cut");
+}
+
+TEST_CASE("A vector as input is no write of the weight") {
+  Linear first(4, 8);
+  Linear second(8, 1);
+  torch::nn::Sequential net(first, second);
+  attach_diagnostics(net, quiet());
+  SGD optimizer(first->parameters(), 0.1);
+  CHECK(net->parameters().size() == 4);
+  train(optimizer, [&] { return net->forward(torch::randn({4})).sum(); });
+  check_findings({"optim-missing-parameter error 1 - group_omits -"});
+}
+
 TEST_CASE("A layer under a guard gets no gradient") {
   Side net;
   attach_diagnostics(net, quiet());

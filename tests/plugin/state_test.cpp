@@ -184,7 +184,7 @@ TEST_CASE("A name that the file cannot give back is found") {
                   "checkpoint-load error in weight unreadable_name -"});
 }
 
-TEST_CASE("Loads of a whole model, an optimizer and data are silent") {
+TEST_CASE("Loads of a whole model and an optimizer and data are silent") {
   std::stringstream file = saved(Classifier(4));
   std::stringstream data = saved(torch::randn({5, 8}));
   Classifier net(4);
