@@ -24,6 +24,11 @@ bool all_in(const Finding& effect, std::string_view key, const Finding& cause,
       *some, [all](const FactScalar& word) { return std::ranges::find(*all, word) != all->end(); });
 }
 
+bool is_true(const Finding& finding, std::string_view key) {
+  const FactValue* value = fact_of(finding, key);
+  return value != nullptr && *value == FactValue(true);
+}
+
 bool same_number(const Finding& a, std::string_view key_a, const Finding& b,
                  std::string_view key_b) {
   const FactValue* first = fact_of(a, key_a);
@@ -53,6 +58,7 @@ bool explains(const Finding& cause, const Finding& effect) {
   if (effect.id == "checkpoint-load") {
     return what != nullptr && *what == FactValue(std::string("incomplete"));
   }
+  if (effect.id == "module-mode") return is_true(effect, fact::kUnregistered);
   return effect.id == "optim-empty" && effect.severity == Severity::kError;
 }
 

@@ -10,36 +10,12 @@
 #include "checks/finding_text.h"
 #include "checks/run_state.h"
 #include "checks/subtree.h"
+#include "checks/twins.h"
 #include "model/fact_keys.h"
 
 namespace ddpscope {
 namespace {
 constexpr std::int64_t kCycles = 3;
-
-/// Registered parameters that no optimizer holds, each given out once.
-class Twins {
- public:
-  explicit Twins(const RunState& state) {
-    for (const auto& [id, tensor] : state.tensors().all()) {
-      const bool free = !tensor.registrations.empty() && tensor.owners.empty();
-      if (free && state.eligible(tensor) && tensor.info.requires_grad) free_.push_back(&tensor);
-    }
-    std::ranges::sort(free_, {}, tensor_path_of);
-  }
-  const TensorState* take(const TensorState& stale) {
-    const auto found = std::ranges::find_if(free_, [&stale](const TensorState* tensor) {
-      return tensor->info.shape == stale.info.shape && tensor->info.dtype == stale.info.dtype;
-    });
-    if (found == free_.end()) return nullptr;
-    const TensorState* twin = *found;
-    free_.erase(found);
-    return twin;
-  }
-
- private:
-  static std::string tensor_path_of(const TensorState* tensor) { return tensor_path(*tensor); }
-  std::vector<const TensorState*> free_;
-};
 
 std::vector<std::string> former_paths(const std::vector<const TensorState*>& tensors) {
   std::vector<std::string> paths;
@@ -124,28 +100,32 @@ class OptimForeignParameter final : public Check {
     const std::string members =
         fmt::format("{} ({}) {}", counted(count, "member"), counted(elements, "element"),
                     count == 1 ? "is" : "are");
+    finding.severity = is_stale        ? Severity::kError
+                       : had_gradients ? Severity::kNote
+                                       : Severity::kWarning;
     if (is_stale) {
-      finding.severity = Severity::kError;
-      finding.what = fmt::format(
-          "{} stale; the model has other tensors of the same shapes in no "
-          "optimizer: {} (stale_copy)",
-          members, joined(paths));
+      finding.what = members +
+                     " stale; the model has other tensors of the same shapes in no "
+                     "optimizer: " +
+                     joined(paths) + " (stale_copy)";
       finding.why = "no model registers them and no backward reaches them in 3 cycles";
     } else {
-      finding.severity = had_gradients ? Severity::kNote : Severity::kWarning;
-      finding.what =
-          fmt::format("{} in no attached model and without gradients (unknown_tensor)", members);
+      finding.what = members + " in no attached model and without gradients (unknown_tensor)";
       finding.why = "largest " + joined(largest_shapes(foreign.tensors));
       if (!paths.empty()) finding.why += "; once registered as " + joined(paths);
     }
-    finding.fixes = {
-        {"build the optimizer again after the last change of the model", Applicability::kLikely},
-        {"replace the members in its groups and move their state", Applicability::kNeedsDecision}};
+    finding.fixes = fixes();
     finding.facts = {{fact::kCause, cause},
                      {fact::kMembersCount, count},
                      {fact::kElements, elements},
                      {fact::kTwinPaths, as_fact(paths)}};
     return finding;
+  }
+
+  static std::vector<Fix> fixes() {
+    return {
+        {"build the optimizer again after the last change of the model", Applicability::kLikely},
+        {"replace the members in its groups and move their state", Applicability::kNeedsDecision}};
   }
 
   std::set<OptimizerId> stepped_;

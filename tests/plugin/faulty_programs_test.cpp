@@ -9,13 +9,6 @@ using torch::optim::SGD;
 
 at::Tensor input() { return torch::randn({5, 8}); }
 
-const Finding* find(const std::vector<Finding>& findings, const std::string& id) {
-  for (const Finding& finding : findings) {
-    if (finding.id == id) return &finding;
-  }
-  return nullptr;
-}
-
 // `stages` are forwarded and registered nowhere; their module lies inside another one.
 struct StagesImpl : Module {
   at::Tensor forward(at::Tensor x) {
@@ -34,25 +27,6 @@ struct Outer : Module {
   Linear stem = register_module("stem", Linear(8, 8));
   Stages middle = register_module("middle", Stages());
   Linear head = register_module("head", Linear(8, 2));
-};
-
-// `body` trains; what becomes of `side` is the case.
-struct SideImpl : Module {
-  at::Tensor main_loss() { return body(input()).square().mean(); }
-  Linear body = register_module("body", Linear(8, 8));
-  Linear side = register_module("side", Linear(8, 4));
-};
-TORCH_MODULE(Side);
-
-struct ReturnsNothing : torch::autograd::Function<ReturnsNothing> {
-  static at::Tensor forward(torch::autograd::AutogradContext*, const at::Tensor& x,
-                            const at::Tensor& scale) {
-    return x * scale;
-  }
-  static torch::autograd::variable_list backward(torch::autograd::AutogradContext*,
-                                                 const torch::autograd::variable_list& gradients) {
-    return {gradients[0], at::Tensor()};
-  }
 };
 }  // namespace
 
@@ -107,80 +81,6 @@ TEST_CASE("A class that registers nothing explains the empty optimizer") {
   CHECK(folded->caused_by == primary->fingerprint);
 }
 
-TEST_CASE("A layer that is never called gets no gradient") {
-  Side net;
-  attach_diagnostics(net, quiet());
-  SGD optimizer(net->parameters(), 0.01);
-  train(optimizer, [&] { return net->main_loss(); });
-  check_findings({"grad-missing warning side - not_used -"});
-}
-
-TEST_CASE("An output that enters no loss gets no gradient") {
-  Side net;
-  attach_diagnostics(net, quiet());
-  SGD optimizer(net->parameters(), 0.01);
-  std::vector<at::Tensor> outputs;
-  train(optimizer, [&] {
-    outputs = {net->side(input())};
-    return net->main_loss();
-  });
-  check_findings({"grad-missing warning side - output_not_in_loss aten::addmm"});
-}
-
-TEST_CASE("A result that is dropped gets no gradient") {
-  Side net;
-  attach_diagnostics(net, quiet());
-  SGD optimizer(net->parameters(), 0.01);
-  train(optimizer, [&] {
-    net->side(input());
-    return net->main_loss();
-  });
-  check_findings({"grad-missing warning side - result_dropped aten::addmm"});
-}
-
-TEST_CASE("A detached result gets no gradient") {
-  Side net;
-  attach_diagnostics(net, quiet());
-  SGD optimizer(net->parameters(), 0.01);
-  train(optimizer, [&] {
-    const at::Tensor extra = net->side(input()).detach();
-    return net->main_loss() * extra.square().mean();
-  });
-  check_findings({"grad-missing warning side - cut aten::addmm"});
-}
-
-TEST_CASE("A parameter that is read through detach gets no gradient") {
-  struct Shifted : Module {
-    at::Tensor loss() { return (layer(input()) + shift.detach()).square().mean(); }
-    Linear layer = register_module("layer", Linear(8, 8));
-    at::Tensor shift = register_parameter("shift", torch::zeros({8}));
-  } net;
-  attach_diagnostics(net, quiet());
-  SGD optimizer(net.parameters(), 0.01);
-  train(optimizer, [&] { return net.loss(); });
-  check_findings({"grad-missing warning - shift cut aten::detach"});
-}
-
-TEST_CASE("A generator behind detach gets no gradient") {
-  Linear generator(2, 8);
-  Linear critic(8, 1);
-  attach_diagnostics(generator, quiet()).name("generator");
-  attach_diagnostics(critic, quiet()).name("critic");
-  SGD for_generator(generator->parameters(), 0.01);
-  SGD for_critic(critic->parameters(), 0.01);
-  for (int i = 0; i < 8; ++i) {
-    const at::Tensor noise = torch::randn({5, 2});
-    train(
-        for_critic, [&] { return critic(generator(noise).detach()).mean(); }, 1);
-    train(
-        for_generator, [&] { return -critic(generator(noise).detach()).mean(); }, 1);
-  }
-  const auto all = findings();
-  const Finding* found = find(all, "grad-missing");
-  REQUIRE(found != nullptr);
-  CHECK(text_fact(*found, "cause") == "cut");
-}
-
 TEST_CASE("A vector as input is no write of the weight") {
   Linear first(4, 8);
   Linear second(8, 1);
@@ -190,33 +90,6 @@ TEST_CASE("A vector as input is no write of the weight") {
   CHECK(net->parameters().size() == 4);
   train(optimizer, [&] { return net->forward(torch::randn({4})).sum(); });
   check_findings({"optim-missing-parameter error 1 - group_omits -"});
-}
-
-TEST_CASE("A layer under a guard gets no gradient") {
-  Side net;
-  attach_diagnostics(net, quiet());
-  SGD optimizer(net->parameters(), 0.01);
-  train(optimizer, [&] {
-    at::Tensor extra;
-    {
-      const torch::NoGradGuard guard;
-      extra = net->side(input());
-    }
-    return net->main_loss() * extra.square().mean();
-  });
-  check_findings({"grad-missing warning side - grad_mode_off aten::addmm"});
-}
-
-TEST_CASE("A function that returns no gradient is named as the cause") {
-  struct Scaled : Module {
-    at::Tensor loss() { return ReturnsNothing::apply(layer(input()), scale).square().mean(); }
-    Linear layer = register_module("layer", Linear(8, 8));
-    at::Tensor scale = register_parameter("scale", torch::ones({8}));
-  } net;
-  attach_diagnostics(net, quiet());
-  SGD optimizer(net.parameters(), 0.01);
-  train(optimizer, [&] { return net.loss(); });
-  check_findings({"grad-missing warning - scale function_returned_nothing -"});
 }
 
 TEST_CASE("A replaced layer is missing in the optimizer") {

@@ -10,13 +10,6 @@ using torch::optim::SGD;
 
 at::Tensor input() { return torch::randn({5, 8}); }
 
-const Finding* find(const std::vector<Finding>& findings, const std::string& id) {
-  for (const Finding& finding : findings) {
-    if (finding.id == id) return &finding;
-  }
-  return nullptr;
-}
-
 bool is_found(const std::string& id) { return find(findings(), id) != nullptr; }
 }  // namespace
 

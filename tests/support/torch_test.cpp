@@ -112,6 +112,13 @@ std::string text_fact(const Finding& finding, const std::string& key) {
   return text == nullptr ? "" : *text;
 }
 
+const Finding* find(const std::vector<Finding>& findings, const std::string& id) {
+  for (const Finding& finding : findings) {
+    if (finding.id == id) return &finding;
+  }
+  return nullptr;
+}
+
 void check_findings(std::vector<std::string> expected) {
   std::sort(expected.begin(), expected.end());
   CHECK(lines_now() == expected);

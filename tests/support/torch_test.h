@@ -22,6 +22,9 @@ std::vector<std::string> records(std::string_view kind, const std::string& dir =
 /// The value of a fact that is a text; "" if there is none.
 std::string text_fact(const Finding& finding, const std::string& key);
 
+/// The first finding of this id; null if there is none.
+const Finding* find(const std::vector<Finding>& findings, const std::string& id);
+
 /// A finding at or above warning: `id severity module_path subject cause op`, `-` for what is
 /// empty. Exactly these must exist now, and when the process has ended.
 void check_findings(std::vector<std::string> expected);
@@ -53,5 +56,13 @@ struct NetImpl : torch::nn::Module {
   torch::nn::Linear second;
 };
 TORCH_MODULE(Net);
+
+/// `body` trains; what becomes of `side` is the test's matter.
+struct SideImpl : torch::nn::Module {
+  at::Tensor main_loss() { return body(torch::randn({5, 8})).square().mean(); }
+  torch::nn::Linear body = register_module("body", torch::nn::Linear(8, 8));
+  torch::nn::Linear side = register_module("side", torch::nn::Linear(8, 4));
+};
+TORCH_MODULE(Side);
 
 }  // namespace ddpscope::test
