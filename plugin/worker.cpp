@@ -18,7 +18,7 @@ namespace ddpscope {
 namespace {
 using std::chrono::milliseconds;
 constexpr std::size_t kQueueEvents = 1 << 16;
-constexpr auto kIdle = milliseconds(4);
+constexpr auto kIdle = milliseconds(20);
 constexpr std::size_t kBatch = 512;
 constexpr std::int64_t kEveryStepUpTo = 64;
 constexpr std::int64_t kStepRecordEvery = 64;
