@@ -32,16 +32,24 @@ void before_accumulation(Capture& capture, const at::Tensor& leaf, bool defined)
                     .defined = defined});
 }
 
+// Once per parameter and step: without a scope, which would cost more than the work. It calls
+// nothing of LibTorch that is hooked.
+void remember_after(const at::Tensor& leaf) noexcept {
+  Capture* capture = Capture::active();
+  if (capture == nullptr || !leaf.defined()) return;
+  try {
+    remember_gradient(capture->tensors().slot(leaf), leaf);
+  } catch (...) {
+    capture->fault("gradient");
+  }
+}
+
 variable_list on_apply(AccumulateGrad* self, variable_list&& gradients) {
   const bool defined = !gradients.empty() && gradients[0].defined();
   as_guest("gradient",
            [&](Capture& capture) { before_accumulation(capture, self->variable, defined); });
   variable_list result = InterposedApply::original(self, std::move(gradients));
-  as_guest("gradient", [&](Capture& capture) {
-    if (self->variable.defined()) {
-      remember_gradient(capture.tensors().slot(self->variable), self->variable);
-    }
-  });
+  remember_after(self->variable);
   return result;
 }
 }  // namespace
