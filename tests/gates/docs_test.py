@@ -74,19 +74,9 @@ class Docs(planted.GateTest):
         self.refuse("`grad-misssing`", "grad-misssing: no such check")
         self.refuse("    see: ddpscope explain grad-lost", "ddpscope explain grad-lost: no such")
 
-    def test_places_outside_the_project(self):
-        for place in ("/work/", "/root/"):
-            self.refuse(f"// built in {place}x", f"{place}: a place outside", "model/a.h")
-        (self.tree / "model/a.h").unlink()
-        self.refuse("index = pypi.org", "pypi.org: a place outside", "scripts/setup.sh")
-        self.plant("scripts/setup.sh", "\n")
+    def test_places_on_one_machine(self):
         self.accept("network/root/x, <root>/x, a/tmp/b")
-        self.refuse("lies in /tmp/out", "/tmp/: the project speaks of itself alone")
-
-    def test_words_about_who_wrote_it(self):
-        self.accept("one session per process")
-        for word in ("agent", "subagents", "Helper", "session of", "LLM", "prompt"):
-            self.refuse(f"by a {word} in", f"{word}: the project speaks of itself alone")
+        self.refuse("lies in /tmp/out", "/tmp/: a place on one machine")
 
     def test_empty_tree(self):
         empty = self.tree / "empty"
