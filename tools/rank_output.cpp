@@ -1,9 +1,21 @@
 #include "tools/rank_output.h"
 
+#include <algorithm>
+#include <array>
+
 namespace ddpscope {
 namespace {
 constexpr std::size_t kMaxKeptBytes = 512;
+
+/// Neither the frames of a stack nor what follows the first line of a finding says what went wrong.
+bool says_something(std::string_view line) {
+  constexpr std::array<std::string_view, 6> kFollowing = {
+      "frame #", "  why: ", "  fix: ", "  see: ", "  led to: ", "checks: "};
+  if (line.find_first_not_of(" \t") == std::string_view::npos) return false;
+  return std::ranges::none_of(kFollowing,
+                              [line](std::string_view start) { return line.starts_with(start); });
 }
+}  // namespace
 
 std::string LinePrefixer::feed(std::string_view bytes) {
   std::string result;
@@ -28,9 +40,7 @@ std::string LinePrefixer::flush() {
 }
 
 void LinePrefixer::end_line(std::string& into) {
-  if (part_.find_first_not_of(" \t") != std::string::npos) {
-    last_line_ = part_.substr(0, kMaxKeptBytes);
-  }
+  if (says_something(part_)) last_line_ = part_.substr(0, kMaxKeptBytes);
   into += prefix_;
   into += part_;
   into += '\n';

@@ -14,6 +14,12 @@ TEST_CASE("each line gets the prefix once, however the bytes arrive", "[tools]")
   CHECK(lines.last_line() == "two");
 }
 
+TEST_CASE("the last line is the last that says what went wrong", "[tools]") {
+  LinePrefixer lines("> ");
+  lines.feed("sizes differ\nframe #0: forward\n  why: a\n  fix: b\n  see: ddpscope explain x\n \n");
+  CHECK(lines.last_line() == "sizes differ");
+}
+
 TEST_CASE("an incomplete line becomes a line when it is flushed", "[tools]") {
   LinePrefixer lines("> ");
   CHECK(lines.feed("part") == "");
