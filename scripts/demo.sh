@@ -5,7 +5,8 @@ set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
 cd "$ddpscope_root"
 
-ddpscope_build
+ddpscope_build --target ddpscope ddpscope_preload ddpscope_cli ddpscope_sample_digits \
+  ddpscope_digits_data
 
 report="$ddpscope_root/build/demo"
 sample="build/dev/samples/digits"

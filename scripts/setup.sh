@@ -169,9 +169,10 @@ ddpscope_jobs() {
   echo "$jobs"
 }
 
+# ddpscope_build [--target <target>...]: everything, or what is named.
 ddpscope_build() {
   (cd "$ddpscope_root" && cmake --preset dev &&
-    cmake --build --preset dev --parallel "$(ddpscope_jobs)")
+    cmake --build --preset dev --parallel "$(ddpscope_jobs)" "$@")
 }
 
 ddpscope_setup
