@@ -43,12 +43,6 @@ std::string prefix_of(const InputArchive* archive) {
   return known == prefixes().end() ? "" : known->second;
 }
 
-bool has_bytes(const at::Tensor& tensor) {
-  const c10::TensorImpl& impl = *tensor.unsafeGetTensorImpl();
-  return impl.layout() == c10::kStrided && impl.is_cpu() && impl.has_storage() &&
-         impl.storage_initialized() && impl.is_non_overlapping_and_dense();
-}
-
 // The bytes of a tensor before it is read, which the read gives up. Gone before the hook returns.
 struct Before {
   bool defined = false;
@@ -62,7 +56,7 @@ struct Before {
     defined = tensor.defined();
     if (!defined) return;
     info = describe(tensor, 0);
-    if (!has_bytes(tensor)) return;
+    if (!is_readable(tensor)) return;
     strides = tensor.strides().vec();
     storage = tensor.unsafeGetTensorImpl()->storage();
     data = tensor.unsafeGetTensorImpl()->data();
@@ -72,7 +66,7 @@ struct Before {
   // True also where the bytes cannot be read without waiting for a device.
   bool differs(const at::Tensor& tensor, const TensorInfo& now) const {
     if (!defined || info.shape != now.shape || info.dtype != now.dtype) return true;
-    if (!has_bytes(tensor) || strides != tensor.strides()) return true;
+    if (!is_readable(tensor) || strides != tensor.strides()) return true;
     const void* data_now = tensor.unsafeGetTensorImpl()->data();
     if (data == nullptr && bytes > 0) return true;
     if (data == data_now || bytes != tensor.nbytes()) return true;

@@ -8,11 +8,6 @@ namespace ddpscope {
 namespace {
 constexpr std::int64_t kQuietSteps = 16;
 
-std::uint32_t version_of(const c10::TensorImpl& impl) {
-  const auto& counter = impl.version_counter();
-  return counter.enabled() ? counter.current_version() : 0;
-}
-
 void add_buffers(const torch::nn::Module& module, std::vector<at::Tensor>& found, int depth) {
   for (const auto& item : module.named_buffers(/*recurse=*/false)) {
     if (item.value().defined()) found.push_back(item.value());

@@ -21,11 +21,6 @@ CacheLine& cache_line(const c10::TensorImpl* impl) {
   return (*cache)[(reinterpret_cast<std::uintptr_t>(impl) >> 6) % kCached];
 }
 
-std::uint32_t version_of(const c10::TensorImpl& impl) {
-  const auto& counter = impl.version_counter();
-  return counter.enabled() ? counter.current_version() : 0;
-}
-
 // `Tensor::grad()` warns about tensors that are no leaves: never ask those.
 const c10::TensorImpl* gradient_of(const at::Tensor& tensor) {
   if (!tensor.is_leaf()) return nullptr;
@@ -113,6 +108,17 @@ std::vector<TensorId> TensorRegistry::alive(const std::vector<TensorId>& ids) {
 }
 
 bool has_gradient(const at::Tensor& tensor) { return gradient_of(tensor) != nullptr; }
+
+std::uint32_t version_of(const c10::TensorImpl& impl) {
+  const auto& counter = impl.version_counter();
+  return counter.enabled() ? counter.current_version() : 0;
+}
+
+bool is_readable(const at::Tensor& tensor) {
+  const c10::TensorImpl& impl = *tensor.unsafeGetTensorImpl();
+  return impl.layout() == c10::kStrided && impl.is_cpu() && impl.has_storage() &&
+         impl.storage_initialized() && impl.is_non_overlapping_and_dense();
+}
 
 Memory memory_of(const at::Tensor& tensor) {
   const c10::TensorImpl& impl = *tensor.unsafeGetTensorImpl();

@@ -15,12 +15,6 @@ using torch::optim::OptimizerParamGroup;
 constexpr std::size_t kMaxBytes = std::size_t{16} << 20;
 constexpr std::size_t kBlock = 64;
 
-bool is_readable(const at::Tensor& tensor) {
-  const c10::TensorImpl& impl = *tensor.unsafeGetTensorImpl();
-  return impl.layout() == c10::kStrided && impl.is_cpu() && impl.has_storage() &&
-         impl.storage_initialized() && impl.is_non_overlapping_and_dense();
-}
-
 // How many of the words are zero, of either sign, before the block with the first that is not.
 template <class Word>
 std::size_t zero_words(const void* data, std::size_t words) {
