@@ -1,6 +1,11 @@
 #include "hooks/error_watch.h"
 
-#include <string>
+#include <c10/util/Exception.h>
+#include <c10/util/Type.h>
+
+#include <stdexcept>
+#include <string_view>
+#include <typeinfo>
 
 #include "hooks/capture.h"
 #include "hooks/interposed.h"
@@ -8,13 +13,57 @@
 namespace ddpscope {
 namespace {
 constexpr std::size_t kMaxText = 2000;
-thread_local std::string last_text;
 
-void note(const char* text) {
+struct LastError {
+  std::string text;
+  const std::type_info* type = nullptr;
+};
+thread_local LastError last;
+
+void remember(const char* text) {
+  last.text = std::string_view(text).substr(0, kMaxText);
+  last.type = nullptr;
+}
+
+void tell(Capture& capture) {
+  capture.put_large(ErrorEvent{
+      .at = capture.marker().now(), .message = last.text, .module = ModuleCalls::innermost()});
+}
+
+/// `object` as an `Error`, if a handler of that type would catch it.
+template <class Error>
+const Error* as(const std::type_info& type, void* object) {
+  if (!typeid(Error).__do_catch(&type, &object, /*outer=*/1)) return nullptr;
+  return static_cast<const Error*>(object);
+}
+
+// Calls no virtual `what()`: that may be the program's own code.
+void note_thrown(Capture& capture, const std::type_info& type, void* object) {
+  if (const auto* error = as<c10::Error>(type, object)) {
+    remember(error->what_without_backtrace());
+    tell(capture);
+  } else if (const auto* error = as<std::runtime_error>(type, object)) {
+    remember(error->std::runtime_error::what());
+  } else if (const auto* error = as<std::logic_error>(type, object)) {
+    remember(error->std::logic_error::what());
+  } else {
+    last.text.clear();
+    last.type = &type;
+  }
+}
+
+struct Throw;
+using InterposedThrow = Interposed<Throw, void(void*, std::type_info*, void (*)(void*))>;
+
+void on_throw(void* object, std::type_info* type, void (*destroy)(void*)) {
+  as_guest("error", [&](Capture& capture) { note_thrown(capture, *type, object); });
+  InterposedThrow::original(object, type, destroy);
+}
+
+void note_check(const char* text) {
   as_guest("error", [text](Capture& capture) {
-    last_text = std::string_view(text).substr(0, kMaxText);
-    capture.put_large(ErrorEvent{
-        .at = capture.marker().now(), .message = last_text, .module = ModuleCalls::innermost()});
+    remember(text);
+    tell(capture);
   });
 }
 
@@ -27,21 +76,28 @@ using InterposedText =
 
 void on_check_string(const char* function, const char* file, std::uint32_t line,
                      const std::string& text) {
-  note(text.c_str());
+  note_check(text.c_str());
   InterposedString::original(function, file, line, text);
 }
 
 void on_check_text(const char* function, const char* file, std::uint32_t line, const char* text) {
-  note(text);
+  note_check(text);
   InterposedText::original(function, file, line, text);
 }
 }  // namespace
 
-const std::string& last_error_text() noexcept { return last_text; }
+std::string last_error_text() {
+  return last.type == nullptr ? last.text : c10::demangle(last.type->name());
+}
 
-void forget_error_text() noexcept { last_text.clear(); }
+void forget_error_text() noexcept {
+  last.text.clear();
+  last.type = nullptr;
+}
 
-bool install_error_watch() noexcept {
+bool install_throw_watch() noexcept { return InterposedThrow::install("__cxa_throw", on_throw); }
+
+bool install_check_watch() noexcept {
   bool live = InterposedString::install(
       "_ZN3c106detail14torchCheckFailEPKcS2_jRK" DDPSCOPE_MANGLED_STRING, on_check_string);
   live &= InterposedText::install("_ZN3c106detail14torchCheckFailEPKcS2_jS2_", on_check_text);

@@ -4,11 +4,14 @@
 
 namespace ddpscope {
 
-/// Errors that LibTorch raises through `TORCH_CHECK`, noted just before they are thrown.
-bool install_error_watch() noexcept;
+/// Every exception that is thrown in this process, noted just before it is thrown.
+bool install_throw_watch() noexcept;
+/// In its place where another tool owns `__cxa_throw`: errors of LibTorch's own checks.
+bool install_check_watch() noexcept;
 
-/// The text of the last error on this thread since it was forgotten; empty if there was none.
-const std::string& last_error_text() noexcept;
+/// The text of the last exception on this thread since it was forgotten, or its type where the
+/// text is the program's own business; empty if there was none.
+std::string last_error_text();
 void forget_error_text() noexcept;
 
 }  // namespace ddpscope

@@ -50,6 +50,12 @@ std::map<std::string, Gate::Refused>& refusals() {
   return *leaked;
 }
 
+const char* fallback_of(const std::string& source) {
+  if (source == "tree") return "trees are read when a model is attached";
+  if (source == "error") return "the checks of LibTorch tell their errors";
+  return "";
+}
+
 const char* install(const std::string& source, bool (*hooks)() noexcept) {
   Gate::take_refused();
   const bool live = hooks();
@@ -64,6 +70,10 @@ std::map<std::string, std::string> install_sources() {
   add_module_hook({.before = enter_module, .after = leave_module});
   const bool changes = install("tree", install_module_changes) == std::string("live");
   const std::string optimizer = install("optimizer", install_optimizer_watch);
+  std::string error = install("error", install_throw_watch);
+  if (error == "absent" && install("error", install_check_watch) == std::string("live")) {
+    error = "fallback";
+  }
   return {{"tree", changes ? "live" : "fallback"},
           {"forward", install("forward", install_module_hooks)},
           {"op", "live"},
@@ -74,18 +84,17 @@ std::map<std::string, std::string> install_sources() {
           {"optimizer", optimizer},
           {"zero_gradient", optimizer},
           {"archive", install("archive", install_archive_watch)},
-          {"error", install("error", install_error_watch)}};
+          {"error", error}};
 }
 
 void tell_refused_hooks(Capture& capture) {
   for (const auto& [source, refused] : refusals()) {
-    capture.put_large(HookRefusedEvent{
-        .at = capture.marker().now(),
-        .source = source,
-        .point = "interposed " + source + " functions",
-        .reason = refused.reason,
-        .fallback = source == "tree" ? "trees are read when a model is attached" : "",
-        .occupied_count = refused.functions});
+    capture.put_large(HookRefusedEvent{.at = capture.marker().now(),
+                                       .source = source,
+                                       .point = "interposed " + source + " functions",
+                                       .reason = refused.reason,
+                                       .fallback = fallback_of(source),
+                                       .occupied_count = refused.functions});
   }
 }
 

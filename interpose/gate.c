@@ -35,6 +35,7 @@ static long index_of(const char* name) {
 
 struct search {
   const char* name;
+  const void* own;
   void* found;
 };
 
@@ -42,13 +43,11 @@ struct search {
 static int ask_library(struct dl_phdr_info* info, size_t size, void* data) {
   struct search* search = data;
   (void)size;
-  const char* file = strrchr(info->dlpi_name, '/');
-  file = file ? file + 1 : info->dlpi_name;
-  if (strncmp(file, "libtorch", 8) != 0 && strncmp(file, "libc10", 6) != 0) return 0;
   void* library = dlopen(info->dlpi_name, RTLD_LAZY | RTLD_NOLOAD);
   if (library == NULL) return 0;
-  search->found = dlsym(library, search->name);
+  void* found = dlsym(library, search->name);
   dlclose(library);
+  if (found != search->own) search->found = found;
   return search->found != NULL;
 }
 
@@ -56,7 +55,7 @@ static void* next_definition(const char* name) {
   /* A variable, not a tail call: RTLD_NEXT is relative to the library that calls dlsym. */
   void* volatile next = dlsym(RTLD_NEXT, name);
   if (next != NULL) return next;
-  struct search search = {name, NULL};
+  struct search search = {name, ddpscope_gate_entry(name), NULL};
   dl_iterate_phdr(ask_library, &search);
   return search.found;
 }

@@ -126,6 +126,15 @@ TEST_CASE("A program is watched through the shells that start it") {
   CHECK(run.records("step").size() >= 3);
 }
 
+TEST_CASE("Exceptions of a library that is opened for itself alone find their handlers") {
+  for (const char* library : {"throwing_shared.so", "throwing_static.so"}) {
+    INFO(library);
+    const Run run(PROGRAMS "/c_host " PROGRAMS "/" + std::string(library), /*preload=*/true);
+    CHECK(run.exit_code == 0);
+    CHECK(run.said == "");
+  }
+}
+
 TEST_CASE("A preloaded program without LibTorch costs next to nothing") {
   const Run run("/bin/true", /*preload=*/true);
   CHECK(run.exit_code == 0);

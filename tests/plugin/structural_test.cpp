@@ -63,6 +63,48 @@ TEST_CASE("An operator that the program recovers from is a note") {
   CHECK(found->why.find("shapes cannot be multiplied") != std::string::npos);
 }
 
+namespace {
+struct TooDeep : std::exception {
+  const char* what() const noexcept override { std::abort(); }  // ours to call it is not
+};
+
+at::Tensor fail(const at::Tensor& x) {
+  if (x.dim() == 1) throw std::length_error("one row too many");
+  throw TooDeep();
+}
+TORCH_LIBRARY(guest, library) { library.def("fail", fail); }
+
+std::string told_exception(const std::function<void()>& failing) {
+  Net net;
+  attach_diagnostics(net, quiet());
+  SGD optimizer(net->parameters(), 0.01);
+  CHECK_THROWS(failing());
+  train(optimizer, [&] { return net->loss(); });
+  const auto all = findings();
+  const Finding* found = find(all, "module-operator-failed");
+  return found == nullptr ? "no finding" : text_fact(*found, "exception");
+}
+
+void call_failing_operator(const at::Tensor& x) {
+  static const auto op = c10::Dispatcher::singleton().findSchemaOrThrow("guest::fail", "");
+  op.typed<at::Tensor(const at::Tensor&)>().call(x);
+}
+}  // namespace
+
+TEST_CASE("An index error of LibTorch keeps its text") {
+  CHECK(told_exception([] { torch::ones({3}).select(0, 5); }) ==
+        "select(): index 5 out of range for tensor of size [3] at dimension 0");
+}
+
+TEST_CASE("An operator's standard exception keeps its text") {
+  CHECK(told_exception([] { call_failing_operator(torch::ones({3})); }) == "one row too many");
+}
+
+TEST_CASE("An exception with a text of the program's own is told by its type") {
+  const std::string told = told_exception([] { call_failing_operator(torch::ones({3, 1})); });
+  CHECK(told.find("TooDeep") != std::string::npos);
+}
+
 TEST_CASE("An exception of the program itself is silent") {
   Net net;
   attach_diagnostics(net, quiet());

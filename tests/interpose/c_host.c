@@ -1,0 +1,8 @@
+/* A program without a C++ runtime that opens a library for itself alone. */
+#include <dlfcn.h>
+
+int main(int count, char** arguments) {
+  void* library = count == 2 ? dlopen(arguments[1], RTLD_NOW | RTLD_LOCAL) : 0;
+  int (*caught)(void) = library ? (int (*)(void))dlsym(library, "caught") : 0;
+  return caught ? caught() : 2;
+}
