@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Refuses pages that name what is not there: links, paths, commands, ids of checks, and places that
-only one machine has."""
+only one machine has; and quotes that differ from the file they name."""
 
 import argparse
 import fnmatch
@@ -11,6 +11,8 @@ import re
 import gate
 
 FENCE = re.compile(r"^```.*?^```[^\n]*$", re.MULTILINE | re.DOTALL)
+# ```cpp path/of/file.cpp: its lines, where `...` alone stands for lines left out
+QUOTE = re.compile(r"^```\w+ ([\w.-]+/\S+)\n(.*?)^```[^\n]*$", re.MULTILINE | re.DOTALL)
 SPAN = re.compile(r"`((?:[^`\n]|\n(?!\s*\n))+)`")
 LINK = re.compile(r"!?\[[^\]\n]*\]\(([^)\s]+)\)")
 HEADING = re.compile(r"^#+ (.*)$", re.MULTILINE)
@@ -73,6 +75,19 @@ class Pages:
             return None if span in self.ids else f"{span}: no such check"
         return None
 
+    def quote_fault(self, path, quote):
+        if path not in self.files:
+            return f"{path}: not in this repository"
+        rest = "\n" + self.text(path)
+        for part in re.split(r"^\.\.\.\n", quote, flags=re.MULTILINE):
+            _, found, rest = rest.partition("\n" + part.rstrip("\n") + "\n")
+            if part.strip() and not found:
+                lines = set(self.text(path).splitlines())
+                odd = next((line for line in part.splitlines() if line not in lines), None)
+                return f"{path} does not say: {odd or part.splitlines()[0]}"
+            rest = "\n" + rest
+        return None
+
     def command_faults(self, text):
         for match in COMMAND.finditer(text):
             if self.commands and match[1] not in self.commands:
@@ -90,6 +105,8 @@ class Pages:
             yield match.start(), self.link_fault(name, match[1])
         for match in SPAN.finditer(prose):
             yield match.start(), self.span_fault(match[1])
+        for match in QUOTE.finditer(text):
+            yield match.start(), self.quote_fault(match[1], match[2])
         for match in (*FENCE.finditer(text), *SPAN.finditer(prose)):
             for position, fault in self.command_faults(match[0]):
                 yield match.start() + position, fault

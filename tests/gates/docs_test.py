@@ -78,6 +78,18 @@ class Docs(planted.GateTest):
         self.accept("network/root/x, <root>/x, a/tmp/b")
         self.refuse("lies in /tmp/out", "/tmp/: a place on one machine")
 
+    def test_quotes(self):
+        self.plant("checks/a.cpp", "int one;\nint two;\n  int three;\nint four;\n")
+        quote = "```cpp checks/a.cpp\n%s```"
+        self.accept(quote % "int two;\n  int three;\n")
+        self.accept(quote % "int one;\n...\nint four;\n")
+        self.accept("```cpp\nint five;\n```")
+        self.refuse(quote % "int five;\n", "checks/a.cpp does not say: int five;")
+        self.refuse(quote % "int two;\nint three;\n", "checks/a.cpp does not say: int three;")
+        self.refuse(quote % "int one;\n  int three;\n", "checks/a.cpp does not say: int one;")
+        self.refuse(quote % "int four;\n...\nint one;\n", "checks/a.cpp does not say: int one;")
+        self.refuse("```cpp checks/b.cpp\n```", "checks/b.cpp: not in this repository")
+
     def test_empty_tree(self):
         empty = self.tree / "empty"
         empty.mkdir()
