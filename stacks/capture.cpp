@@ -43,7 +43,8 @@ _Unwind_Reason_Code slow_step(_Unwind_Context* context, void* argument) noexcept
 constinit RuleCache rule_cache;
 constinit std::atomic<std::uint64_t> known_unloads = 0;
 
-std::uintptr_t word_at(std::uintptr_t address) noexcept {
+/// Where a rule is out of date, any word of the stack may be read.
+[[gnu::no_sanitize_address]] std::uintptr_t word_at(std::uintptr_t address) noexcept {
   return *reinterpret_cast<const std::uintptr_t*>(address);
 }
 

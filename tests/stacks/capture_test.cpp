@@ -1,10 +1,10 @@
 #include "stacks/capture.h"
 
 #include <dlfcn.h>
-#include <execinfo.h>
 #include <malloc.h>
 #include <signal.h>
 #include <ucontext.h>
+#include <unwind.h>
 
 #include <algorithm>
 #include <array>
@@ -25,14 +25,21 @@ struct Seen {
 };
 Seen seen;
 
-/// Both are called from here: all but the innermost address are equal.
+_Unwind_Reason_Code add_frame(_Unwind_Context* context, void* frames) {
+  const auto pc = _Unwind_GetIP(context);
+  if (pc != 0) static_cast<std::vector<void*>*>(frames)->push_back(reinterpret_cast<void*>(pc));
+  return _URC_NO_REASON;
+}
+
+/// Both are called from here: all but the innermost address are equal. What backtrace() calls is
+/// called itself, because the sanitizers put a frame of theirs before backtrace().
 [[gnu::noinline]] void compare_with_backtrace() {
   std::array<void*, 200> ours{};
-  std::array<void*, 200> theirs{};
+  std::vector<void*> theirs;
   const CapturedStack stack = capture_stack(ours);
-  const auto count = std::size_t(backtrace(theirs.data(), int(theirs.size())));
+  _Unwind_Backtrace(add_frame, &theirs);
   const bool same = std::equal(ours.begin() + 1, ours.begin() + std::ptrdiff_t(stack.frames),
-                               theirs.begin() + 1, theirs.begin() + std::ptrdiff_t(count));
+                               theirs.begin() + 1, theirs.end());
   seen.looks += 1;
   seen.different += same ? 0 : 1;
   seen.cut += stack.complete ? 0 : 1;
@@ -113,7 +120,7 @@ TEST_CASE("A stack ends cleanly at the frame of a signal", "[stacks]") {
   raise(SIGUSR2);
   sigaction(SIGUSR2, &before, nullptr);
   CHECK(stack.frames >= 2);
-  CHECK(stack.frames <= 4);
+  CHECK(stack.frames <= 6);
   CHECK_FALSE(stack.complete);
 }
 
