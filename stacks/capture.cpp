@@ -54,30 +54,30 @@ struct Registers {
   std::uintptr_t rbp = 0;
 };
 
-/// Replaces the registers by the caller's; false where the rule leads out of the stack.
-bool leave(const UnwindRule& rule, const StackBounds& stack, Registers* at) noexcept {
-  std::uintptr_t cfa = rule.cfa == UnwindRule::Cfa::kRsp ? at->rsp : at->rbp;
-  cfa += std::intptr_t{rule.cfa_offset};
-  if (rule.cfa == UnwindRule::Cfa::kAtRbp) {
-    if (!stack.holds_word(cfa)) return false;
+/// The caller's registers; pc is 1 where the rule leads out of the stack.
+Registers leave(PackedRule rule, const StackBounds& stack, Registers at) noexcept {
+  const Registers lost{.pc = 1};
+  std::uintptr_t cfa = rule.cfa() == UnwindRule::Cfa::kRsp ? at.rsp : at.rbp;
+  cfa += std::uintptr_t(rule.cfa_offset());
+  if (rule.cfa() == UnwindRule::Cfa::kAtRbp) {
+    if (!stack.holds_word(cfa)) return lost;
     cfa = word_at(cfa);
   }
-  if (cfa <= at->rsp || !stack.holds_word(cfa - 8)) return false;
-  if (rule.rbp != UnwindRule::Rbp::kSame) {
-    const std::uintptr_t base = rule.rbp == UnwindRule::Rbp::kAtCfa ? cfa : at->rbp;
-    const std::uintptr_t saved = base + std::intptr_t{rule.rbp_offset};
-    if (!stack.holds_word(saved)) return false;
-    at->rbp = word_at(saved);
+  if (cfa <= at.rsp || !stack.holds_word(cfa - 8)) return lost;
+  std::uintptr_t rbp = at.rbp;
+  if (rule.rbp() != UnwindRule::Rbp::kSame) {
+    const std::uintptr_t base = rule.rbp() == UnwindRule::Rbp::kAtCfa ? cfa : rbp;
+    const std::uintptr_t saved = base + std::uintptr_t(rule.rbp_offset());
+    if (!stack.holds_word(saved)) return lost;
+    rbp = word_at(saved);
   }
-  at->pc = word_at(cfa - 8);
-  at->rsp = cfa;
-  return true;
+  return {.pc = word_at(cfa - 8), .rsp = cfa, .rbp = rbp};
 }
 
 /// False if libraries were unloaded since: what is remembered of their addresses may be wrong.
-bool learn(std::uintptr_t pc, UnwindRule* rule) noexcept {
+[[gnu::noinline]] bool learn(std::uintptr_t pc, PackedRule* rule) noexcept {
   std::uint64_t unloads = 0;
-  *rule = read_unwind_rule(pc, &unloads);
+  *rule = PackedRule(read_unwind_rule(pc, &unloads));
   const bool current = known_unloads.exchange(unloads, std::memory_order_relaxed) == unloads;
   if (!current) rule_cache.clear();
   rule_cache.keep(pc, *rule);
@@ -95,25 +95,19 @@ Walk walk(Registers at, std::span<void*> frames) noexcept {
   StackBounds stack = stack_bounds();
   if (!stack.holds_word(at.rsp)) stack = {};
   stack.begin = at.rsp;
-  Walk result;
-  while (at.pc != 0) {
-    if (result.count == frames.size()) return result;
-    frames[result.count++] = reinterpret_cast<void*>(at.pc);
-    std::optional<UnwindRule> rule = rule_cache.find(at.pc);
-    if (!rule && !learn(at.pc, &rule.emplace())) return {result.count, End::kUnloaded};
-    switch (rule->cfa) {
-      case UnwindRule::Cfa::kOutermost:
-        return {result.count, End::kOutermost};
-      case UnwindRule::Cfa::kOther:
-        return {result.count, End::kOther};
-      case UnwindRule::Cfa::kNone:
-        return result;
-      default:
-        if (!leave(*rule, stack, &at)) return result;
+  std::size_t count = 0;
+  while (at.pc > 1) {
+    if (count == frames.size()) return {count, End::kCut};
+    frames[count++] = reinterpret_cast<void*>(at.pc);
+    PackedRule rule(0);
+    if (!rule_cache.find(at.pc, &rule) && !learn(at.pc, &rule)) return {count, End::kUnloaded};
+    if (rule.cfa() < UnwindRule::Cfa::kRsp) {
+      if (rule.cfa() == UnwindRule::Cfa::kOther) return {count, End::kOther};
+      return {count, rule.cfa() == UnwindRule::Cfa::kNone ? End::kCut : End::kOutermost};
     }
+    at = leave(rule, stack, at);
   }
-  result.end = End::kOutermost;
-  return result;
+  return {count, at.pc == 0 ? End::kOutermost : End::kCut};
 }
 
 CapturedStack capture_from(const Registers& at, std::span<void*> frames) noexcept {

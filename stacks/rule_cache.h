@@ -2,63 +2,70 @@
 
 #include <array>
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
-#include <optional>
 
 #include "stacks/unwind_rule.h"
 
 namespace ddpscope {
 
+/// An UnwindRule in the upper 31 bits of a word: CFA offset / 8 in 17 bits, rbp offset / 8 in 9,
+/// kind of rbp in 2, kind of CFA in 3. Offsets that do not fit make it kOther.
+class PackedRule {
+ public:
+  static constexpr int kShift = 33;
+
+  explicit PackedRule(std::uint64_t word) noexcept : word_(word) {}
+  explicit PackedRule(const UnwindRule& rule) noexcept : word_(pack(rule)) {}
+
+  std::uint64_t word() const noexcept { return word_; }
+  UnwindRule::Cfa cfa() const noexcept { return UnwindRule::Cfa(word_ >> 33 & 7); }
+  UnwindRule::Rbp rbp() const noexcept { return UnwindRule::Rbp(word_ >> 36 & 3); }
+  std::int64_t cfa_offset() const noexcept { return std::int64_t(word_) >> 44 & ~7; }
+  std::int64_t rbp_offset() const noexcept { return std::int64_t(word_ << 17) >> 52 & ~7; }
+
+ private:
+  static std::uint64_t pack(const UnwindRule& rule) noexcept {
+    const auto cfa = std::uint64_t(std::int64_t{rule.cfa_offset} / 8);
+    const auto rbp = std::uint64_t(std::int64_t{rule.rbp_offset} / 8);
+    const PackedRule packed(cfa << 47 | (rbp & 0x1ff) << 38 | std::uint64_t(rule.rbp) << 36 |
+                            std::uint64_t(rule.cfa) << 33);
+    const bool fits =
+        packed.cfa_offset() == rule.cfa_offset && packed.rbp_offset() == rule.rbp_offset;
+    return fits ? packed.word() : std::uint64_t(UnwindRule::Cfa::kOther) << 33;
+  }
+
+  std::uint64_t word_;
+};
+
 /// The rules of the return addresses seen lately, for all threads: one word each, read and written
 /// whole, so nobody ever waits. A later address may take the place of an earlier one.
 class RuleCache {
  public:
-  std::optional<UnwindRule> find(std::uintptr_t pc) const noexcept {
-    const std::uint64_t key = key_of(pc);
-    const std::uint64_t word = words_[key >> kTagBits].load(std::memory_order_relaxed);
-    if ((word >> kRuleBits) != (key & kTagMask) || (word & 7) == 0) return std::nullopt;
-    return unpack(word);
+  /// False if it holds no rule for this address.
+  bool find(std::uintptr_t pc, PackedRule* rule) const noexcept {
+    const std::uint64_t word = words_[index_of(pc)].load(std::memory_order_relaxed);
+    *rule = PackedRule(word);
+    return (word & kTagMask) == tag_of(pc);
   }
-  /// Leaves out a rule whose offsets are too large for the word.
-  void keep(std::uintptr_t pc, const UnwindRule& rule) noexcept {
-    const std::uint64_t key = key_of(pc);
-    if (pc >> kPcBits != 0 || !fits(rule)) return;
-    words_[key >> kTagBits].store((key & kTagMask) << kRuleBits | pack(rule),
-                                  std::memory_order_relaxed);
+  void keep(std::uintptr_t pc, PackedRule rule) noexcept {
+    if (tag_of(pc) <= kTagMask) {
+      words_[index_of(pc)].store(rule.word() | tag_of(pc), std::memory_order_relaxed);
+    }
   }
   void clear() noexcept {
     for (auto& word : words_) word.store(0, std::memory_order_relaxed);
   }
 
  private:
-  // A word: 33 bits of tag, then of the rule: rbp offset / 8 in 9 bits, CFA offset / 8 in 17 bits,
-  // kind of rbp in 2, kind of CFA + 1 in 3.
-  static constexpr int kPcBits = 47;
+  // Index and tag together tell the 47 bits of an address. No code lies at tag 0, the first page.
   static constexpr int kIndexBits = 14;
-  static constexpr int kTagBits = kPcBits - kIndexBits;
-  static constexpr int kRuleBits = 64 - kTagBits;
-  static constexpr std::uint64_t kTagMask = (std::uint64_t{1} << kTagBits) - 1;
+  static constexpr std::uint64_t kTagMask = (std::uint64_t{1} << PackedRule::kShift) - 1;
 
-  /// Turns 47 bits into 47 others, one to one, of which the upper ones differ most.
-  static std::uint64_t key_of(std::uintptr_t pc) noexcept {
-    return pc * 0x9e3779b97f4a7c15 & ((std::uint64_t{1} << kPcBits) - 1);
+  static std::size_t index_of(std::uintptr_t pc) noexcept {
+    return (pc ^ pc >> kIndexBits) & ((std::size_t{1} << kIndexBits) - 1);
   }
-  static bool fits(const UnwindRule& rule) noexcept {
-    return rule.cfa_offset % 8 == 0 && rule.rbp_offset % 8 == 0 &&
-           rule.cfa_offset / 8 == rule.cfa_offset / 8 << 15 >> 15 &&
-           rule.rbp_offset / 8 == rule.rbp_offset / 8 << 23 >> 23;
-  }
-  static std::uint64_t pack(const UnwindRule& rule) noexcept {
-    const auto cfa = std::uint32_t(rule.cfa_offset / 8) & 0x1ffff;
-    const auto rbp = std::uint32_t(rule.rbp_offset / 8) & 0x1ff;
-    return rbp << 22 | cfa << 5 | std::uint32_t(rule.rbp) << 3 | (std::uint32_t(rule.cfa) + 1);
-  }
-  static UnwindRule unpack(std::uint64_t word) noexcept {
-    return {.cfa = UnwindRule::Cfa((word & 7) - 1),
-            .rbp = UnwindRule::Rbp(word >> 3 & 3),
-            .cfa_offset = std::int32_t(std::uint32_t(word) << 10) >> 15 << 3,
-            .rbp_offset = std::int32_t(std::uint32_t(word) << 1) >> 23 << 3};
-  }
+  static std::uint64_t tag_of(std::uintptr_t pc) noexcept { return pc >> kIndexBits; }
 
   std::array<std::atomic<std::uint64_t>, std::size_t{1} << kIndexBits> words_{};
 };
