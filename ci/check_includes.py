@@ -63,7 +63,7 @@ def own_name(name):
 
 def allowed_folders(name, graph):
     folder = own_name(name).split("/")[0]
-    if name.startswith(("tests/support/", "benchmarks/")):
+    if name.startswith(("tests/support/", "tests/fuzz/", "benchmarks/")):
         return set(graph.folders()) | {"tests", "benchmarks"}
     allowed = set(graph.target_of(own_name(name)).depends) | {folder}
     if name.startswith("tests/"):
