@@ -1,0 +1,94 @@
+#include "plugin/worker.h"
+
+#include <algorithm>
+#include <atomic>
+#include <thread>
+#include <vector>
+
+#include "records/jsonl_reader.h"
+#include "tests/support/catch.h"
+#include "tests/support/temporary_dir.h"
+
+namespace ddpscope {
+namespace {
+using std::chrono::seconds;
+
+WorkerOptions options_in(const TemporaryDir& dir) {
+  WorkerOptions options;
+  options.run.run_id = "run-a";
+  options.settings.report_dir = dir / "out";
+  options.settings.console = Console::kQuiet;
+  options.judge.checks = "optim-empty";
+  options.judge.sources = {"tree", "graph", "gradient", "optimizer"};
+  return options;
+}
+
+/// Steps that end, as several training threads tell them.
+void put_steps(EventQueue& queue, std::uint64_t thread, std::int64_t steps) {
+  for (std::int64_t step = 1; step <= steps; ++step) {
+    auto members = std::make_unique<OptimizerMembersEvent>();
+    members->at = {.step = step, .cycle = step, .thread = thread};
+    members->optimizer = thread;
+    members->type = "SGD";
+    members->groups = {{}};
+    const Stamp at = members->at;
+    queue.put(std::move(members));
+    queue.put(OptimizerStepEvent{.at = at, .optimizer = thread});
+    queue.put(CycleEndEvent{.at = at, .wall_ms = 1, .overhead_us = 1});
+  }
+}
+
+bool has_empty_optimizer(const Findings& findings) {
+  return std::ranges::find(findings, "optim-empty", &Finding::id) != findings.end();
+}
+
+TEST_CASE("What training threads put is judged and on disk when the worker is drained",
+          "[worker]") {
+  const TemporaryDir dir;
+  Worker worker(options_in(dir));
+  worker.start();
+  std::atomic<bool> asks{true};
+  std::thread asking([&worker, &asks] {
+    while (asks) {
+      worker.findings();
+      worker.counts();
+      worker.files();
+      worker.first_line_of_worst();
+      worker.has_at_least(Severity::kError);
+    }
+  });
+  std::vector<std::thread> training;
+  for (std::uint64_t thread = 1; thread <= 3; ++thread) {
+    training.emplace_back([&worker, thread] { put_steps(worker.queue(), thread, 500); });
+  }
+  for (std::thread& thread : training) thread.join();
+  CHECK(worker.drain(seconds(60)));
+  asks = false;
+  asking.join();
+
+  CHECK(has_empty_optimizer(worker.findings()));
+  CHECK(worker.has_at_least(Severity::kError));
+  REQUIRE(worker.files().size() == 1);
+  const auto unfinished = std::get<RankFile>(read_rank_file(worker.files().front()));
+  CHECK(has_empty_optimizer(unfinished.findings));
+  CHECK_FALSE(unfinished.summary);
+
+  worker.finish(seconds(60), {});
+  const auto file = std::get<RankFile>(read_rank_file(dir / "out/rank-0.jsonl"));
+  REQUIRE(file.summary);
+  CHECK(file.summary->clean_exit);
+  CHECK(file.summary->steps == 500);
+  CHECK(file.summary->events_dropped == 0);
+}
+
+TEST_CASE("A worker that is told to end judges what was put before", "[worker]") {
+  const TemporaryDir dir;
+  Worker worker(options_in(dir));
+  worker.start();
+  put_steps(worker.queue(), 1, 3);
+  worker.finish(seconds(60), {});
+  CHECK(has_empty_optimizer(worker.findings()));
+}
+
+}  // namespace
+}  // namespace ddpscope
