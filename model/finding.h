@@ -28,6 +28,8 @@ struct Frame {
   std::string module;
   std::uint64_t offset = 0;
   std::string source;
+  std::string build_id;
+  bool library = false;  ///< of LibTorch or the system, or inlined from one of their headers
 };
 
 struct Site {

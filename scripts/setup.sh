@@ -19,9 +19,9 @@ libfmt-dev fmt/core.h
 libspdlog-dev spdlog/spdlog.h
 nlohmann-json3-dev nlohmann/json.hpp
 libcli11-dev CLI/CLI.hpp
-catch2 catch2/catch.hpp|catch2/catch_test_macros.hpp
-libdw-dev elfutils/libdwfl.h"
+catch2 catch2/catch.hpp|catch2/catch_test_macros.hpp"
 ddpscope_optional="
+libdw-dev elfutils/libdwfl.h
 ccache ccache
 clang-format clang-format
 libbenchmark-dev benchmark/benchmark.h

@@ -1,0 +1,158 @@
+#include "stacks/dwarf_names.h"
+
+#include <dwarf.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <memory>
+
+#include "stacks/frame_names.h"
+
+namespace ddpscope {
+namespace {
+
+struct FreeScopes {
+  void operator()(Dwarf_Die* scopes) const { std::free(scopes); }
+};
+using Scopes = std::unique_ptr<Dwarf_Die, FreeScopes>;
+
+std::string plain_name(Dwarf_Die* die) {
+  const char* name = dwarf_diename(die);
+  const std::string text = name == nullptr ? "" : name;
+  const int tag = dwarf_tag(die);
+  const bool is_class = tag == DW_TAG_class_type || tag == DW_TAG_structure_type;
+  if (text.starts_with("<lambda") || (text.empty() && is_class)) return "{lambda}";
+  return text.empty() && tag == DW_TAG_namespace ? "(anonymous namespace)" : text;
+}
+
+/// The declaration that a function's instance points to, if it does.
+void follow(Dwarf_Die* die, unsigned attribute) {
+  Dwarf_Attribute held;
+  Dwarf_Die origin;
+  if (dwarf_formref_die(dwarf_attr(die, attribute, &held), &origin) != nullptr) *die = origin;
+}
+
+/// With the names of what it stands in.
+std::string qualified_name(Dwarf_Die* die) {
+  Dwarf_Die declared = *die;
+  follow(&declared, DW_AT_abstract_origin);
+  follow(&declared, DW_AT_specification);
+  std::string name = plain_name(&declared);
+  Dwarf_Die* found = nullptr;
+  const int count = dwarf_getscopes_die(&declared, &found);
+  const Scopes scopes(found);
+  for (int i = 1; i < count && !name.empty(); ++i) {
+    const int tag = dwarf_tag(found + i);
+    const bool named = tag == DW_TAG_namespace || tag == DW_TAG_class_type ||
+                       tag == DW_TAG_structure_type || tag == DW_TAG_subprogram;
+    const std::string outer = named ? plain_name(found + i) : std::string();
+    if (!outer.empty()) name = outer + "::" + name;
+  }
+  return name;
+}
+
+std::string name_of(Dwarf_Die* die) {
+  for (const unsigned attribute : {DW_AT_linkage_name, DW_AT_MIPS_linkage_name}) {
+    Dwarf_Attribute held;
+    const char* name = dwarf_formstring(dwarf_attr_integrate(die, attribute, &held));
+    if (name != nullptr) return demangle(name);
+  }
+  return qualified_name(die);
+}
+
+std::string path_of(const char* file) {
+  return file == nullptr ? std::string() : std::filesystem::path(file).lexically_normal().string();
+}
+
+struct Place {
+  std::string file;
+  std::int64_t line = 0;
+};
+
+Place place_of(Dwarf_Die* unit, Dwarf_Addr address) {
+  Dwarf_Line* line = dwarf_getsrc_die(unit, address);
+  int number = 0;
+  if (line == nullptr || dwarf_lineno(line, &number) != 0 || number <= 0) return {};
+  return {path_of(dwarf_linesrc(line, nullptr, nullptr)), number};
+}
+
+Place call_of(Dwarf_Die* unit, Dwarf_Die* inlined) {
+  const auto number = [&](unsigned name) {
+    Dwarf_Attribute held;
+    Dwarf_Word value = 0;
+    const bool known = dwarf_formudata(dwarf_attr(inlined, name, &held), &value) == 0;
+    return known ? value : 0;
+  };
+  Dwarf_Files* files = nullptr;
+  std::size_t count = 0;
+  const Dwarf_Word line = number(DW_AT_call_line);
+  if (line == 0 || dwarf_getsrcfiles(unit, &files, &count) != 0) return {};
+  return {path_of(dwarf_filesrc(files, number(DW_AT_call_file), nullptr, nullptr)),
+          std::int64_t(line)};
+}
+
+/// The child that holds the address, as deep as they go.
+Dwarf_Die innermost_in(Dwarf_Die die, Dwarf_Addr address) {
+  Dwarf_Die child;
+  if (dwarf_child(&die, &child) != 0) return die;
+  do {
+    if (dwarf_haspc(&child, address) == 1) return innermost_in(child, address);
+  } while (dwarf_siblingof(&child, &child) == 0);
+  return die;
+}
+
+/// A function stands in what declares it, which need not hold the address: a lambda's body stands
+/// in its class, in the function that makes it. libdw does not look there.
+bool find_function(Dwarf_Die* parent, Dwarf_Addr address, Dwarf_Die* found) {
+  Dwarf_Die child;
+  if (dwarf_child(parent, &child) != 0) return false;
+  do {
+    const int tag = dwarf_tag(&child);
+    const bool is_function = tag == DW_TAG_subprogram;
+    if (is_function && dwarf_haspc(&child, address) == 1) {
+      *found = child;
+      return true;
+    }
+    const bool may_hold = is_function || tag == DW_TAG_namespace || tag == DW_TAG_class_type ||
+                          tag == DW_TAG_structure_type || tag == DW_TAG_lexical_block;
+    if (may_hold && find_function(&child, address, found)) return true;
+  } while (dwarf_siblingof(&child, &child) == 0);
+  return false;
+}
+
+bool find_innermost(Dwarf_Die* unit, Dwarf_Addr address, Dwarf_Die* innermost) {
+  Dwarf_Die* found = nullptr;
+  const int count = dwarf_getscopes(unit, address, &found);
+  const Scopes owner(found);
+  if (count > 0 && dwarf_tag(found) != DW_TAG_compile_unit) {
+    *innermost = *found;
+    return true;
+  }
+  Dwarf_Die function;
+  if (!find_function(unit, address, &function)) return false;
+  *innermost = innermost_in(function, address);
+  return true;
+}
+
+}  // namespace
+
+Names names_in(Dwarf_Die* unit, Dwarf_Addr address) {
+  Names names;
+  Dwarf_Die innermost;
+  if (!find_innermost(unit, address, &innermost)) return names;
+  Dwarf_Die* outwards = nullptr;
+  const int count = dwarf_getscopes_die(&innermost, &outwards);
+  const Scopes owner(outwards);
+  Place place = place_of(unit, address);
+  for (int i = 0; i < count; ++i) {
+    Dwarf_Die* die = outwards + i;
+    const int tag = dwarf_tag(die);
+    if (tag != DW_TAG_inlined_subroutine && tag != DW_TAG_subprogram) continue;
+    names.push_back({.function = name_of(die), .file = place.file, .line = place.line});
+    if (tag == DW_TAG_subprogram) break;
+    place = call_of(unit, die);
+  }
+  return names;
+}
+
+}  // namespace ddpscope
