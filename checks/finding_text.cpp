@@ -4,7 +4,9 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <functional>
 
+#include "checks/run_state.h"
 #include "model/fact_keys.h"
 
 namespace ddpscope {
@@ -43,6 +45,49 @@ std::vector<std::string> largest_shapes(const std::vector<const TensorState*>& t
     at = other;
   }
   return shapes;
+}
+
+std::vector<WordCount> counted_words(const std::vector<std::string>& words) {
+  std::vector<WordCount> counts;
+  for (const std::string& word : words) {
+    const auto known = std::ranges::find(counts, word, &WordCount::word);
+    if (known == counts.end()) {
+      counts.push_back({.word = word, .count = 1});
+    } else {
+      ++known->count;
+    }
+  }
+  std::ranges::stable_sort(counts, std::ranges::greater(), &WordCount::count);
+  return counts;
+}
+
+std::vector<WordCount> module_types(const RunState& state,
+                                    const std::vector<const TensorState*>& tensors) {
+  std::vector<std::string> types;
+  for (const TensorState* one : tensors) types.push_back(state.loose_module_type(one->info.id));
+  return counted_words(types);
+}
+
+std::string users_text(const std::vector<WordCount>& types) {
+  constexpr std::size_t kNamed = 3;
+  const auto is_seen = [](const WordCount& type) { return !type.word.empty(); };
+  if (std::ranges::none_of(types, is_seen)) return "backward reaches them";
+  if (types.size() == 1) return "a live " + types.front().word + " uses them";
+  std::vector<std::string> parts;
+  std::int64_t others = 0;
+  std::int64_t unseen = 0;
+  for (const auto& [word, count] : types) {
+    if (word.empty()) {
+      unseen = count;
+    } else if (parts.size() < kNamed) {
+      parts.push_back(fmt::format("{} of {}", count, word));
+    } else {
+      others += count;
+    }
+  }
+  if (others > 0) parts.push_back(fmt::format("{} of other types", others));
+  if (unseen > 0) parts.push_back(fmt::format("{} of none that was seen", unseen));
+  return "live modules use them (" + joined(parts) + ")";
 }
 
 std::string joined(const std::vector<std::string>& words, std::string_view between) {

@@ -102,7 +102,7 @@ class ModuleUnregistered final : public Check {
                              : static_cast<double>(elements) /
                                    static_cast<double>(elements + registered.reached_elements);
     const std::vector<std::string> ops = consumer_ops(loose);
-    const std::string type = state.loose_module_type(loose.front()->info.id);
+    const std::vector<WordCount> types = module_types(state, loose);
 
     Finding finding;
     finding.severity = Severity::kError;
@@ -116,19 +116,20 @@ class ModuleUnregistered final : public Check {
                     counted(count, "trainable tensor"), counted(elements, "element"),
                     count == 1 ? "is" : "are", share * 100);
     finding.why =
-        fmt::format("{}{}, no module and no optimizer holds them; largest {}",
-                    type.empty() ? "backward reaches them" : "a live " + type + " uses them",
+        fmt::format("{}{}, no module and no optimizer holds them; largest {}", users_text(types),
                     ops.empty() ? "" : " through " + joined(ops), joined(largest_shapes(loose)));
     finding.fixes = {
         {"register_module(name, layer) for each element of a vector, or torch::nn::ModuleList",
          Applicability::kLikely},
         {"register_parameter(name, tensor) for a plain tensor", Applicability::kLikely},
         {"declare them external, if they are inputs on purpose", Applicability::kNeedsDecision}};
-    finding.facts = {
-        {fact::kTensorsCount, count},       {fact::kElements, elements},
-        {fact::kShareRatio, share},         {fact::kLargestShapes, as_fact(largest_shapes(loose))},
-        {fact::kConsumerOps, as_fact(ops)}, {fact::kRegisteredCount, registered.reached_count},
-        {fact::kModuleType, type}};
+    finding.facts = {{fact::kTensorsCount, count},
+                     {fact::kElements, elements},
+                     {fact::kShareRatio, share},
+                     {fact::kLargestShapes, as_fact(largest_shapes(loose))},
+                     {fact::kConsumerOps, as_fact(ops)},
+                     {fact::kRegisteredCount, registered.reached_count},
+                     {fact::kModuleType, types.front().word}};
     add_device(loose.front()->info.device, registered, finding);
     return finding;
   }

@@ -66,6 +66,31 @@ TEST_CASE("module-unregistered names the module below which all uses lie", "[che
   CHECK(fact_of<bool>(program.findings[0], "wrong_device"));
 }
 
+TEST_CASE("module-unregistered counts tensors by the type of their module", "[check]") {
+  Program program("module-unregistered");
+  program.attach(1, {{.id = 1, .path = "stem.weight"}});
+  program.optimizer(1, {1});
+  const std::vector<TensorId> loose = {5, 6, 7, 8, 9, 10, 11, 12};
+  for (const TensorId id : loose) program.leaf(id);
+  for (int i = 0; i < 2; ++i) {
+    program.op({.name = "aten::mm", .inputs = {20, 5}, .outputs = {21}});
+    if (i == 0) {
+      program.loose_module("LayerNormImpl", {5});
+      program.loose_module("LinearImpl", {6, 7});
+      program.loose_module("LinearImpl", {8});
+      program.loose_module("BiasImpl", {9});
+      program.loose_module("ScaleImpl", {10});
+    }
+    program.backward({1, 5, 6, 7, 8, 9, 10, 11, 12});
+    program.step(1);
+  }
+  REQUIRE(program.findings.size() == 1);
+  CHECK(program.findings[0].why.starts_with(
+      "live modules use them (3 of LinearImpl, 1 of LayerNormImpl, 1 of BiasImpl, "
+      "1 of other types, 2 of none that was seen) through aten::mm, "));
+  CHECK(fact_of<std::string>(program.findings[0], "module_type") == "LinearImpl");
+}
+
 TEST_CASE("module-unregistered waits 4 cycles where an optimizer may be unknown", "[check]") {
   Program program("module-unregistered");
   program.attach(1, {{.id = 1, .path = "a.weight"}});
