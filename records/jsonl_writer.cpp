@@ -1,16 +1,14 @@
 #include "records/jsonl_writer.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/stat.h>
 
 #include <cerrno>
 #include <cstring>
 #include <nlohmann/json.hpp>
 
+#include "records/exclusive_open.h"
 #include "records/line_shape.h"
 #include "records/record_json.h"
-#include "records/report_dir.h"
 
 namespace ddpscope {
 namespace {
@@ -48,51 +46,6 @@ std::string to_line(RunRecord run) {
   return to_line(to_json(run));
 }
 
-struct Opening {
-  FileDescriptor file;
-  std::string path;
-  std::string error;
-  std::string notice;
-};
-
-FileDescriptor create(const OpenedDir& dir, const std::string& name) {
-  constexpr int kFlags = O_WRONLY | O_APPEND | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
-  return FileDescriptor(::openat(dir.fd.get(), name.c_str(), kFlags, 0600));
-}
-
-std::string move_stale(const OpenedDir& dir, const std::string& older, const std::string& name) {
-  const OpenedDir target = open_report_dir(older);
-  if (!target.error.empty()) return target.error;
-  if (::renameat(dir.fd.get(), name.c_str(), target.fd.get(), name.c_str()) == 0) return {};
-  return fmt::format("{}: cannot move the earlier {} here: {}", older, name, std::strerror(errno));
-}
-
-/// Opens `<dir>/rank-<r>.jsonl` and makes place for it where an earlier run left one.
-Opening open_exclusively(const std::string& dir, const RunRecord& run, bool may_move) {
-  Opening result;
-  const OpenedDir opened = open_report_dir(dir);
-  result.error = opened.error;
-  if (!result.error.empty()) return result;
-
-  const std::string name = rank_file_name(run.rank);
-  result.path = dir + "/" + name;
-  result.file = create(opened, name);
-  if (result.file) return result;
-  if (errno != EEXIST || !may_move) {
-    result.error = fmt::format("{}: {}", result.path, std::strerror(errno));
-    return result;
-  }
-  if (const auto owner = living_owner(result.path, run.host)) {
-    const std::string other = fmt::format("{}.{}", dir, run.pid);
-    result = open_exclusively(other, run, /*may_move=*/false);
-    result.notice =
-        fmt::format("{} is in use by process {}; this run writes to {}", dir, *owner, other);
-    return result;
-  }
-  result.error = move_stale(opened, dir + ".1", name);
-  return result.error.empty() ? open_exclusively(dir, run, /*may_move=*/false) : std::move(result);
-}
-
 }  // namespace
 
 JsonlWriter::Opened JsonlWriter::open(const std::string& dir, const RunRecord& run,
@@ -101,7 +54,7 @@ JsonlWriter::Opened JsonlWriter::open(const std::string& dir, const RunRecord& r
   try {
     std::string folder = dir;
     while (folder.size() > 1 && folder.back() == '/') folder.pop_back();
-    Opening opening = open_exclusively(folder, run, /*may_move=*/true);
+    ExclusiveFile opening = open_exclusively(folder, run);
     result.error = std::move(opening.error);
     result.notice = std::move(opening.notice);
     if (!result.error.empty()) return result;

@@ -9,25 +9,33 @@ namespace {
 
 constexpr std::string_view kCut = "***";
 
-// Ends of option names whose value is a secret; "-" and "_" are dropped before comparing.
-constexpr std::array<std::string_view, 12> kSecretEnds = {
-    "token", "secret",    "password",  "passwd",     "passphrase",  "apikey",
-    "pwd",   "accesskey", "secretkey", "privatekey", "credentials", "credential"};
+// Ends of names whose value is a secret; "-" and "_" are dropped before comparing.
+constexpr std::array<std::string_view, 14> kSecretEnds = {
+    "token",     "secret",     "password",    "passwd",     "passphrase",    "apikey", "accesskey",
+    "secretkey", "privatekey", "credentials", "credential", "authorization", "cookie", "signature"};
+// Shorter ones, which are the whole name or its last word.
+constexpr std::array<std::string_view, 5> kSecretWords = {"key", "pwd", "pass", "auth", "sig"};
 // Beginnings of values that are secrets whatever the option is called.
-constexpr std::array<std::string_view, 10> kSecretValues = {
-    "AKIA", "ASIA", "ghp_", "gho_", "github_pat_", "glpat-", "hf_", "sk-", "xoxb-", "xoxp-"};
+constexpr std::array<std::string_view, 14> kSecretValues = {
+    "AKIA",   "ASIA", "ghp_", "gho_",  "ghs_",  "ghu_", "github_pat_",
+    "glpat-", "hf_",  "sk-",  "xoxb-", "xoxp-", "AIza", "eyJ"};
 
-bool names_secret(std::string_view option) {
-  std::string plain;
-  for (const char letter : option) {
-    if (letter != '-' && letter != '_') {
-      plain += static_cast<char>(std::tolower(static_cast<unsigned char>(letter)));
-    }
+std::string lower(std::string_view text) {
+  std::string result(text);
+  for (char& letter : result) {
+    letter = static_cast<char>(std::tolower(static_cast<unsigned char>(letter)));
   }
+  return result;
+}
+
+bool names_secret(std::string_view name) {
+  std::string plain = lower(name);
+  const auto last = plain.find_last_of("-_.");
+  const std::string word = last == std::string::npos ? plain : plain.substr(last + 1);
+  std::erase_if(plain, [](char letter) { return letter == '-' || letter == '_'; });
   const auto ends = [&plain](std::string_view end) { return plain.ends_with(end); };
-  const auto last = option.find_last_of("-_.");
-  const auto word = last == std::string_view::npos ? option : option.substr(last + 1);
-  return std::ranges::any_of(kSecretEnds, ends) || word == "key" || word == "KEY";
+  return std::ranges::any_of(kSecretEnds, ends) ||
+         std::ranges::find(kSecretWords, word) != kSecretWords.end();
 }
 
 bool is_secret_value(std::string_view value) {
@@ -46,15 +54,34 @@ std::string without_url_password(const std::string& text) {
   return text.substr(0, colon + 1) + std::string(kCut) + text.substr(at);
 }
 
+/// Where the value begins that follows the first `secret=`, also in `--env=TOKEN=x`, in a query
+/// `?a=b&token=x` and in `{"token": "x"}`.
+std::size_t secret_value(const std::string& argument) {
+  constexpr std::string_view kBefore = "=:?&,; {'\"";
+  for (std::size_t sign = argument.find_first_of("=:"); sign != std::string::npos;
+       sign = argument.find_first_of("=:", sign + 1)) {
+    std::size_t end = sign;
+    while (end > 0 && std::string_view("'\" ").find(argument[end - 1]) != std::string::npos) --end;
+    const auto before = end == 0 ? std::string::npos : argument.find_last_of(kBefore, end - 1);
+    const std::size_t begin = before == std::string::npos ? 0 : before + 1;
+    if (begin < end && names_secret(std::string_view(argument).substr(begin, end - begin))) {
+      return sign + 1;
+    }
+  }
+  return std::string::npos;
+}
+
 std::string redact_argument(const std::string& argument) {
   if (is_secret_value(argument)) return std::string(kCut);
   const auto bearer = argument.find("earer ");
   if (bearer != std::string::npos) return argument.substr(0, bearer + 6) + std::string(kCut);
+  if (const auto value = secret_value(argument); value != std::string::npos) {
+    return argument.substr(0, value) + std::string(kCut);
+  }
   const auto equals = argument.find('=');
-  if (equals == std::string::npos) return without_url_password(argument);
-  const std::string name = argument.substr(0, equals);
-  const std::string value = argument.substr(equals + 1);
-  if (names_secret(name) || is_secret_value(value)) return name + "=" + std::string(kCut);
+  if (equals != std::string::npos && is_secret_value(argument.substr(equals + 1))) {
+    return argument.substr(0, equals + 1) + std::string(kCut);
+  }
   return without_url_password(argument);
 }
 

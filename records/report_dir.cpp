@@ -27,17 +27,40 @@ std::string parent_of(const std::string& path) {
   return slash == 0 ? "/" : path.substr(0, slash);
 }
 
+/// Creates one folder, 0700 whatever the umask. Returns an errno, or 0.
+int make_folder(const std::string& dir) {
+  if (::mkdir(dir.c_str(), 0700) != 0) return errno == EEXIST ? 0 : errno;
+  const FileDescriptor made(::open(dir.c_str(), O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  if (made) ::chmod(fmt::format("/proc/self/fd/{}", made.get()).c_str(), 0700);
+  return 0;
+}
+
 /// Creates the folder and its parents. Returns an errno, or 0.
 int make_folders(const std::string& dir) {
-  if (::mkdir(dir.c_str(), 0700) == 0 || errno == EEXIST) return 0;
-  if (errno != ENOENT || parent_of(dir) == dir) return errno;
-  if (const int error = make_folders(parent_of(dir)); error != 0) return error;
-  return ::mkdir(dir.c_str(), 0700) == 0 || errno == EEXIST ? 0 : errno;
+  const int error = make_folder(dir);
+  if (error != ENOENT || parent_of(dir) == dir) return error;
+  if (const int above = make_folders(parent_of(dir)); above != 0) return above;
+  return make_folder(dir);
 }
 
 bool is_sticky(const std::string& dir) {
   struct stat info = {};
   return ::stat(dir.c_str(), &info) == 0 && (info.st_mode & S_ISVTX) != 0;
+}
+
+/// The first folder on the way to `dir`, itself included, that another user made in a shared one:
+/// who owns it decides where we write. Those of root on the way are the machine's own.
+std::string foreign_folder(const std::string& dir) {
+  for (std::size_t end = 0; end != std::string::npos;) {
+    end = dir.find('/', end + 1);
+    const std::string part = dir.substr(0, end);
+    struct stat info = {};
+    if (::lstat(part.c_str(), &info) != 0) return {};
+    const bool is_on_the_way = end != std::string::npos;
+    const bool is_trusted = info.st_uid == ::geteuid() || (is_on_the_way && info.st_uid == 0);
+    if (!is_trusted && is_sticky(parent_of(part))) return part;
+  }
+  return {};
 }
 
 OpenedDir refused(const std::string& dir, std::string_view why) {
@@ -49,6 +72,10 @@ OpenedDir refused(const std::string& dir, std::string_view why) {
 OpenedDir open_report_dir(const std::string& path) {
   const std::string dir = without_slashes(path);
   if (dir.empty()) return refused("\"\"", "the name is empty");
+  if (const std::string foreign = foreign_folder(dir); !foreign.empty()) {
+    return refused(dir, fmt::format("another user made {} in a shared folder; name one of your own",
+                                    foreign == dir ? "this folder" : foreign));
+  }
   if (const int error = make_folders(dir); error != 0) return refused(dir, std::strerror(error));
 
   struct stat link = {};
@@ -60,7 +87,7 @@ OpenedDir open_report_dir(const std::string& path) {
   struct stat info = {};
   if (::fstat(fd.get(), &info) != 0) return refused(dir, std::strerror(errno));
   if (info.st_uid != ::geteuid() && is_sticky(parent_of(dir))) {
-    return refused(dir, "another user made this folder in a shared folder; name one of your own");
+    return refused(dir, "another user replaced this folder just now; name one of your own");
   }
   return {.fd = std::move(fd), .error = {}};
 }

@@ -16,7 +16,8 @@ struct OpenedDir {
   std::string error;  ///< empty exactly when `fd` is open
 };
 /// Opens a report folder, creating it and its parents (0700) where they are absent. Refuses a
-/// symbolic link and a folder of another user inside a shared sticky folder.
+/// symbolic link, and a way through a folder that another user made in a shared sticky one. Links
+/// above the folder are followed: home folders often are some.
 OpenedDir open_report_dir(const std::string& dir);
 
 struct RankFileName {

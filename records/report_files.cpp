@@ -131,6 +131,7 @@ std::string write_file_atomically(const std::string& path, std::string_view text
   {
     const FileDescriptor file(::open(temporary.c_str(), kFlags, 0600));
     if (!file) return fmt::format("{}: {}", path, std::strerror(errno));
+    ::fchmod(file.get(), 0600);  // whatever the umask
     error = write_all(file.get(), text);
   }
   if (error.empty() && ::rename(temporary.c_str(), path.c_str()) != 0) {

@@ -119,6 +119,17 @@ TEST_CASE("secrets are cut out of the command", "[records]") {
   CHECK(redact_command({"AWS_SECRET_ACCESS_KEY=x"}) == Command{"AWS_SECRET_ACCESS_KEY=***"});
   CHECK(redact_command({"--id", "AKIAABCDEFGHIJKLMNOP"}) == Command{"--id", "***"});
   CHECK(redact_command({"http://u:p@h/x"}) == Command{"http://u:***@h/x"});
+  CHECK(redact_command({"password=x y", "hunter2"}) == Command{"password=***", "hunter2"});
+  CHECK(redact_command({"--env=HF_TOKEN=x", "-e", "DB_PASS=y"}) ==
+        Command{"--env=HF_TOKEN=***", "-e", "DB_PASS=***"});
+  CHECK(redact_command({"https://h/x?a=1&token=x&b=2"}) == Command{"https://h/x?a=1&token=***"});
+  CHECK(redact_command({"{\"api_key\": \"x\"}"}) == Command{"{\"api_key\":***"});
+  CHECK(redact_command({"--header", "Authorization: Basic eA=="}) ==
+        Command{"--header", "Authorization:***"});
+  CHECK(redact_command({"--Auth", "x", "--id", "eyJhbGciOiJIUzI1NiJ9.e30.x"}) ==
+        Command{"--Auth", "***", "--id", "***"});
+  CHECK(redact_command({"--addr=host:29500", "--lr=1e-3", "a:b=c", "--monkey=1"}) ==
+        Command{"--addr=host:29500", "--lr=1e-3", "a:b=c", "--monkey=1"});
   CHECK(redact_command({"--tokenizer", "gpt2", "--max-tokens", "8"}) ==
         Command{"--tokenizer", "gpt2", "--max-tokens", "8"});
 }
