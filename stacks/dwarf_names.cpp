@@ -60,8 +60,13 @@ std::string name_of(Dwarf_Die* die) {
   return qualified_name(die);
 }
 
-std::string path_of(const char* file) {
-  return file == nullptr ? std::string() : std::filesystem::path(file).lexically_normal().string();
+/// Paths stand as they were given to the compiler, in the folder where it ran.
+std::string path_of(Dwarf_Die* unit, const char* file) {
+  if (file == nullptr) return {};
+  Dwarf_Attribute held;
+  const char* folder = dwarf_formstring(dwarf_attr(unit, DW_AT_comp_dir, &held));
+  const auto path = std::filesystem::path(folder == nullptr ? "" : folder) / file;
+  return path.lexically_normal().string();
 }
 
 struct Place {
@@ -73,7 +78,7 @@ Place place_of(Dwarf_Die* unit, Dwarf_Addr address) {
   Dwarf_Line* line = dwarf_getsrc_die(unit, address);
   int number = 0;
   if (line == nullptr || dwarf_lineno(line, &number) != 0 || number <= 0) return {};
-  return {path_of(dwarf_linesrc(line, nullptr, nullptr)), number};
+  return {path_of(unit, dwarf_linesrc(line, nullptr, nullptr)), number};
 }
 
 Place call_of(Dwarf_Die* unit, Dwarf_Die* inlined) {
@@ -87,7 +92,7 @@ Place call_of(Dwarf_Die* unit, Dwarf_Die* inlined) {
   std::size_t count = 0;
   const Dwarf_Word line = number(DW_AT_call_line);
   if (line == 0 || dwarf_getsrcfiles(unit, &files, &count) != 0) return {};
-  return {path_of(dwarf_filesrc(files, number(DW_AT_call_file), nullptr, nullptr)),
+  return {path_of(unit, dwarf_filesrc(files, number(DW_AT_call_file), nullptr, nullptr)),
           std::int64_t(line)};
 }
 
