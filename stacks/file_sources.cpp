@@ -100,7 +100,8 @@ std::unique_ptr<SymbolSource> make_elf_source() { return std::make_unique<ElfSou
 
 std::unique_ptr<SymbolSource> make_best_source(DebugFiles debug_files) {
   auto best = make_dwarf_source(debug_files);
-  return best != nullptr ? std::move(best) : make_addr2line_source();
+  if (best != nullptr) return best;
+  return debug_files == DebugFiles::kSystem ? make_addr2line_source() : make_elf_source();
 }
 
 }  // namespace ddpscope

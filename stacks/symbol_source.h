@@ -39,11 +39,12 @@ enum class DebugFiles : std::uint8_t {
 
 /// With libdw; null if it was absent when this was built.
 std::unique_ptr<SymbolSource> make_dwarf_source(DebugFiles debug_files);
-/// With the program addr2line; null if there is none.
+/// With the program addr2line, which looks for debug files everywhere; where there is none, and
+/// for what it does not know, with the file's own table of functions.
 std::unique_ptr<SymbolSource> make_addr2line_source();
 /// The file's own table of functions: no lines.
 std::unique_ptr<SymbolSource> make_elf_source();
-/// The first of these that there is.
+/// The first of these that there is and that reads no other files than it may.
 std::unique_ptr<SymbolSource> make_best_source(DebugFiles debug_files);
 
 }  // namespace ddpscope
