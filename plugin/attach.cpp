@@ -1,5 +1,6 @@
 // Inner headers first: behind the public one their type names would be ambiguous.
 // clang-format off
+#include "plugin/held_signals.h"
 #include "plugin/session.h"
 #include "hooks/autograd_watch.h"
 #include "hooks/model_discovery.h"
@@ -185,6 +186,7 @@ std::vector<Finding> findings() { return public_findings(); }
 Report flush() {
   Session* session = Session::running();
   if (session == nullptr) return {};
+  const HeldSignals held;
   session->drain();
   const auto counts = session->worker().counts();
   return {.errors = counts[2],

@@ -7,6 +7,7 @@
 
 #include "config/env.h"
 #include "hooks/model_discovery.h"
+#include "plugin/held_signals.h"
 #include "plugin/log.h"
 #include "plugin/public_api.h"
 #include "plugin/session.h"
@@ -42,13 +43,15 @@ void start_undisturbed() {
     if (!Session::start({}, /*only_by_environment=*/true)) stop_discovery();
   } catch (const SettingsFault& fault) {
     stop_discovery();
-    log_error(fault.message + "\nTraining continues undiagnosed.");
+    const std::string first = fault.message.substr(0, fault.message.find('\n'));
+    log_error(first + ". Training continues undiagnosed.");
   }
   leave_preload_list();
 }
 
 // At the first use of LibTorch: nothing of ours may stop the program.
 void start() noexcept {
+  const HeldSignals held;
   try {
     start_undisturbed();
   } catch (...) {

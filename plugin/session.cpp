@@ -2,6 +2,7 @@
 
 #include <torch/headeronly/version.h>
 
+#include <filesystem>
 #include <mutex>
 
 #include "checks/check_table.h"
@@ -9,6 +10,7 @@
 #include "config/setting_table.h"
 #include "hooks/op_callbacks.h"
 #include "hooks/sources.h"
+#include "plugin/held_signals.h"
 #include "plugin/log.h"
 #include "plugin/process_life.h"
 #include "plugin/public_api.h"
@@ -57,8 +59,13 @@ PartialSettings parse_option_texts(const OptionTexts& options) {
 
 Resolved resolve_settings(const PartialSettings& options, Activation activation) {
   Resolved resolved = resolve(environment("DDPSCOPE"), options, activation, check_ids());
-  if (resolved.problems.empty() || resolved.state != ResolvedState::kOn) return resolved;
-  throw_problems(resolved.problems);
+  if (resolved.state != ResolvedState::kOn) return resolved;
+  if (!resolved.problems.empty()) throw_problems(resolved.problems);
+  if (const std::string& path = resolved.settings.suppressions; !path.empty()) {
+    const SuppressionFile file = read_suppressions(path);
+    if (!file.problems.empty()) throw SettingsFault{file.problems.front()};
+  }
+  return resolved;
 }
 
 RankEnvironment ranks_of_process() {
@@ -71,6 +78,13 @@ RankEnvironment ranks_of_process() {
   return ranks;
 }
 
+// The program may change its folder while it runs.
+std::string absolute(const std::string& path) {
+  std::error_code error;
+  const auto full = std::filesystem::absolute(path, error);
+  return error ? path : full.string();
+}
+
 WorkerOptions worker_options(const Resolved& resolved, std::map<std::string, std::string> sources) {
   WorkerOptions options;
   options.settings = resolved.settings;
@@ -78,8 +92,8 @@ WorkerOptions worker_options(const Resolved& resolved, std::map<std::string, std
   options.launched = environment("DDPSCOPE_RUN_ID").has_value();
   options.run.torch_version = TORCH_VERSION;
   options.run.sources = std::move(sources);
-  options.settings.report_dir = expand_report_dir(options.settings.report_dir, options.run.rank,
-                                                  options.run.pid, options.run.host);
+  options.settings.report_dir = absolute(expand_report_dir(
+      options.settings.report_dir, options.run.rank, options.run.pid, options.run.host));
   add_coverage(options.run, options.settings);
   options.judge = {.rank = options.run.rank,
                    .level = static_cast<CheckLevel>(options.settings.level),
@@ -97,6 +111,7 @@ Session::Session(Resolved resolved, WorkerOptions options)
       capture_(worker_.queue(), {.test_zero_gradients = settings_.level != Level::kWatch}) {}
 
 bool Session::start(const OptionTexts& options, bool only_by_environment) {
+  const HeldSignals held;
   const std::lock_guard lock(start_mutex);
   if (session.load() != nullptr) return running() != nullptr;
   const auto activation = only_by_environment ? Activation::kEnvironment : Activation::kActive;
@@ -139,6 +154,7 @@ void Session::drain() { worker_.drain(kExitLimit); }
 
 void Session::finish() noexcept {
   if (abandoned_.load() || finished_.exchange(true)) return;
+  const HeldSignals held;
   try {
     Capture::set_active(nullptr);
     survey_operators(false);
@@ -163,6 +179,7 @@ void Session::finish() noexcept {
 
 void Session::die(const std::string& what) noexcept {
   if (abandoned_.load() || finished_.load()) return;
+  const HeldSignals held;
   try {
     worker_.drain(kTerminateLimit);
     worker_.write_progress("exception", what);

@@ -138,6 +138,7 @@ void Worker::finish(milliseconds limit, const RunCosts& costs) {
   if (writer_ != nullptr) {
     writer_->write_summary(record);
     writer_->sync();
+    tell_if_cut_off();
   }
   write_reports(record);
 }
@@ -148,6 +149,7 @@ void Worker::found(const Finding& original) {
   const bool is_first = finding.occurrences == 1;
   finding.suppressed = suppressions_ != nullptr && suppressions_->find(finding) != nullptr;
   const bool written = writer_ != nullptr && writer_->write_finding(finding);
+  tell_if_cut_off();
   if (!finding.suppressed && int(finding.severity) > worst_.load()) {
     worst_line_ = render_place_line(finding);
     worst_.store(int(finding.severity));
@@ -205,6 +207,16 @@ void Worker::cycle_ended(const CycleEndEvent& cycle) {
   if (!sampled || writer_ == nullptr) return;
   writer_->write_step(
       {.step = cycle.at.step, .wall_ms = cycle.wall_ms, .overhead_us = cycle.overhead_us});
+  tell_if_cut_off();
+}
+
+// Once, when the file takes nothing more.
+void Worker::tell_if_cut_off() {
+  if (writer_ == nullptr || told_cut_off_ || !(writer_->failed() || writer_->full())) return;
+  told_cut_off_ = true;
+  const std::string why =
+      writer_->failed() ? writer_->failure() : writer_->path() + ": max_report_mb is reached";
+  log_error(why + ". Findings go to stderr; training continues.");
 }
 
 void Worker::write_progress(const std::string& reason, const std::string& what) {

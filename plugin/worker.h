@@ -64,6 +64,7 @@ class Worker {
   void model_changed(const TreeEvent& tree);
   void model_ended(const TreeEndEvent& end);
   void write_models();
+  void tell_if_cut_off();
   void cycle_ended(const CycleEndEvent& cycle);
   void print(const Finding& finding, bool is_first);
   bool prints_live() const;
@@ -90,6 +91,7 @@ class Worker {
   std::int64_t last_step_ = 0;
   bool finished_ = false;
   bool judge_broke_ = false;
+  bool told_cut_off_ = false;
 
   std::atomic<bool> stop_{false};
   std::mutex wake_mutex_;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <filesystem>
 
 #include "plugin/log.h"
 #include "plugin/worker.h"
@@ -22,6 +23,13 @@ void count(const Finding& finding, SummaryRecord& record) {
 std::string parent_folder(const std::string& file) {
   const auto slash = file.rfind('/');
   return slash == std::string::npos ? "." : file.substr(0, slash);
+}
+
+// As short as where we stand allows.
+std::string shown_path(const std::string& path) {
+  std::error_code error;
+  const auto here = std::filesystem::current_path(error).string() + "/";
+  return !error && path.starts_with(here) ? path.substr(here.size()) : path;
 }
 }  // namespace
 
@@ -68,10 +76,11 @@ void Worker::write_reports(const SummaryRecord& summary) {
   files.push_back(std::move(file));
   const MergedReport report = merge(std::move(files), {}, merge_options);
   RenderOptions render{.colour = isatty(STDERR_FILENO) != 0};
-  if (is_alone) {
-    render.report_path = folder + "/report.html";
-    const std::string error = write_file_atomically(render.report_path, render_html(report, {}));
-    if (error.empty()) files_.push_back(render.report_path);
+  if (is_alone && !writer_->failed()) {
+    const std::string path = folder + "/report.html";
+    const std::string error = write_file_atomically(path, render_html(report, {}));
+    if (error.empty()) files_.push_back(path);
+    if (error.empty()) render.report_path = shown_path(path);
     if (!error.empty()) log_error(error);
   }
   if (!prints_live() || !is_alone || options_.launched) return;  // the launcher prints it

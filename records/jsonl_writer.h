@@ -43,6 +43,8 @@ class JsonlWriter {
 
   /// True after a write failed, as on a full disk; nothing more is written then.
   bool failed() const { return failed_; }
+  /// True once a finding found no room below `max_bytes`.
+  bool full() const { return said_full_; }
   /// One line about the failure, or empty.
   const std::string& failure() const { return failure_; }
   std::int64_t bytes_written() const { return bytes_written_; }
