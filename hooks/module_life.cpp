@@ -55,14 +55,12 @@ Standing& standing() {
 }
 
 Flag standing_flag(const Module& module) {
-  const std::lock_guard lock(standing().mutex);
   const auto known = standing().flags.find(&module);
   const Flag flag = known != standing().flags.end() ? known->second.lock() : nullptr;
   return flag != nullptr && flag->load() ? flag : nullptr;
 }
 
 void remember_flag(const Module& module, const Flag& flag) {
-  const std::lock_guard lock(standing().mutex);
   auto& flags = standing().flags;
   if (flags.size() >= standing().sweep_at) {
     std::erase_if(flags, [](const auto& entry) { return entry.second.expired(); });
@@ -79,6 +77,7 @@ ModuleLife ModuleLife::of_shared(const std::shared_ptr<Module>& module) {
 }
 
 ModuleLife ModuleLife::of_object(Module& module) {
+  const std::lock_guard lock(standing().mutex);  // two threads plant one sentinel
   if (const std::shared_ptr<Module> owned = module.weak_from_this().lock()) {
     return of_shared(owned);
   }

@@ -28,6 +28,7 @@ std::string join(const std::string& path, const std::string& name) {
 struct Walk {
   Capture& capture;
   TreeEvent& event;
+  WeakTensors* parameters = nullptr;
 
   void add(const std::string& path, const std::string& name, const at::Tensor& tensor,
            bool is_buffer) {
@@ -35,6 +36,9 @@ struct Walk {
     TensorSlot& slot = capture.tensors().slot(tensor);
     slot.announced = true;  // the tree tells it
     if (is_buffer) slot.buffer = true;
+    if (!is_buffer && parameters != nullptr) {
+      parameters->emplace_back(join(path, name), tensor.getIntrusivePtr());
+    }
     event.tensors.push_back({.module_path = path,
                              .name = name,
                              .is_buffer = is_buffer,
@@ -204,7 +208,7 @@ void ModuleTracker::look(Capture& capture, Root& root) {
                   .model = root.model,
                   .label = root.label,
                   .class_name = root.class_name};
-  Walk walk{capture, event};
+  Walk walk{.capture = capture, .event = event};
   if (root.named_tensors) {
     event.modules.push_back({.path = "", .type = root.class_name});
     for (const auto& [name, weak] : root.tensors) {
@@ -217,11 +221,9 @@ void ModuleTracker::look(Capture& capture, Root& root) {
     }
   } else if (const std::shared_ptr<Module> module = root.life.lock()) {
     root.tensors.clear();
+    walk.parameters = &root.tensors;
     walk.visit(*module, "", 0);
     root.buffers.follow(capture, *module);
-    for (const auto& item : module->named_parameters()) {
-      root.tensors.emplace_back(item.key(), item.value().getIntrusivePtr());
-    }
   } else {
     return;
   }

@@ -19,6 +19,7 @@ namespace ddpscope {
 
 class Capture;
 using NamedTensors = std::vector<std::pair<std::string, at::Tensor>>;
+using WeakTensors = std::vector<std::pair<std::string, c10::weak_intrusive_ptr<c10::TensorImpl>>>;
 
 /// Knows the attached roots and tells the sink what is registered below them, at attach and again
 /// whenever a module or a registration changed.
@@ -49,7 +50,7 @@ class ModuleTracker {
     ModelId model = 0;
     const torch::nn::Module* module = nullptr;
     ModuleLife life;
-    std::vector<std::pair<std::string, c10::weak_intrusive_ptr<c10::TensorImpl>>> tensors;
+    WeakTensors tensors;
     QuietBuffers buffers;
     bool named_tensors = false;
     std::thread::id owner;
