@@ -96,18 +96,20 @@ StackId StackTable::write(std::span<void* const> frames) noexcept {
       stacks_.fetch_sub(1, std::memory_order_relaxed);
       return 0;
     }
-  } while (!words_used_.compare_exchange_weak(begin, begin + std::uint32_t(needed),
-                                              std::memory_order_relaxed));
+  } while (!words_used_.compare_exchange_weak(
+      begin, begin + std::uint32_t(needed), std::memory_order_acquire, std::memory_order_relaxed));
   words_[begin] = reinterpret_cast<void*>(frames.size());
   std::memcpy(&words_[begin + 1], frames.data(), frames.size_bytes());
   return begin + 1;
 }
 
-/// Another thread was faster. The words are free again if nobody took the next ones meanwhile.
+/// Another thread was faster. The words are free again if nobody took the next ones meanwhile; who
+/// takes them writes after this thread did.
 void StackTable::take_back(StackId id, std::size_t count) noexcept {
   stacks_.fetch_sub(1, std::memory_order_relaxed);
   std::uint32_t end = id + std::uint32_t(count);
-  words_used_.compare_exchange_strong(end, id - 1, std::memory_order_relaxed);
+  words_used_.compare_exchange_strong(end, id - 1, std::memory_order_release,
+                                      std::memory_order_relaxed);
 }
 
 StackId StackTable::give_up() noexcept {
