@@ -26,6 +26,11 @@ Json without_kind(Json record) {
   return record;
 }
 
+/// Adds a member that is new: operator[] would look through all that are there.
+void append(Json& object, const std::string& key, Json value) {
+  object.get_ref<Json::object_t&>().emplace_back(valid_utf8(key), std::move(value));
+}
+
 Json ranks_json(const MergedReport& report) {
   Json list = Json::array();
   for (const auto& rank : report.ranks) {
@@ -47,9 +52,10 @@ Json ranks_json(const MergedReport& report) {
 Json coverage_json(const MergedReport& report) {
   Json object = Json::object();
   for (const auto& [id, coverage] : report.coverage) {
-    object[valid_utf8(id)] = {{"state", word(coverage.state)},
-                              {"why", valid_utf8(coverage.why)},
-                              {"ranks", coverage.ranks}};
+    append(object, id,
+           {{"state", word(coverage.state)},
+            {"why", valid_utf8(coverage.why)},
+            {"ranks", coverage.ranks}});
   }
   return object;
 }
@@ -61,8 +67,9 @@ Json measured(const std::optional<double>& value) {
 Json overhead_json(const Overhead& overhead) {
   Json checks = Json::object();
   for (const auto& [id, cost] : overhead.checks) {
-    checks[valid_utf8(id)] = {{"us_per_step", json_number(cost.us_per_step)},
-                              {"percent", json_number(cost.percent)}};
+    append(
+        checks, id,
+        {{"us_per_step", json_number(cost.us_per_step)}, {"percent", json_number(cost.percent)}});
   }
   return {{"percent", measured(overhead.percent)},
           {"percent_first", measured(overhead.percent_first)},
@@ -89,7 +96,7 @@ Json incidents_json(const MergedReport& report) {
 
 Json summary_json(const MergedReport& report) {
   Json counts = Json::object();
-  for (const auto& [id, count] : report.counts_by_id) counts[valid_utf8(id)] = count;
+  for (const auto& [id, count] : report.counts_by_id) append(counts, id, count);
   Json remarks = Json::array();
   for (const auto& remark : report.remarks) remarks.push_back(valid_utf8(remark));
   return {{"counts_by_id", counts},          {"errors", report.errors},

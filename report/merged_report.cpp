@@ -84,10 +84,9 @@ void add_rank(MergedReport& report, const RankFile& file) {
   report.ranks.push_back(std::move(state));
 }
 
-void add_models(MergedReport& report, const RankFile& file) {
+void add_models(MergedReport& report, const RankFile& file, std::set<std::string>& names) {
   for (const auto& model : file.models) {
-    const auto known = std::ranges::find(report.models, model.name, &ModelRecord::name);
-    if (known == report.models.end()) report.models.push_back(model);
+    if (names.insert(model.name).second) report.models.push_back(model);
   }
 }
 
@@ -125,10 +124,11 @@ MergedReport merge(std::vector<RankFile> files, std::vector<SkippedFile> skipped
   report.run_id = options.run_id.empty() ? newest_run_id(runs) : options.run_id;
   files = choose(std::move(files), report.run_id, report.skipped_files);
 
+  std::set<std::string> model_names;
   Findings all = options.found_at_merge;
   for (const auto& file : files) {
     add_rank(report, file);
-    add_models(report, file);
+    add_models(report, file, model_names);
     add_overhead(report.overhead, file);
     all.insert(all.end(), file.findings.begin(), file.findings.end());
   }
