@@ -152,6 +152,44 @@ TEST_CASE("a file never takes the number of a standard stream", "[records]") {
   CHECK(above);
 }
 
+struct Pipe {
+  Pipe() { REQUIRE(::pipe(ends) == 0); }
+  void wait() const {
+    char byte = 0;
+    static_cast<void>(::read(ends[0], &byte, 1));
+  }
+  void tell() const { static_cast<void>(::write(ends[1], "x", 1)); }
+  void close_writer() const { ::close(ends[1]); }
+  int ends[2];
+};
+
+/// A process that opens its file once `go` is closed, tells it, and lives until `stay` is closed.
+pid_t start_rank(const std::string& dir, const Pipe& go, const Pipe& opened, const Pipe& stay) {
+  const pid_t child = ::fork();
+  if (child != 0) return child;
+  go.close_writer();
+  stay.close_writer();
+  go.wait();
+  const auto file = JsonlWriter::open(dir, run_of(::getpid()));
+  if (file.writer != nullptr) file.writer->write_summary(sample_summary());
+  opened.tell();
+  stay.wait();
+  ::_exit(file.error.empty() ? 0 : 1);
+}
+
+/// The processes whose runs the folders below `parent` hold, each complete.
+std::set<std::int64_t> owners_in(const std::string& parent, const std::string& except) {
+  std::set<std::int64_t> owners;
+  for (const auto& entry : fs::directory_iterator(parent)) {
+    if (entry.path() == except) continue;
+    const ReadResult read = read_rank_file(entry.path() / "rank-0.jsonl");
+    REQUIRE(std::holds_alternative<RankFile>(read));
+    CHECK(std::get<RankFile>(read).summary);
+    owners.insert(std::get<RankFile>(read).run.pid);
+  }
+  return owners;
+}
+
 TEST_CASE("processes that start at once as one rank keep a file each", "[records]") {
   const TemporaryDir dir;
   const bool with_stale = GENERATE(false, true);
@@ -160,45 +198,21 @@ TEST_CASE("processes that start at once as one rank keep a file each", "[records
     fs::create_directory(out);
     std::ofstream(out + "/rank-0.jsonl") << "of an earlier run\n";
   }
-  constexpr int kProcesses = 12;
-  int go[2];
-  int stay[2];
-  REQUIRE(::pipe(go) == 0);
-  REQUIRE(::pipe(stay) == 0);
+  const Pipe go;
+  const Pipe opened;
+  const Pipe stay;
   std::set<pid_t> children;
-  for (int i = 0; i < kProcesses; ++i) {
-    const pid_t child = ::fork();
-    if (child != 0) {
-      children.insert(child);
-      continue;
-    }
-    ::close(go[1]);
-    ::close(stay[1]);
-    char byte = 0;
-    static_cast<void>(::read(go[0], &byte, 1));  // until the parent closes it: all at once
-    const auto opened = JsonlWriter::open(out, run_of(::getpid()));
-    if (opened.writer != nullptr) opened.writer->write_summary(sample_summary());
-    ::close(go[0]);
-    static_cast<void>(::read(stay[0], &byte, 1));  // alive until all have opened theirs
-    ::_exit(opened.error.empty() ? 0 : 1);
-  }
-  ::close(go[1]);
-  ::usleep(1'500'000);
-  ::close(stay[1]);
+  for (int i = 0; i < 12; ++i) children.insert(start_rank(out, go, opened, stay));
+  go.close_writer();
+  for (std::size_t i = 0; i < children.size(); ++i) opened.wait();
+  stay.close_writer();
   for (const pid_t child : children) {
     int status = 0;
     ::waitpid(child, &status, 0);
     CHECK(status == 0);
   }
-  std::set<std::int64_t> owners;
-  for (const auto& entry : fs::directory_iterator(dir.path())) {
-    if (entry.path() == out + ".1") continue;
-    const ReadResult read = read_rank_file(entry.path() / "rank-0.jsonl");
-    REQUIRE(std::holds_alternative<RankFile>(read));
-    CHECK(std::get<RankFile>(read).summary);
-    owners.insert(std::get<RankFile>(read).run.pid);
-  }
-  CHECK(owners.size() == kProcesses);
+  CHECK(owners_in(dir.path(), out + ".1") ==
+        std::set<std::int64_t>(children.begin(), children.end()));
   CHECK(fs::exists(out + ".1") == with_stale);
 }
 

@@ -160,6 +160,7 @@ Outcome in_child(const std::function<int()>& program) {
   int status = 0;
   REQUIRE(waitpid(child, &status, 0) == child);
   if (WIFEXITED(status)) outcome.exit_code = WEXITSTATUS(status);
+  if (WIFSIGNALED(status)) outcome.signal = WTERMSIG(status);
   return outcome;
 }
 

@@ -36,6 +36,7 @@ void check_silent(std::size_t models = 1, std::size_t steps = 4);
 /// What became of `program` in a child of its own.
 struct Outcome {
   int exit_code = -1;  ///< -1: a signal ended it
+  int signal = 0;      ///< that one
   std::string said;    ///< on stderr
 };
 /// Runs `program` in a forked child, which ends as if `main` had returned its result. Only before
