@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstdint>
 
+#include "stacks/address.h"
 #include "stacks/rule_cache.h"
 #include "stacks/stack_bounds.h"
 #include "stacks/unwind_rule.h"
@@ -23,7 +24,7 @@ struct SlowWalk {
 
 _Unwind_Reason_Code slow_step(_Unwind_Context* context, void* argument) noexcept {
   auto& walk = *static_cast<SlowWalk*>(argument);
-  void* pc = reinterpret_cast<void*>(::_Unwind_GetIP(context));
+  void* pc = pointer_to<void>(::_Unwind_GetIP(context));
   walk.met = walk.met || pc == walk.from;
   if (!walk.met || pc == nullptr) return _URC_NO_REASON;
   walk.full = walk.count == walk.frames.size();
@@ -45,7 +46,7 @@ constinit std::atomic<std::uint64_t> known_unloads = 0;
 
 /// Where a rule is out of date, any word of the stack may be read.
 [[gnu::no_sanitize_address]] std::uintptr_t word_at(std::uintptr_t address) noexcept {
-  return *reinterpret_cast<const std::uintptr_t*>(address);
+  return *pointer_to<const std::uintptr_t>(address);
 }
 
 struct Registers {
@@ -98,7 +99,7 @@ Walk walk(Registers at, std::span<void*> frames) noexcept {
   std::size_t count = 0;
   while (at.pc > 1) {
     if (count == frames.size()) return {count, End::kCut};
-    frames[count++] = reinterpret_cast<void*>(at.pc);
+    frames[count++] = pointer_to<void>(at.pc);
     PackedRule rule(0);
     if (!rule_cache.find(at.pc, &rule) && !learn(at.pc, &rule)) return {count, End::kUnloaded};
     if (rule.cfa() < UnwindRule::Cfa::kRsp) {

@@ -46,7 +46,7 @@ std::string qualified_name(Dwarf_Die* die) {
     const bool named = tag == DW_TAG_namespace || tag == DW_TAG_class_type ||
                        tag == DW_TAG_structure_type || tag == DW_TAG_subprogram;
     const std::string outer = named ? plain_name(found + i) : std::string();
-    if (!outer.empty()) name = outer + "::" + name;
+    if (!outer.empty()) name.insert(0, outer + "::");
   }
   return name;
 }

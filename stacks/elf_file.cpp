@@ -11,6 +11,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "stacks/address.h"
+
 namespace ddpscope {
 namespace {
 
@@ -149,7 +151,7 @@ std::string loaded_build_id(const dl_phdr_info& object) {
   for (int i = 0; i < object.dlpi_phnum; ++i) {
     const ElfW(Phdr)& segment = object.dlpi_phdr[i];
     if (segment.p_type != PT_NOTE) continue;
-    const auto* notes = reinterpret_cast<const std::byte*>(object.dlpi_addr + segment.p_vaddr);
+    const auto* notes = pointer_to<const std::byte>(object.dlpi_addr + segment.p_vaddr);
     if (std::string id = build_id_in({notes, segment.p_memsz}); !id.empty()) return id;
   }
   return {};

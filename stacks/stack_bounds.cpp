@@ -6,7 +6,8 @@
 
 #include <algorithm>
 
-extern "C" void* __libc_stack_end;
+extern "C" void*
+    __libc_stack_end;  // NOLINT(bugprone-reserved-identifier,readability-identifier-naming)
 
 namespace ddpscope {
 namespace {

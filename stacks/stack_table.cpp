@@ -6,6 +6,8 @@
 #include <cstring>
 #include <limits>
 
+#include "stacks/address.h"
+
 namespace ddpscope {
 namespace {
 
@@ -98,7 +100,7 @@ StackId StackTable::write(std::span<void* const> frames) noexcept {
     }
   } while (!words_used_.compare_exchange_weak(
       begin, begin + std::uint32_t(needed), std::memory_order_acquire, std::memory_order_relaxed));
-  words_[begin] = reinterpret_cast<void*>(frames.size());
+  words_[begin] = pointer_to<void>(frames.size());
   std::memcpy(&words_[begin + 1], frames.data(), frames.size_bytes());
   return begin + 1;
 }

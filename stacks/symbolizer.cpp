@@ -74,6 +74,7 @@ bool Symbolizer::find_missing(std::span<void* const> return_addresses, Deadline 
     if (!known_.contains(call)) missing[module].push_back(call);
   }
   std::vector<const LoadedModule*> order;
+  order.reserve(missing.size());
   for (const auto& [module, calls] : missing) order.push_back(module);
   // The user's own code first: its lines are what the time is for.
   std::ranges::stable_sort(

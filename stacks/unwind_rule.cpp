@@ -4,6 +4,7 @@
 
 #include <cstddef>
 
+#include "stacks/address.h"
 #include "stacks/byte_reader.h"
 #include "stacks/cfi_program.h"
 
@@ -35,7 +36,7 @@ const std::uint8_t* segment_of(const dl_phdr_info& object, std::uintptr_t addres
     const std::uintptr_t begin = object.dlpi_addr + segment.p_vaddr;
     if (segment.p_type != PT_LOAD || address - begin >= segment.p_memsz) continue;
     *bytes = segment.p_memsz;
-    return reinterpret_cast<const std::uint8_t*>(begin);
+    return pointer_to<const std::uint8_t>(begin);
   }
   return nullptr;
 }
@@ -52,7 +53,7 @@ int visit(dl_phdr_info* object, std::size_t bytes, void* argument) noexcept {
     if (segment.p_type != PT_GNU_EH_FRAME) continue;
     const std::uintptr_t header = object->dlpi_addr + segment.p_vaddr;
     const std::uint8_t* begin = segment_of(*object, header, &length);
-    search.table = {reinterpret_cast<const std::uint8_t*>(header), begin, begin + length};
+    search.table = {pointer_to<const std::uint8_t>(header), begin, begin + length};
   }
   return 1;
 }
