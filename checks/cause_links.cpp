@@ -48,9 +48,17 @@ bool is_replacement_seen_as(const Finding& cause, const Finding& effect) {
          same_number(cause, fact::kParametersCount, effect, fact::kTensorsCount) &&
          same_number(cause, fact::kElements, effect, fact::kElements);
 }
+
+/// What a rank found in the step in which it died.
+bool is_why_it_died(const Finding& cause, const Finding& effect) {
+  return cause.rank == effect.rank && cause.step == effect.step &&
+         cause.severity == Severity::kError &&
+         (cause.id == "module-operator-failed" || cause.id.starts_with("memory-"));
+}
 }  // namespace
 
 bool explains(const Finding& cause, const Finding& effect) {
+  if (effect.id == "rank-first-failure") return is_why_it_died(cause, effect);
   if (cause.model != effect.model) return false;
   if (cause.id == "module-replaced") return is_replacement_seen_as(cause, effect);
   if (cause.id != "module-unregistered") return false;

@@ -2,6 +2,7 @@
 
 #include "model/event.h"
 #include "model/finding.h"
+#include "model/rank_ending.h"
 
 namespace ddpscope {
 
@@ -29,6 +30,8 @@ class Check {
   virtual void on_archive_tensor(const ArchiveTensorEvent&, const RunState&, Findings&) {}
   virtual void on_quiet_buffer(const QuietBufferEvent&, const RunState&, Findings&) {}
   virtual void on_hook_refused(const HookRefusedEvent&, const RunState&, Findings&) {}
+  /// Once per merge, of a check that has seen no other event.
+  virtual void on_ranks_ended(const RanksEndedEvent&, Findings&) {}
   virtual void on_exit(const ExitEvent&, const RunState&, Findings&) {}
   /// Events were lost: what counts over several steps starts anew.
   virtual void on_dropped() {}

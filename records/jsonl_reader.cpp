@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
@@ -43,6 +44,7 @@ class RankFileBuilder {
       file_.notes.push_back(fmt::format("line {} is incomplete", line_));
       return true;
     }
+    problem_.cut_short = json.is_discarded() && !complete;
     if (!json.is_object()) return refuse("the line is no JSON object");
     try {
       return take_record(json, line.size());
@@ -59,7 +61,10 @@ class RankFileBuilder {
   }
 
   ReadResult result() {
-    if (!refused_ && line_ == 0) refuse("the file is empty");
+    if (!refused_ && line_ == 0) {
+      problem_.cut_short = true;
+      refuse("the file is empty");
+    }
     if (refused_) return std::move(problem_);
     if (dropped_ > 0) {
       file_.notes.push_back(
@@ -78,6 +83,9 @@ class RankFileBuilder {
     if (record == "finding") take_finding(finding_from_json(json), bytes);
     if (record == "model" && file_.models.size() < kMaxOthers) {
       file_.models.push_back(model_from_json(json));
+    }
+    if (record == "step") {
+      file_.last_step = std::max(file_.last_step, step_from_json(json));
     }
     if (record == "progress" && file_.progress.size() < kMaxOthers) {
       file_.progress.push_back(progress_from_json(json));

@@ -49,6 +49,8 @@ class JsonlWriter {
   const std::string& failure() const { return failure_; }
   std::int64_t bytes_written() const { return bytes_written_; }
   const std::string& path() const { return path_; }
+  /// Open for appending as long as the writer lives.
+  int descriptor() const { return file_.get(); }
 
  private:
   enum class Kind { kAlways, kFinding, kOther };

@@ -14,11 +14,15 @@ namespace ddpscope {
 struct ProgressRecord {
   std::int64_t step = 0;
   Phase phase = Phase::kForward;
-  std::string reason;       ///< stall, signal or exception
+  std::string reason;       ///< stall, signal, exception or exit
   std::string model;        ///< label of the root, or empty
   std::string module_path;  ///< last module entered
   std::string op;           ///< last operator or collective
-  std::string what;         ///< one sentence
+  std::string what;         ///< one sentence; for an exception its text
+  std::int64_t time_unix_ns = 0;
+  std::string exception;  ///< type of the exception
+  std::string signal;     ///< SIGTERM
+  std::int64_t code = 0;  ///< exit code
 };
 
 /// One rank file as it was read.
@@ -28,6 +32,7 @@ struct RankFile {
   std::vector<ModelRecord> models;
   Findings findings;
   std::vector<ProgressRecord> progress;
+  std::int64_t last_step = 0;  ///< of the step records, which are sampled
   std::optional<SummaryRecord> summary;
   bool truncated = false;  ///< the last line is incomplete
   std::vector<std::string> notes;
@@ -39,6 +44,7 @@ struct ReadProblem {
   std::int64_t line = 0;  ///< 1-based; 0 is the file itself
   std::string text;
   bool newer_schema = false;
+  bool cut_short = false;  ///< the writer ended before its first line was complete
 };
 
 }  // namespace ddpscope

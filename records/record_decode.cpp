@@ -262,8 +262,14 @@ ProgressRecord progress_from_json(const Json& json) {
           .model = text(json, "model"),
           .module_path = text(json, "module_path"),
           .op = text(json, "op"),
-          .what = text(json, "what")};
+          .what = text(json, "what"),
+          .time_unix_ns = integer(json, "time_unix_ns"),
+          .exception = text(json, "exception"),
+          .signal = text(json, "signal"),
+          .code = integer(json, "code")};
 }
+
+std::int64_t step_from_json(const Json& json) { return integer(json, "step"); }
 
 SummaryRecord summary_from_json(const Json& json) {
   SummaryRecord summary = {.counts_by_id = {},

@@ -156,14 +156,19 @@ Json to_json(const Finding& finding) {
 }
 
 Json to_json(const ProgressRecord& progress) {
-  return {{"record", "progress"},
-          {"step", progress.step},
-          {"phase", word(progress.phase)},
-          {"reason", valid_utf8(progress.reason)},
-          {"model", valid_utf8(progress.model)},
-          {"module_path", valid_utf8(progress.module_path)},
-          {"op", valid_utf8(progress.op)},
-          {"what", valid_utf8(progress.what)}};
+  Json json = {{"record", "progress"},
+               {"step", progress.step},
+               {"phase", word(progress.phase)},
+               {"reason", valid_utf8(progress.reason)},
+               {"model", valid_utf8(progress.model)},
+               {"module_path", valid_utf8(progress.module_path)},
+               {"op", valid_utf8(progress.op)},
+               {"what", valid_utf8(progress.what)}};
+  if (progress.time_unix_ns != 0) json["time_unix_ns"] = progress.time_unix_ns;
+  if (!progress.exception.empty()) json["exception"] = valid_utf8(progress.exception);
+  if (!progress.signal.empty()) json["signal"] = valid_utf8(progress.signal);
+  if (progress.code != 0) json["code"] = progress.code;
+  return json;
 }
 
 Json to_json(const SummaryRecord& summary) {
@@ -188,6 +193,30 @@ Json to_json(const SummaryRecord& summary) {
           {"overhead_percent_first", measured(summary.overhead_percent_first)},
           {"overhead", overhead},
           {"clean_exit", summary.clean_exit}};
+}
+
+Json to_json(const LaunchRecord& launch) {
+  Json ranks = Json::array();
+  for (const LaunchedRank& rank : launch.ranks) {
+    Json json = {{"rank", rank.rank}};
+    if (rank.signal.empty()) json["code"] = rank.code;
+    if (!rank.signal.empty()) json["signal"] = valid_utf8(rank.signal);
+    json["ended_unix_ns"] = rank.ended_unix_ns;
+    json["stopped"] = rank.stopped;
+    ranks.push_back(std::move(json));
+  }
+  return {{"record", "launch"},
+          {"schema", kReportSchema},
+          {"run_id", valid_utf8(launch.run_id)},
+          {"ranks", ranks}};
+}
+
+std::string place_members(const ProgressRecord& progress) {
+  const Json json = {{"model", valid_utf8(progress.model)},
+                     {"module_path", valid_utf8(progress.module_path)},
+                     {"op", valid_utf8(progress.op)}};
+  const std::string object = json.dump();
+  return "," + object.substr(1, object.size() - 2);
 }
 
 }  // namespace ddpscope

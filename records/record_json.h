@@ -3,6 +3,7 @@
 #include <nlohmann/json_fwd.hpp>
 #include <stdexcept>
 
+#include "records/launch_file.h"
 #include "records/rank_file.h"
 
 namespace ddpscope {
@@ -20,6 +21,11 @@ nlohmann::ordered_json to_json(const StepRecord& step);
 nlohmann::ordered_json to_json(const Finding& finding);
 nlohmann::ordered_json to_json(const ProgressRecord& progress);
 nlohmann::ordered_json to_json(const SummaryRecord& summary);
+nlohmann::ordered_json to_json(const LaunchRecord& launch);
+
+/// The members of a progress record that name where it stood, to be put into another text:
+/// `,"model":"net","module_path":"head","op":"aten::view"`.
+std::string place_members(const ProgressRecord& progress);
 
 /// A number, or the word for what JSON lacks.
 nlohmann::ordered_json json_number(double value);
@@ -27,6 +33,8 @@ nlohmann::ordered_json json_number(double value);
 /// The inverse. Absent and unknown members are accepted; throws FormatError on a wrong type.
 RunRecord run_from_json(const nlohmann::ordered_json& json);
 ModelRecord model_from_json(const nlohmann::ordered_json& json);
+/// The number of the step alone.
+std::int64_t step_from_json(const nlohmann::ordered_json& json);
 Finding finding_from_json(const nlohmann::ordered_json& json);
 ProgressRecord progress_from_json(const nlohmann::ordered_json& json);
 SummaryRecord summary_from_json(const nlohmann::ordered_json& json);

@@ -11,7 +11,9 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "records/launch_file.h"
 #include "records/line_shape.h"
+#include "records/process_start.h"
 #include "records/record_json.h"
 #include "records/report_dir.h"
 
@@ -67,8 +69,9 @@ std::string write_all(int fd, std::string_view text) {
 }  // namespace
 
 bool is_report_file(std::string_view name) {
-  constexpr std::array<std::string_view, 5> kWhole = {"report.html", "report.json", "report.sarif",
-                                                      "report.junit.xml", "trace.json"};
+  constexpr std::array<std::string_view, 6> kWhole = {"report.html",  "report.json",
+                                                      "report.sarif", "report.junit.xml",
+                                                      "trace.json",   kLaunchFileName};
   if (std::ranges::find(kWhole, name) != kWhole.end()) return true;
   if (!name.starts_with("rank-")) return false;
   name.remove_prefix(5);
@@ -86,7 +89,8 @@ std::optional<std::int64_t> living_owner(const std::string& path, const std::str
     if (run.host != host || run.pid <= 0 || run.pid > 0x7FFFFFFF) return std::nullopt;
     if (run.pid == ::getpid()) return std::nullopt;
     const bool alive = ::kill(static_cast<pid_t>(run.pid), 0) == 0 || errno == EPERM;
-    return alive ? std::optional(run.pid) : std::nullopt;
+    const bool is_owner = alive && !began_after(run.pid, run.started);
+    return is_owner ? std::optional(run.pid) : std::nullopt;
   } catch (const FormatError&) {
     return std::nullopt;
   }

@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <set>
 
+#include "model/fact_keys.h"
 #include "model/fingerprint.h"
 #include "records/report_dir.h"
 #include "report/coverage.h"
@@ -38,28 +40,39 @@ std::string missing_words(const std::vector<std::int64_t>& ranks) {
   return rank_words(ranks);
 }
 
-Finding missing_finding(const MergedReport& report, const std::string& dir_name) {
+std::string why_missing(const MergedReport& report, const MergeOptions& options) {
+  std::vector<std::int64_t> cut_short;
+  std::ranges::set_intersection(options.cut_short, report.missing_ranks,
+                                std::back_inserter(cut_short));
+  if (cut_short.empty()) {
+    return "a rank without a record ran without ddpscope, wrote to another folder, or ended "
+           "before its first line";
+  }
+  return fmt::format(
+      "{} ended before the first line was complete",
+      cut_short.size() == 1 ? rank_words(cut_short) : rank_words(cut_short) + " each");
+}
+
+Finding missing_finding(const MergedReport& report, const MergeOptions& options) {
   const auto& missing = report.missing_ranks;
   const auto compared = static_cast<std::int64_t>(report.ranks.size());
   std::vector<FactScalar> listed;
   for (std::size_t i = 0; i < std::min(missing.size(), kMaxListedRanks); ++i) {
     listed.emplace_back(missing[i]);
   }
+  const std::string place = options.dir_name.empty() ? "the report folder" : options.dir_name;
   Finding finding = {
       .id = "tool-rank-missing",
       .rank = missing.front(),
       .phase = Phase::kExit,
       .what = fmt::format("{} left no record in {}; {} of {} ranks are compared",
-                          missing_words(missing), dir_name.empty() ? "the report folder" : dir_name,
-                          compared, report.world_size),
-      .why =
-          "a rank without a record ran without ddpscope, wrote to another folder, or ended "
-          "before its first line",
+                          missing_words(missing), place, compared, report.world_size),
+      .why = why_missing(report, options),
       .fixes = {{"load ddpscope on every rank", Applicability::kSafe},
                 {"merge the folders of all hosts in one call", Applicability::kSafe}},
-      .facts = {{"missing_ranks", std::move(listed)},
-                {"compared_count", compared},
-                {"world_size", report.world_size}},
+      .facts = {{fact::kMissingRanks, std::move(listed)},
+                {fact::kComparedCount, compared},
+                {fact::kWorldSize, report.world_size}},
       .ranks = missing,
   };
   finding.fingerprint = fingerprint_of(finding);
@@ -132,28 +145,15 @@ MergedReport merge(std::vector<RankFile> files, std::vector<SkippedFile> skipped
     add_overhead(report.overhead, file);
     all.insert(all.end(), file.findings.begin(), file.findings.end());
   }
-  if (!files.empty()) find_missing(report);
-  if (!report.missing_ranks.empty()) all.push_back(missing_finding(report, options.dir_name));
+  for (const std::int64_t rank : options.cut_short) {
+    report.world_size = std::max(report.world_size, rank + 1);
+  }
+  if (!files.empty() || !options.cut_short.empty()) find_missing(report);
+  if (!report.missing_ranks.empty()) all.push_back(missing_finding(report, options));
   report.findings = join_findings(std::move(all));
   report.coverage = coverage_of(files, report.findings);
   judge_again(report);
   return report;
-}
-
-std::string rank_ranges(const std::vector<std::int64_t>& ranks) {
-  std::string result;
-  for (std::size_t i = 0; i < ranks.size();) {
-    std::size_t last = i;
-    while (last + 1 < ranks.size() && ranks[last + 1] == ranks[last] + 1) ++last;
-    if (!result.empty()) result += ",";
-    result += last == i ? fmt::format("{}", ranks[i]) : fmt::format("{}-{}", ranks[i], ranks[last]);
-    i = last + 1;
-  }
-  return result;
-}
-
-std::string rank_words(const std::vector<std::int64_t>& ranks) {
-  return (ranks.size() == 1 ? "rank " : "ranks ") + rank_ranges(ranks);
 }
 
 }  // namespace ddpscope

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "model/rank_words.h"
 #include "records/rank_file.h"
 
 namespace ddpscope {
@@ -72,10 +73,11 @@ struct MergedReport {
 };
 
 struct MergeOptions {
-  std::string dir_name;      ///< named where a rank left no record
-  std::string run_id;        ///< empty: the newest
-  std::string tool_version;  ///< of the merging program
-  Findings found_at_merge;   ///< of the cross-rank checks
+  std::string dir_name;                 ///< named where a rank left no record
+  std::string run_id;                   ///< empty: the newest
+  std::string tool_version;             ///< of the merging program
+  Findings found_at_merge;              ///< of the cross-rank checks
+  std::vector<std::int64_t> cut_short;  ///< ranks whose file holds no complete line, in order
 };
 
 /// Joins the rank files of one run. `skipped` is what could not be read.
@@ -87,11 +89,6 @@ const Finding* primary_finding(const MergedReport& report);
 
 /// Counts again what is not suppressed, and chooses the primary: after `suppressed` was changed.
 void judge_again(MergedReport& report);
-
-/// `rank 3`, `ranks 0-3`, `ranks 0-3,7`.
-std::string rank_words(const std::vector<std::int64_t>& ranks);
-/// `0-3,7`.
-std::string rank_ranges(const std::vector<std::int64_t>& ranks);
 
 /// 0 clean, 1 findings at or above `fail_on`, 4 incomplete: ranks missing, or a check of
 /// `named_checks` (those the user named without a glob) blocked.

@@ -47,10 +47,14 @@ int LaunchSignals::next() const {
                                                                 : 0;
 }
 
-std::string signal_words(int signal) {
+std::string signal_name(int signal) {
   const char* name = ::sigabbrev_np(signal);
-  if (name == nullptr) return fmt::format("signal {}", signal);
-  return fmt::format("SIG{} (signal {})", name, signal);
+  return name == nullptr ? fmt::format("signal {}", signal) : fmt::format("SIG{}", name);
+}
+
+std::string signal_words(int signal) {
+  if (::sigabbrev_np(signal) == nullptr) return signal_name(signal);
+  return fmt::format("{} (signal {})", signal_name(signal), signal);
 }
 
 }  // namespace ddpscope

@@ -28,6 +28,8 @@ class LaunchSignals {
   struct sigaction pipe_before_ = {};
 };
 
+/// `SIGKILL`, `signal 40`
+std::string signal_name(int signal);
 /// `SIGKILL (signal 9)`
 std::string signal_words(int signal);
 

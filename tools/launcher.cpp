@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <poll.h>
 #include <sys/wait.h>
+#include <time.h>
 
 #include <algorithm>
 
@@ -13,11 +14,19 @@
 
 namespace ddpscope {
 namespace {
+/// The clock that the ranks write down.
+std::int64_t unix_ns() {
+  timespec now{};
+  ::clock_gettime(CLOCK_REALTIME, &now);
+  return now.tv_sec * std::int64_t{1'000'000'000} + now.tv_nsec;
+}
+
 struct Rank {
   pid_t pid;
   RankStreams streams;
   std::optional<std::int64_t> ended_ms = std::nullopt;
   bool abandoned = false;
+  bool stopped = false;
 };
 
 /// One launch. An ended rank stays a zombie to the end, so that its process group keeps its number.
@@ -38,6 +47,7 @@ class Launcher {
   void enforce_deadlines();
   void give_up_output();
   void signal_running(int signal);
+  void stop_running(int signal);
   void clean_up();
 
   const LaunchPlan& plan_;
@@ -142,6 +152,8 @@ void Launcher::end_rank(std::size_t rank, const siginfo_t& info) {
   auto& end = result_.ranks[rank];
   ranks_[rank].ended_ms = now_ms();
   end.after_ms = *ranks_[rank].ended_ms - start_ms_;
+  end.ended_unix_ns = unix_ns();
+  end.stopped = ranks_[rank].stopped;
   (info.si_code == CLD_EXITED ? end.code : end.signal) = info.si_status;
   if (!end.failed() || result_.first_failure) return;
   result_.first_failure = rank;
@@ -153,13 +165,13 @@ void Launcher::enforce_deadlines() {
   const auto now = now_ms();
   if (terminate_at_ && now >= *terminate_at_) {
     terminate_at_.reset();
-    signal_running(SIGTERM);
+    stop_running(SIGTERM);
     const auto kill_at = now + plan_.times.terminate_ms;
     kill_at_ = kill_at_ ? std::min(*kill_at_, kill_at) : kill_at;
   }
   if (kill_at_ && now >= *kill_at_) {
     kill_at_.reset();
-    signal_running(SIGKILL);
+    stop_running(SIGKILL);
     abandon_at_ = now + plan_.times.terminate_ms;
   }
   if (!abandon_at_ || now < *abandon_at_) return;
@@ -190,6 +202,12 @@ void Launcher::signal_running(int signal) {
   for (const auto& rank : ranks_) {
     if (!rank.ended_ms) ::kill(-rank.pid, signal);
   }
+}
+
+/// What ends a rank from now on is our doing.
+void Launcher::stop_running(int signal) {
+  for (auto& rank : ranks_) rank.stopped |= !rank.ended_ms;
+  signal_running(signal);
 }
 
 void Launcher::clean_up() {

@@ -30,6 +30,8 @@ struct RankEnd {
   int code = 0;    ///< exit code, where `signal` is 0
   int signal = 0;  ///< that killed it, or 0
   std::int64_t after_ms = 0;
+  std::int64_t ended_unix_ns = 0;
+  bool stopped = false;  ///< by us, because another rank had failed
   std::string last_error_line;
 
   bool failed() const { return code != 0 || signal != 0; }

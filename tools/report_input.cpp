@@ -1,7 +1,10 @@
 #include "tools/report_input.h"
 
+#include <algorithm>
 #include <filesystem>
+#include <set>
 
+#include "checks/ranks_judge.h"
 #include "config/glob.h"
 #include "records/jsonl_reader.h"
 #include "records/report_dir.h"
@@ -9,11 +12,14 @@
 #include "report/report_writer.h"
 #include "tools/command.h"
 #include "tools/exit_status.h"
+#include "tools/rank_endings.h"
 
 namespace ddpscope {
 namespace {
 struct Input {
   std::vector<RankFile> files;
+  std::vector<LaunchRecord> launches;
+  std::vector<std::int64_t> cut_short;
   std::vector<SkippedFile> skipped;
   std::vector<std::string> unusable;
 };
@@ -26,6 +32,24 @@ void read_into(Input& input, const std::string& path) {
   }
   const auto& problem = std::get<ReadProblem>(result);
   input.skipped.push_back({path, problem.text});
+  const auto rank = rank_of_file_name(std::filesystem::path(path).filename().string());
+  if (problem.cut_short && rank) {
+    input.cut_short.push_back(*rank);
+  } else {
+    input.unusable.push_back(describe(problem));
+  }
+}
+
+void read_launch(Input& input, const std::string& path) {
+  std::error_code error;
+  if (!std::filesystem::exists(std::filesystem::symlink_status(path, error))) return;
+  auto result = read_launch_file(path);
+  if (auto* launch = std::get_if<LaunchRecord>(&result)) {
+    input.launches.push_back(std::move(*launch));
+    return;
+  }
+  const auto& problem = std::get<ReadProblem>(result);
+  input.skipped.push_back({path, problem.text});
   input.unusable.push_back(describe(problem));
 }
 
@@ -34,6 +58,36 @@ void read_folder(Input& input, const std::string& dir) {
   if (!list.error.empty()) throw CommandError(ExitStatus::kInput, list.error);
   for (const auto& why : list.skipped) input.skipped.push_back({dir, why});
   for (const auto& file : list.files) read_into(input, file.path);
+  read_launch(input, dir + "/" + kLaunchFileName);
+}
+
+/// The checks over all ranks of one run. Marks the findings of ranks that explain others.
+Findings judge_run(Input& input, const std::string& run_id) {
+  std::vector<RankFile> of_run;
+  std::set<std::string> enabled;
+  std::vector<Finding*> findings;
+  for (RankFile& file : input.files) {
+    if (file.run.run_id != run_id) continue;
+    enabled.insert(file.run.checks.begin(), file.run.checks.end());
+    for (Finding& finding : file.findings) findings.push_back(&finding);
+    of_run.push_back({.path = file.path,
+                      .run = file.run,
+                      .progress = file.progress,
+                      .last_step = file.last_step,
+                      .summary = file.summary});
+  }
+  return judge_ranks(endings_of(of_run, input.launches), enabled, findings);
+}
+
+MergedReport merge_input(Input&& input, const std::string& dir_name) {
+  std::vector<const RunRecord*> runs;
+  for (const RankFile& file : input.files) runs.push_back(&file.run);
+  MergeOptions options{
+      .dir_name = dir_name, .run_id = newest_run_id(runs), .tool_version = DDPSCOPE_TOOL_VERSION};
+  options.found_at_merge = judge_run(input, options.run_id);
+  std::ranges::sort(input.cut_short);
+  options.cut_short = std::move(input.cut_short);
+  return merge(std::move(input.files), std::move(input.skipped), options);
 }
 
 /// The checks that the user spelled out in the setting `checks`.
@@ -61,11 +115,9 @@ JudgedReport read_reports(const std::vector<std::string>& paths) {
     }
   }
   JudgedReport judged;
-  judged.files = input.files.size();
+  judged.files = input.files.size() + input.cut_short.size();
   judged.unusable = std::move(input.unusable);
-  if (judged.files == 0) return judged;
-  judged.report = merge(std::move(input.files), std::move(input.skipped),
-                        {.dir_name = paths.front(), .tool_version = DDPSCOPE_TOOL_VERSION});
+  if (judged.files > 0) judged.report = merge_input(std::move(input), paths.front());
   return judged;
 }
 

@@ -10,10 +10,12 @@
 
 #include "checks/check_table.h"
 #include "config/parser.h"
+#include "records/launch_file.h"
 #include "records/report_dir.h"
 #include "tools/command.h"
 #include "tools/exit_status.h"
 #include "tools/launch_settings.h"
+#include "tools/launch_signals.h"
 #include "tools/launcher.h"
 #include "tools/report_input.h"
 #include "tools/report_output.h"
@@ -63,13 +65,15 @@ std::string report_dir_pattern(const std::string& out) {
   return pattern;
 }
 
-void set_diagnostics(ProcessEnvironment& environment, const Options& options,
-                     const RunSettings& settings) {
+/// Returns the run id that the ranks get.
+std::string set_diagnostics(ProcessEnvironment& environment, const Options& options,
+                            const RunSettings& settings) {
   std::vector<SettingOverride> overrides;
   if (!options.level.empty()) overrides.push_back({"level", options.level});
   overrides.push_back({"report_dir", report_dir_pattern(settings.out)});
   environment.set("DDPSCOPE", with_overrides(environment.get("DDPSCOPE").value_or(""), overrides));
-  environment.set("DDPSCOPE_RUN_ID", new_run_id());
+  const std::string run_id = new_run_id();
+  environment.set("DDPSCOPE_RUN_ID", run_id);
   const auto executable = std::filesystem::read_symlink("/proc/self/exe").parent_path().string();
   const auto preload = find_preload(executable, {"../" DDPSCOPE_TOOL_LIBDIR, "../lib", "."});
   if (preload.path.empty()) {
@@ -77,6 +81,7 @@ void set_diagnostics(ProcessEnvironment& environment, const Options& options,
   } else {
     add_preload(environment, preload.path);
   }
+  return run_id;
 }
 
 void share_cores(ProcessEnvironment& environment, int nproc) {
@@ -95,13 +100,56 @@ FileDescriptor open_out(const std::string& out) {
   return std::move(opened.fd);
 }
 
-/// The exit code of the report, where the program itself returned `program_code`.
-int judge(const RunSettings& settings, int program_code) {
+/// 127 and 126 as a shell gives them.
+int report_start_error(const std::string& program, int error) {
+  say(fmt::format("error: cannot start {}: {}", program, ::strerror(error)));
+  return error == ENOENT ? 127 : 126;
+}
+
+/// Leaves for the merge what the ranks could not write themselves.
+void note_ends(const RunSettings& settings, const std::string& run_id, const LaunchResult& result) {
+  LaunchRecord launch{.run_id = run_id, .ranks = {}};
+  for (std::size_t rank = 0; rank < result.ranks.size(); ++rank) {
+    const RankEnd& end = result.ranks[rank];
+    if (end.ended_unix_ns == 0) continue;  // abandoned
+    launch.ranks.push_back({.rank = static_cast<std::int64_t>(rank),
+                            .code = end.code,
+                            .signal = end.signal != 0 ? signal_name(end.signal) : "",
+                            .ended_unix_ns = end.ended_unix_ns,
+                            .stopped = end.stopped});
+  }
+  const auto error = write_launch_file(settings.out, launch);
+  if (!error.empty()) say(error + "; the report does not know how the ranks ended");
+}
+
+/// The rank that failed first: as the ranks' own clock tells, else as the launcher saw it.
+std::optional<std::size_t> first_failure(const JudgedReport& judged, const LaunchResult& result) {
+  for (const Finding& finding : judged.report.findings) {
+    const auto rank = static_cast<std::size_t>(finding.rank);
+    const bool is_it = finding.id == "rank-first-failure" && finding.severity == Severity::kError;
+    if (is_it && rank < result.ranks.size() && result.ranks[rank].failed()) return rank;
+  }
+  return result.first_failure;
+}
+
+/// The program's own code: that of the rank that failed first.
+int report_failure(std::optional<std::size_t> rank, const LaunchResult& result) {
+  if (!rank) return 0;
+  const auto& end = result.ranks[*rank];
+  say(describe_failure(*rank, end));
+  if (!end.last_error_line.empty()) say("  its last error line: " + end.last_error_line);
+  return end.exit_code();
+}
+
+/// Prints the verdict and gives the exit code.
+int judge(const RunSettings& settings, const LaunchResult& result) {
   if (settings.off) {
+    const int code = report_failure(result.first_failure, result);
     say("DDPSCOPE says off: the ranks ran undiagnosed");
-    return program_code;
+    return code;
   }
   const auto judged = read_reports({settings.out});
+  const int program_code = report_failure(first_failure(judged, result), result);
   if (judged.files == 0 && judged.unusable.empty()) {
     say(fmt::format("no rank wrote a record into {}; nothing was diagnosed", settings.out));
     return program_code != 0 ? program_code : static_cast<int>(ExitStatus::kIncomplete);
@@ -109,21 +157,6 @@ int judge(const RunSettings& settings, int program_code) {
   require_files(judged, settings.out);
   publish(judged.report, {settings.out + "/report.html", settings.out + "/report.json"});
   return program_code != 0 ? program_code : judged_exit_code(judged, settings.fail_on);
-}
-
-/// 127 and 126 as a shell gives them.
-int report_start_error(const std::string& program, int error) {
-  say(fmt::format("error: cannot start {}: {}", program, ::strerror(error)));
-  return error == ENOENT ? 127 : 126;
-}
-
-/// The program's own code: that of the rank that failed first.
-int report_failure(const LaunchResult& result) {
-  if (!result.first_failure) return 0;
-  const auto& end = result.ranks[*result.first_failure];
-  say(describe_failure(*result.first_failure, end));
-  if (!end.last_error_line.empty()) say("  its last error line: " + end.last_error_line);
-  return end.exit_code();
 }
 
 int run_program(const Options& options, const CommandContext& context) {
@@ -134,7 +167,8 @@ int run_program(const Options& options, const CommandContext& context) {
   auto environment = context.environment;
   const auto settings = read_settings(options, environment.get("DDPSCOPE").value_or(""));
   const auto out = open_out(settings.out);
-  if (!settings.off) set_diagnostics(environment, options, settings);
+  std::string run_id;
+  if (!settings.off) run_id = set_diagnostics(environment, options, settings);
   share_cores(environment, options.nproc);
   const auto port = options.master_port != 0 ? options.master_port : free_port();
   const LaunchPlan plan{.argv = context.program,
@@ -143,7 +177,8 @@ int run_program(const Options& options, const CommandContext& context) {
                         .times = {}};
   const auto result = launch(plan);
   if (result.start_error != 0) return report_start_error(plan.argv.front(), result.start_error);
-  return judge(settings, report_failure(result));
+  if (!settings.off) note_ends(settings, run_id, result);
+  return judge(settings, result);
 }
 }  // namespace
 

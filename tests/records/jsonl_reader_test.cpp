@@ -55,6 +55,9 @@ TEST_CASE("an incomplete last line is noted, and the rest is read", "[records]")
 
 TEST_CASE("a hostile file is refused with one sentence", "[records]") {
   CHECK(problem("").text == "the file is empty");
+  CHECK(problem("").cut_short);
+  CHECK(problem("{\"record\":\"ru").cut_short);
+  CHECK_FALSE(problem("{\"record\":\"ru\n").cut_short);
   CHECK(problem("{\"record\":\"ru").text == "the line is no JSON object");
   CHECK(problem(std::string("\x7f"
                             "ELF\x02\x01\0\0\xff\xfe\n",

@@ -1,8 +1,12 @@
 #include "records/report_dir.h"
 
+#include <unistd.h>
+
 #include <fstream>
 #include <iterator>
+#include <nlohmann/json.hpp>
 
+#include "records/record_json.h"
 #include "tests/support/catch.h"
 #include "tests/support/report_sample.h"
 #include "tests/support/temporary_dir.h"
@@ -41,6 +45,20 @@ TEST_CASE("rank files are listed by rank, links and folders are named", "[record
   CHECK(list_rank_files(dir / "absent").error != "");
 }
 
+TEST_CASE("a process that only has the number of the owner is not the owner", "[records]") {
+  const TemporaryDir dir;
+  RunRecord run = sample_run(0, 1);
+  run.pid = ::getppid();
+  const auto owner_since = [&](const std::string& started) {
+    run.started = started;
+    std::ofstream(dir / "rank-0.jsonl") << to_json(run).dump() << "\n";
+    return living_owner(dir / "rank-0.jsonl", run.host);
+  };
+  CHECK(owner_since("2030-01-01T00:00:00Z") == run.pid);
+  CHECK(owner_since("2001-01-01T00:00:00Z") == std::nullopt);
+  CHECK(owner_since("no date") == run.pid);
+}
+
 TEST_CASE("moving aside touches report files only", "[records]") {
   const TemporaryDir dir;
   const std::string out = dir / "out";
@@ -51,10 +69,12 @@ TEST_CASE("moving aside touches report files only", "[records]") {
   fs::create_directory(out);
   std::ofstream(out + "/rank-0.jsonl") << "earlier";
   std::ofstream(out + "/rank-0.ring") << "ring";
+  std::ofstream(out + "/launch.json") << "{}";
   std::ofstream(out + "/weights.pt") << "mine";
   CHECK(move_aside(out + "/") == "");
   CHECK(text_of(out + ".1/rank-0.jsonl") == "earlier");
   CHECK(fs::exists(out + ".1/rank-0.ring"));
+  CHECK(fs::exists(out + ".1/launch.json"));
   CHECK_FALSE(fs::exists(out + ".1/rank-7.jsonl"));
   CHECK(text_of(out + ".1/weights.pt") == "kept");
   CHECK(text_of(out + "/weights.pt") == "mine");

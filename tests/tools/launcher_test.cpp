@@ -42,6 +42,9 @@ TEST_CASE("the first rank that fails is named with code and last error line", "[
   CHECK(end.last_error_line == "why");
   CHECK(describe_failure(1, end).starts_with("rank 1 failed first: exit code 7 after 0."));
   CHECK(launched.result.ranks[0].signal == SIGTERM);
+  CHECK(launched.result.ranks[0].stopped);
+  CHECK_FALSE(end.stopped);
+  CHECK(end.ended_unix_ns < launched.result.ranks[0].ended_unix_ns);
   CHECK(launched.seconds < 10);
 }
 

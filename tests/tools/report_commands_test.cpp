@@ -84,6 +84,30 @@ TEST_CASE("merge returns 3 with one line for input that it cannot read", "[tools
   }
 }
 
+TEST_CASE("a rank that ended within its first line is a finding, not an error", "[tools]") {
+  const TemporaryDir dir;
+  for (const std::string text : {"", "{\"record\":\"run\",\"sch"}) {
+    write_rank(dir / "o", {.rank = 0, .world_size = 2});
+    std::ofstream(dir / "o/rank-1.jsonl") << text;
+    auto run = run_shell("ddpscope merge " + (dir / "o"));
+    CHECK(run.code == 4);
+    CHECK(run.says("rank 1 left no record in"));
+    CHECK(run_shell("ddpscope show " + (dir / "o")).says("rank 1 ended before the first line"));
+    std::filesystem::remove(dir / "o/rank-0.jsonl");
+    CHECK(run_shell("ddpscope merge " + (dir / "o")).code == 4);
+  }
+}
+
+TEST_CASE("a launch record that cannot be read is one line", "[tools]") {
+  const TemporaryDir dir;
+  write_rank(dir / "o", {.error = true});
+  std::ofstream(dir / "o/launch.json") << "nonsense\x1b[2J";
+  const auto run = run_shell("ddpscope merge " + (dir / "o"));
+  CHECK(run.code == 3);
+  CHECK(run.says("launch.json: this is no launch record"));
+  CHECK(run.says("optim-empty"));
+}
+
 TEST_CASE("one file that cannot be read does not hide the others", "[tools]") {
   const TemporaryDir dir;
   write_rank(dir / "o", {.rank = 0, .world_size = 2, .error = true});

@@ -1,5 +1,6 @@
 #include <fstream>
 
+#include "records/launch_file.h"
 #include "tests/support/catch.h"
 #include "tests/support/temporary_dir.h"
 #include "tests/tools/run_tool.h"
@@ -43,6 +44,20 @@ TEST_CASE("run names the rank that failed first and its last error line", "[tool
   CHECK(run.code == 3);
   CHECK(run.says("rank 1 failed first: exit code 3 after "));
   CHECK(run.says("its last error line: bad"));
+}
+
+TEST_CASE("run leaves how each rank ended in launch.json", "[tools]") {
+  const TemporaryDir dir;
+  run_shell("ddpscope run --nproc 2 --out " + (dir / "o") +
+            " -- sh -c '[ $RANK = 1 ] && kill -KILL $$; sleep 60'");
+  const auto result = read_launch_file(dir / "o/launch.json");
+  REQUIRE(std::holds_alternative<LaunchRecord>(result));
+  const auto& ranks = std::get<LaunchRecord>(result).ranks;
+  REQUIRE(ranks.size() == 2);
+  CHECK(ranks[0].signal == "SIGTERM");
+  CHECK(ranks[0].stopped);
+  CHECK(ranks[1].signal == "SIGKILL");
+  CHECK_FALSE(ranks[1].stopped);
 }
 
 TEST_CASE("run passes arguments after -- unchanged", "[tools]") {

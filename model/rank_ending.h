@@ -1,0 +1,39 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "model/finding.h"
+
+namespace ddpscope {
+
+enum class EndKind : std::uint8_t { kClean, kException, kSignal, kExit, kKilled };
+
+/// How one rank ended, as far as its file and its launcher know.
+struct RankEnding {
+  std::int64_t rank = 0;
+  EndKind kind = EndKind::kClean;
+  std::optional<std::int64_t> unix_ns;  ///< absent: not known
+  bool noticed = false;                 ///< by the launcher, a little after it happened
+  bool stopped = false;                 ///< by the launcher, because another rank had failed
+  std::int64_t step = 0;                ///< in progress; the last known one where it was killed
+  std::optional<Phase> phase;
+  std::string model;
+  std::string module_path;
+  std::string op;
+  std::string host;
+  std::string exception_type;
+  std::string exception;  ///< its text
+  std::string signal;     ///< SIGTERM
+  std::int64_t code = 0;  ///< exit code
+};
+
+/// The run is over. Only at a merge; ranks of which nothing is known are left out.
+struct RanksEndedEvent {
+  std::int64_t world_size = 1;
+  std::vector<RankEnding> ranks;
+};
+
+}  // namespace ddpscope

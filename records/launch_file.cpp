@@ -1,0 +1,114 @@
+#include "records/launch_file.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <nlohmann/json.hpp>
+
+#include "records/file_descriptor.h"
+#include "records/line_shape.h"
+#include "records/record_json.h"
+#include "records/report_dir.h"
+
+namespace ddpscope {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+/// The whole text, at most kMaxLineBytes and a byte. Returns why it cannot be read, or nothing.
+std::string read_text(const std::string& path, std::string& text) {
+  const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK));
+  if (!file && errno == ELOOP) return "the file is a symbolic link";
+  struct stat info = {};
+  if (!file || ::fstat(file.get(), &info) != 0) return std::strerror(errno);
+  if (!S_ISREG(info.st_mode)) return "this is no regular file";
+  std::array<char, 65536> buffer;
+  while (text.size() <= kMaxLineBytes) {
+    const ssize_t got = ::read(file.get(), buffer.data(), buffer.size());
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return std::strerror(errno);
+    if (got == 0) break;
+    text.append(buffer.data(), static_cast<std::size_t>(got));
+  }
+  return {};
+}
+
+/// The member, of this kind; null where it is absent.
+const Json* member(const Json& json, const char* key, Json::value_t kind, const char* wanted) {
+  if (!json.is_object()) throw FormatError("a record is no object");
+  const auto found = json.find(key);
+  if (found == json.end()) return nullptr;
+  const bool is_number = kind == Json::value_t::number_integer && found->is_number_integer();
+  if (found->type() != kind && !is_number) {
+    throw FormatError(fmt::format("\"{}\" is no {}", key, wanted));
+  }
+  return &*found;
+}
+
+std::string text(const Json& json, const char* key) {
+  const Json* value = member(json, key, Json::value_t::string, "string");
+  return value == nullptr ? "" : value->get<std::string>();
+}
+
+std::int64_t integer(const Json& json, const char* key) {
+  const Json* value = member(json, key, Json::value_t::number_integer, "integer");
+  return value == nullptr ? 0 : value->get<std::int64_t>();
+}
+
+LaunchedRank rank_from_json(const Json& json) {
+  const Json* stopped = member(json, "stopped", Json::value_t::boolean, "boolean");
+  LaunchedRank rank{.rank = integer(json, "rank"),
+                    .code = integer(json, "code"),
+                    .signal = text(json, "signal"),
+                    .ended_unix_ns = integer(json, "ended_unix_ns"),
+                    .stopped = stopped != nullptr && stopped->get<bool>()};
+  if (rank.rank < 0 || rank.rank > kMaxRank) {
+    throw FormatError("\"rank\" is no rank from 0 to 2^20");
+  }
+  return rank;
+}
+
+LaunchRecord launch_from_json(const Json& json) {
+  LaunchRecord launch{.run_id = text(json, "run_id"), .ranks = {}};
+  const Json* ranks = member(json, "ranks", Json::value_t::array, "list");
+  if (ranks == nullptr) return launch;
+  for (const Json& rank : *ranks) launch.ranks.push_back(rank_from_json(rank));
+  return launch;
+}
+
+}  // namespace
+
+std::string write_launch_file(const std::string& dir, const LaunchRecord& launch) {
+  return write_file_atomically(dir + "/" + kLaunchFileName, to_json(launch).dump() + "\n");
+}
+
+std::variant<LaunchRecord, ReadProblem> read_launch_file(const std::string& path) {
+  std::string text;
+  std::string why = read_text(path, text);
+  if (why.empty()) why = shape_problem(text);
+  if (!why.empty()) return ReadProblem{.path = path, .text = std::move(why)};
+  const Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  ReadProblem problem{.path = path, .text = "this is no launch record"};
+  const auto record = json.is_object() ? json.find("record") : json.end();
+  if (record == json.end() || *record != "launch") return problem;
+  const auto schema = json.find("schema");
+  if (schema == json.end() || !schema->is_number_integer() || *schema < 1) return problem;
+  if (*schema > kReportSchema) {
+    problem.newer_schema = true;
+    problem.text = fmt::format("the schema is newer than {}, the newest that this version reads",
+                               kReportSchema);
+    return problem;
+  }
+  try {
+    return launch_from_json(json);
+  } catch (const std::exception& error) {
+    problem.text = error.what();
+    return problem;
+  }
+}
+
+}  // namespace ddpscope

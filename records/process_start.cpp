@@ -1,0 +1,57 @@
+#include "records/process_start.h"
+
+#include <fmt/format.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <fstream>
+#include <string_view>
+
+namespace ddpscope {
+namespace {
+
+constexpr int kStartField = 22;  // of /proc/<pid>/stat
+
+/// The number that `text` begins with, behind blanks; 0 if there is none.
+std::int64_t number_at(std::string_view text) {
+  text.remove_prefix(std::min(text.find_first_not_of(' '), text.size()));
+  std::int64_t value = 0;
+  std::from_chars(text.data(), text.data() + text.size(), value);
+  return value;
+}
+
+/// What stands behind `key` in a file of /proc that has it at the begin of a line.
+std::int64_t proc_value(const std::string& path, std::string_view key) {
+  std::ifstream file(path);
+  for (std::string line; std::getline(file, line);) {
+    if (line.starts_with(key)) return number_at(std::string_view(line).substr(key.size()));
+  }
+  return 0;
+}
+
+/// When a process started, in seconds since 1970; 0 where that is not known.
+std::int64_t start_of_process(std::int64_t pid) {
+  std::ifstream file(fmt::format("/proc/{}/stat", pid));
+  std::string line;
+  std::getline(file, line);
+  std::size_t at = line.rfind(')');  // the name before it may hold anything
+  for (int field = 2; field < kStartField && at != std::string::npos; ++field) {
+    at = line.find(' ', at + 1);
+  }
+  const std::int64_t boot = proc_value("/proc/stat", "btime");
+  if (at == std::string::npos || boot == 0) return 0;
+  return boot + number_at(std::string_view(line).substr(at)) / ::sysconf(_SC_CLK_TCK);
+}
+
+}  // namespace
+
+bool began_after(std::int64_t pid, const std::string& started) {
+  std::tm parts = {};
+  if (::strptime(started.c_str(), "%Y-%m-%dT%H:%M:%SZ", &parts) == nullptr) return false;
+  constexpr std::int64_t kClockSlackSeconds = 2;
+  return start_of_process(pid) > ::timegm(&parts) + kClockSlackSeconds;
+}
+
+}  // namespace ddpscope
