@@ -169,10 +169,11 @@ ddpscope_jobs() {
   echo "$jobs"
 }
 
-# ddpscope_build [--target <target>...]: everything, or what is named.
-ddpscope_build() {
-  (cd "$ddpscope_root" && cmake --preset dev &&
-    cmake --build --preset dev --parallel "$(ddpscope_jobs)" "$@")
+# ddpscope_build_preset <preset> [--target <target>...]: everything, or what is named.
+ddpscope_build_preset() {
+  (cd "$ddpscope_root" && cmake --preset "$1" &&
+    cmake --build --preset "$1" --parallel "$(ddpscope_jobs)" "${@:2}")
 }
+ddpscope_build() { ddpscope_build_preset dev "$@"; }
 
 ddpscope_setup

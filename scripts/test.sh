@@ -1,23 +1,39 @@
 #!/usr/bin/env bash
-# Sets up, builds and runs all tests; the last line counts them. Stops at the first stage that
-# fails.
+# Sets up, builds and runs all tests, then under ThreadSanitizer those of the queue, the worker, the
+# rank files and the reports; the last line counts them all. Stops at the first build that fails.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
 cd "$ddpscope_root"
 
-ddpscope_build
-
-results="$ddpscope_root/build/dev/test-results.xml"
-rm -f "$results"
+passed=0
+failed=0
+skipped=0
 status=0
-ctest --test-dir build/dev --no-tests=error --parallel 2 --output-on-failure \
-  --output-junit "$results" || status=$?
 
+# count <results> <attribute>
 count() {
-  sed -n '/<testsuite/,/>/p' "$results" | tr '\n' ' ' |
-    sed -n "s/.*[[:space:]]$1=\"\([0-9]*\)\".*/\1/p"
+  sed -n '/<testsuite/,/>/p' "$1" | tr '\n' ' ' |
+    sed -n "s/.*[[:space:]]$2=\"\([0-9]*\)\".*/\1/p"
 }
-skipped=$(($(count skipped) + $(count disabled)))
-failed=$(count failures)
-echo "$(($(count tests) - failed - skipped)) passed, $failed failed, $skipped skipped"
+
+# run_tests <preset> [<ctest option>...]
+run_tests() {
+  local results="$ddpscope_root/build/$1/test-results.xml"
+  rm -f "$results"
+  echo "== $1"
+  ctest --test-dir "build/$1" --no-tests=error --parallel 2 --output-on-failure \
+    --output-junit "$results" "${@:2}" || status=$?
+  local not_run failures
+  not_run=$(($(count "$results" skipped) + $(count "$results" disabled)))
+  failures=$(count "$results" failures)
+  passed=$((passed + $(count "$results" tests) - failures - not_run))
+  failed=$((failed + failures))
+  skipped=$((skipped + not_run))
+}
+
+ddpscope_build
+run_tests dev
+ddpscope_build_preset tsan --target worker_test records_test report_test fuzz_targets
+run_tests tsan --tests-regex '^(worker|records|report)_test$|^fuzz\.'
+echo "$passed passed, $failed failed, $skipped skipped"
 exit "$status"
