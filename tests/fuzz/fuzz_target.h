@@ -2,8 +2,8 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <cstdio>
 #include <cstdlib>
+#include <iostream>
 #include <string>
 #include <string_view>
 
@@ -15,8 +15,7 @@ namespace ddpscope::fuzz {
 /// Ends the process with `what` where a property does not hold, so that the input is kept.
 inline void require(bool holds, std::string_view what, std::string_view detail = {}) {
   if (holds) return;
-  std::fprintf(stderr, "does not hold: %.*s\n%.*s\n", static_cast<int>(what.size()), what.data(),
-               static_cast<int>(detail.size()), detail.data());
+  std::cerr << "does not hold: " << what << "\n" << detail << std::endl;
   std::abort();
 }
 
