@@ -21,7 +21,9 @@ api0::Site public_site(const Inner& site) {
                              .line = frame.line,
                              .module = frame.module,
                              .offset = frame.offset,
-                             .source = frame.source});
+                             .source = frame.source,
+                             .build_id = frame.build_id,
+                             .library = frame.library});
   }
   return result;
 }

@@ -145,7 +145,9 @@ Frame frame(const Json& json) {
                   .file = text(json, "file"),
                   .line = integer(json, "line"),
                   .module = text(json, "module"),
-                  .source = text(json, "source")};
+                  .source = text(json, "source"),
+                  .build_id = text(json, "build_id"),
+                  .library = truth(json, "library", false)};
   if (const Json* offset = member(json, "offset")) {
     if (!offset->is_number_unsigned()) refuse("offset", "unsigned integer");
     result.offset = offset->get<std::uint64_t>();
@@ -156,8 +158,7 @@ Frame frame(const Json& json) {
 std::vector<Site> sites(const Json& object) {
   std::vector<Site> result;
   for (const auto& json : list(object, "sites")) {
-    Site site = {
-        .role = text(json, "role"), .frames = {}, .state = enumerator(json, "state", SiteState())};
+    Site site = {text(json, "role"), {}, enumerator(json, "state", SiteState())};
     for (const auto& each : list(json, "frames")) site.frames.push_back(frame(each));
     result.push_back(std::move(site));
   }

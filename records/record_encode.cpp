@@ -59,7 +59,9 @@ Json sites_to_json(const std::vector<Site>& sites) {
                         {"line", frame.line},
                         {"module", valid_utf8(frame.module)},
                         {"offset", frame.offset},
-                        {"source", valid_utf8(frame.source)}});
+                        {"source", valid_utf8(frame.source)},
+                        {"build_id", valid_utf8(frame.build_id)},
+                        {"library", frame.library}});
     }
     list.push_back(
         {{"role", valid_utf8(site.role)}, {"frames", frames}, {"state", word(site.state)}});

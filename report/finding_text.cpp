@@ -34,15 +34,10 @@ struct SiteLine {
 };
 
 SiteLine site_line(const Site& site) {
-  SiteLine line = {.role = escape_terminal(site.role) + ":", .function = {}, .place = {}};
-  const Frame* frame = main_frame(site);
-  if (frame == nullptr) {
-    line.place = missing_frames_words(site);
-    return line;
-  }
-  line.function = escape_terminal(frame->function);
-  line.place = escape_terminal(place_of(*frame));
-  return line;
+  const SitePlace at = place_of(site);
+  return {.role = escape_terminal(site.role) + ":",
+          .function = escape_terminal(at.function),
+          .place = escape_terminal(at.place)};
 }
 
 std::string sites_text(const Finding& finding) {

@@ -12,37 +12,43 @@ namespace {
 
 using ByFingerprint = std::map<std::string_view, const Finding*>;
 
-std::string evidence_list(const Site& site) {
+std::string frames_table(const std::vector<const Frame*>& frames) {
   std::string rows;
-  for (const auto& frame : site.frames) {
+  for (const Frame* frame : frames) {
     rows += fmt::format("<tr><td class=\"mono\">{}</td><td class=\"mono\">{}</td></tr>\n",
-                        escape_html(frame.function), escape_html(place_of(frame)));
-    if (frame.source.empty()) continue;
-    rows +=
-        fmt::format("<tr><td colspan=\"2\"><code>{}</code></td></tr>\n", escape_html(frame.source));
+                        escape_html(frame->function), escape_html(place_of(*frame)));
+    if (frame->source.empty()) continue;
+    rows += fmt::format("<tr><td colspan=\"2\"><code>{}</code></td></tr>\n",
+                        escape_html(frame->source));
   }
-  return rows;
+  return "<div class=\"scroll\"><table><tbody>\n" + rows + "</tbody></table></div>\n";
+}
+
+/// The program's own callers of `main` in sight, frames of libraries folded.
+std::string frames_html(const Site& site, const Frame* main) {
+  std::vector<const Frame*> own;
+  std::vector<const Frame*> of_libraries;
+  for (const auto& frame : site.frames) {
+    if (&frame != main) (frame.library ? of_libraries : own).push_back(&frame);
+  }
+  std::string html = own.empty() ? "" : frames_table(own);
+  if (of_libraries.empty()) return html;
+  return html + fmt::format("<details><summary>Frames of libraries: {}</summary>{}</details>\n",
+                            of_libraries.size(), frames_table(of_libraries));
 }
 
 std::string sites_html(const Finding& finding) {
   std::string html;
   for (const auto& site : finding.sites) {
-    const Frame* frame = main_frame(site);
-    if (frame == nullptr) {
-      html += fmt::format("<p><b>{}</b> <span class=\"soft\">{}</span></p>\n",
-                          escape_html(site.role), missing_frames_words(site));
-      continue;
+    const SitePlace at = place_of(site);
+    html += fmt::format("<p><b>{}</b>", escape_html(site.role));
+    if (!at.function.empty()) html += fmt::format(" <code>{}</code>", escape_html(at.function));
+    html += fmt::format(" <span{}>{}</span></p>\n", at.frame == nullptr ? " class=\"soft\"" : "",
+                        escape_html(at.place));
+    if (at.frame != nullptr && !at.frame->source.empty()) {
+      html += fmt::format("<pre class=\"source\">{}</pre>\n", escape_html(at.frame->source));
     }
-    html += fmt::format("<p><b>{}</b> <code>{}</code> {}</p>\n", escape_html(site.role),
-                        escape_html(frame->function), escape_html(place_of(*frame)));
-    if (!frame->source.empty()) {
-      html += fmt::format("<pre class=\"source\">{}</pre>\n", escape_html(frame->source));
-    }
-    if (site.frames.size() < 2) continue;
-    html += fmt::format(
-        "<details><summary>{} frames</summary><div class=\"scroll\"><table><tbody>\n{}"
-        "</tbody></table></div></details>\n",
-        site.frames.size(), evidence_list(site));
+    html += frames_html(site, at.frame);
   }
   return html.empty() ? html : "<h4>Where</h4>\n" + html;
 }

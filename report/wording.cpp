@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
 
 namespace ddpscope {
 namespace {
@@ -26,6 +27,40 @@ struct FactToWords {
   }
 };
 
+constexpr std::string_view kNoNames = "no names: ddpscope show --symbols DIR finds them";
+
+bool has_line(const Frame& frame) { return !frame.file.empty() && frame.line > 0; }
+bool is_own_line(const Frame& frame) { return !frame.library && has_line(frame); }
+
+/// Without the current directory, where the path leads below it.
+std::string_view shown_path(std::string_view path) {
+  std::error_code error;
+  const std::string here = std::filesystem::current_path(error).string() + "/";
+  if (!error && here.size() > 2 && path.starts_with(here)) path.remove_prefix(here.size());
+  return path;
+}
+
+std::string address_of(const Frame& frame) {
+  const std::string_view path = frame.module;
+  const std::string_view module = path.substr(path.rfind('/') + 1);
+  if (!module.empty()) return fmt::format("{}+{:#x}", module, frame.offset);
+  return frame.offset != 0 ? fmt::format("{:#x}", frame.offset) : "";
+}
+
+const Frame* main_frame(const Site& site) {
+  auto found = std::ranges::find_if(site.frames, is_own_line);
+  if (found == site.frames.end()) found = std::ranges::find(site.frames, false, &Frame::library);
+  if (found == site.frames.end()) found = site.frames.begin();
+  return found == site.frames.end() ? nullptr : &*found;
+}
+
+std::string missing_frames_words(const Site& site) {
+  if (site.state == SiteState::kEvicted) {
+    return "no longer recorded: a larger history= keeps it";
+  }
+  return "not recorded: level=stacks records it";
+}
+
 }  // namespace
 
 std::string place_of(const Finding& finding, bool with_model) {
@@ -39,24 +74,20 @@ std::vector<std::int64_t> ranks_of(const Finding& finding) {
 }
 
 std::string place_of(const Frame& frame) {
-  if (!frame.file.empty() && frame.line > 0) return fmt::format("{}:{}", frame.file, frame.line);
-  if (!frame.file.empty()) return frame.file;
-  if (!frame.module.empty()) return fmt::format("{}+{:#x}", frame.module, frame.offset);
-  return {};
+  if (!has_line(frame)) return address_of(frame);
+  return fmt::format("{}:{}", shown_path(frame.file), frame.line);
 }
 
-const Frame* main_frame(const Site& site) {
-  if (site.frames.empty()) return nullptr;
-  const auto has_line = [](const Frame& frame) { return !frame.file.empty() && frame.line > 0; };
-  const auto found = std::ranges::find_if(site.frames, has_line);
-  return found == site.frames.end() ? &site.frames.front() : &*found;
-}
-
-std::string missing_frames_words(const Site& site) {
-  if (site.state == SiteState::kEvicted) {
-    return "no longer recorded: a larger history= keeps it";
+SitePlace place_of(const Site& site) {
+  const Frame* frame = main_frame(site);
+  if (frame == nullptr) return {.place = missing_frames_words(site)};
+  SitePlace result{.function = frame->function, .place = place_of(*frame), .frame = frame};
+  if (is_own_line(*frame)) return result;
+  result.place = address_of(*frame);
+  if (site.state == SiteState::kUnsymbolized) {
+    result.place += result.place.empty() ? kNoNames : fmt::format(" ({})", kNoNames);
   }
-  return "not recorded: level=stacks records it";
+  return result;
 }
 
 std::vector<Fix> fixes_in_order(const Finding& finding) {

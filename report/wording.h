@@ -15,14 +15,19 @@ std::string place_of(const Finding& finding, bool with_model);
 /// The ranks of a finding, also before a merge.
 std::vector<std::int64_t> ranks_of(const Finding& finding);
 
-/// `src/model.cpp:88`, `libnet.so+0x1f20`, or empty.
+/// `src/model.cpp:88`, below the current directory as seen from there; `libnet.so+0x1f20` where no
+/// line is known; or empty.
 std::string place_of(const Frame& frame);
 
-/// The frame that a reader needs first: the first with a source line, else the first; null if none.
-const Frame* main_frame(const Site& site);
-
-/// Why a site has no frames, and which setting records them.
-std::string missing_frames_words(const Site& site);
+/// The place where a site is: its function and its place, or in words why they are not known.
+struct SitePlace {
+  std::string function;
+  std::string place;
+  const Frame* frame = nullptr;  ///< of the site; null if it has none
+};
+/// Of the program's own first frame with a source line. Without one it is an address: a line of a
+/// library would send the reader to the wrong file.
+SitePlace place_of(const Site& site);
 
 /// Fixes, safe ones first.
 std::vector<Fix> fixes_in_order(const Finding& finding);

@@ -1,11 +1,15 @@
+#include <fmt/format.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <chrono>
 #include <memory>
 #include <nlohmann/json.hpp>
 
 #include "config/glob.h"
 #include "records/record_json.h"
 #include "report/report_writer.h"
+#include "stacks/symbol_folder.h"
 #include "tools/command.h"
 #include "tools/exit_status.h"
 #include "tools/report_input.h"
@@ -18,6 +22,7 @@ struct Options {
   std::string id = "*";
   std::int64_t rank = -1;
   bool json = false;
+  std::string symbols;
   std::string fail_on = "error";
 };
 
@@ -40,6 +45,24 @@ std::string as_text(const MergedReport& report) {
   return text + render_last_line(report, {.colour = style.colour});
 }
 
+/// Files of the folder alone: a report may name any path.
+void name_frames(Findings& findings, const std::string& folder) {
+  constexpr std::chrono::seconds kBudget{60};
+  SymbolFolder symbols(folder);
+  const auto deadline = std::chrono::steady_clock::now() + kBudget;
+  for (Finding& finding : findings) {
+    for (Site& site : finding.sites) {
+      const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
+          deadline - std::chrono::steady_clock::now());
+      if (left.count() <= 0) {
+        say(fmt::format("--symbols: not all frames were looked for within {} s", kBudget.count()));
+        return;
+      }
+      symbols.name(&site, left);
+    }
+  }
+}
+
 int show(const Options& options) {
   const auto fail_on = severity_of(options.fail_on);
   auto judged = read_reports({options.path});
@@ -47,6 +70,7 @@ int show(const Options& options) {
   std::erase_if(judged.report.findings,
                 [&options](const Finding& finding) { return !is_wanted(finding, options); });
   judge_again(judged.report);
+  if (!options.symbols.empty()) name_frames(judged.report.findings, options.symbols);
   print(options.json ? as_json(judged.report.findings) : as_text(judged.report));
   return judged_exit_code(judged, fail_on);
 }
@@ -59,6 +83,11 @@ CommandAction make_show_command(CLI::App& app) {
   app.add_option("--rank", options->rank, "Only findings of this rank")
       ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 20));
   app.add_flag("--json", options->json, "Print a JSON list");
+  app.add_option("--symbols", options->symbols,
+                 "Name frames without a line with programs, libraries and .debug files of this "
+                 "folder; a file counts if its build id is the frame's")
+      ->type_name("DIR")
+      ->check(CLI::ExistingDirectory);
   app.add_option("--fail-on", options->fail_on,
                  "Least severity that makes the exit code 1: error, warning or note");
   return [options](const CommandContext&) { return show(*options); };

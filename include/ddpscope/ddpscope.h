@@ -103,6 +103,8 @@ struct Frame {
   std::string module;
   std::uint64_t offset = 0;
   std::string source;
+  std::string build_id;  ///< of the module; empty where it has none
+  bool library = false;  ///< of LibTorch or the system, or inlined from one of their headers
 };
 
 struct Site {

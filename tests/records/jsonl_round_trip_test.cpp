@@ -42,6 +42,10 @@ TEST_CASE("what is written reads back equal", "[records]") {
   CHECK(file.findings[0].facts[1].key == "saved_version");
   CHECK(std::get<std::int64_t>(file.findings[0].facts[1].value) == 3);
   CHECK(std::get<double>(file.findings[0].facts[2].value) == 0.5);
+  const Frame& frame = file.findings[0].sites.at(0).frames.at(0);
+  CHECK(frame.build_id == "c0de");
+  CHECK(frame.library);
+  CHECK_FALSE(file.findings[0].sites[0].frames.at(1).library);
   CHECK(file.progress.at(0).phase == Phase::kReduce);
   REQUIRE(file.summary);
   CHECK(to_json(*file.summary) == to_json(sample_summary()));

@@ -4,6 +4,17 @@
 
 namespace ddpscope {
 
+/// One with frames of a library around those of the program, one of the program alone.
+inline std::vector<Site> sample_sites() {
+  const std::string torch = "/opt/torch/lib/libtorch_cpu.so";
+  return {{"saved",
+           {{"at::native_batch_norm", "aten/Operators.cpp", 7, torch, 0x99, "", "c0de", true},
+            {"Encoder::forward", "src/model.cpp", 88, "bin/train", 0x1f20, "bn1(x);", "beef"},
+            {"main", "src/main.cpp", 12, "bin/train", 0x1100, "train(net);", "beef"},
+            {"__libc_start_main", "", 0, "/lib/libc.so.6", 0x55, "", "", true}}},
+          {"changed", {{"sync_buffers", "src/ddp.cpp", 41, "bin/train", 0x2a00, "", "beef"}}}};
+}
+
 /// One finding with every member set.
 inline Finding sample_finding() {
   return {
@@ -29,8 +40,7 @@ inline Finding sample_finding() {
                 {"ratio", 0.5},
                 {"registered", true},
                 {"shape", std::vector<FactScalar>{std::int64_t{64}, std::int64_t{3}}}},
-      .sites = {{"saved", {{"Encoder::forward", "src/model.cpp", 88, "train", 0x1f20, "bn1(x);"}}},
-                {"changed", {{"sync_buffers", "src/ddp.cpp", 41, "train", 0x2a00, ""}}}},
+      .sites = sample_sites(),
       .first_step = 12,
       .last_step = 12,
       .occurrences = 1,
