@@ -9,6 +9,7 @@
 #include "hooks/capture.h"
 #include "hooks/gradient_watch.h"
 #include "hooks/interposed.h"
+#include "hooks/loop_phase.h"
 #include "hooks/model_discovery.h"
 #include "hooks/op_callbacks.h"
 
@@ -52,6 +53,7 @@ std::vector<TensorId> reachable_leaves(Capture& capture, const edge_list& roots)
 
 void begin_backward(Capture& capture, const edge_list& roots, bool keep_graph, bool accumulates) {
   attach_discovered(capture);
+  LoopPhase::enter(Phase::kBackward);
   BackwardEvent event{.at = capture.marker().now(),
                       .surveyed = capture.marker().surveying(),
                       .accumulates = accumulates,
@@ -67,7 +69,9 @@ void begin_backward(Capture& capture, const edge_list& roots, bool keep_graph, b
 void end_backward(Capture& capture, bool accumulates, bool threw) {
   const Stamp now = capture.marker().now();
   capture.put(BackwardEndEvent{.at = now, .threw = threw});
-  if (threw || !accumulates) return;
+  if (threw) return;
+  LoopPhase::enter(Phase::kReduce);
+  if (!accumulates) return;
   capture.marker().leaves_reached(take_leaves_hash());
   capture.clock_moved(now, capture.marker().backward_ended());
 }

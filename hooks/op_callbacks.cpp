@@ -8,6 +8,7 @@
 #include "hooks/autograd_watch.h"
 #include "hooks/capture.h"
 #include "hooks/error_watch.h"
+#include "hooks/loop_phase.h"
 #include "hooks/op_inputs.h"
 #include "hooks/optimizer_watch.h"
 
@@ -70,6 +71,7 @@ bool already_recorded(const at::Tensor& output) {
 }
 
 void record(Capture& capture, const at::RecordFunction& function, OpContext& context) {
+  if (c10::GradMode::is_enabled()) LoopPhase::see_forward();
   OpEvent event{.at = capture.marker().now(),
                 .op = function.name(),
                 .module = ModuleCalls::innermost(),

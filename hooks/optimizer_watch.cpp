@@ -10,6 +10,7 @@
 
 #include "hooks/capture.h"
 #include "hooks/interposed.h"
+#include "hooks/loop_phase.h"
 #include "hooks/model_discovery.h"
 #include "hooks/zero_gradients.h"
 
@@ -164,7 +165,9 @@ void after_step(Capture& capture, Optimizer& optimizer, const StepEnd& end) {
   }
   capture.put(OptimizerStepEvent{
       .at = now, .optimizer = known.id, .with_closure = end.with_closure, .threw = end.threw});
-  if (!end.threw) capture.clock_moved(now, capture.marker().optimizer_stepped(known.id));
+  if (end.threw) return;
+  LoopPhase::enter(Phase::kForward);
+  capture.clock_moved(now, capture.marker().optimizer_stepped(known.id));
 }
 
 // Reports the end of a step also when it is left by an exception, without catching it. A step
@@ -174,8 +177,10 @@ class OutermostStep {
   OutermostStep(Optimizer& optimizer, bool with_closure)
       : optimizer_(optimizer), exceptions_(std::uncaught_exceptions()) {
     end_.with_closure = with_closure;
+    if (++depth() > 1) return;
+    LoopPhase::enter(Phase::kOptimizer);
     // A closure computes the gradients of its step itself.
-    if (++depth() > 1 || with_closure) return;
+    if (with_closure) return;
     as_guest("zero_gradient", [&](Capture& capture) {
       if (!capture.options().test_zero_gradients) return;
       std::size_t& next = table().entry(optimizer, /*is_new=*/false).next_zero_test;

@@ -10,6 +10,7 @@
 #include "hooks/error_watch.h"
 #include "hooks/gradient_watch.h"
 #include "hooks/interposed.h"
+#include "hooks/loop_phase.h"
 #include "hooks/model_discovery.h"
 #include "hooks/module_hooks.h"
 #include "hooks/op_callbacks.h"
@@ -34,6 +35,7 @@ void tell_loose_module(Capture& capture, const Module& module) {
 
 void enter_module(const Module& module) {
   ModuleCalls::enter(module_id(&module));
+  LoopPhase::see_forward();
   const Capture* active = Capture::active();
   if (active == nullptr || !(active->marker().surveying() || has_discovered())) return;
   as_guest("forward", [&](Capture& capture) {

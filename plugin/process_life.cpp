@@ -1,5 +1,8 @@
 #include "plugin/process_life.h"
 
+#include <c10/util/Exception.h>
+#include <c10/util/Type.h>
+#include <cxxabi.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -9,6 +12,7 @@
 #include <exception>
 
 #include "hooks/optimizer_watch.h"
+#include "plugin/crash_signals.h"
 #include "plugin/preloaded.h"
 #include "plugin/session.h"
 
@@ -18,9 +22,9 @@ std::terminate_handler previous_terminate = nullptr;
 // What the settings ask for; read by the handler that runs last, when the session is gone.
 std::atomic<int> wanted_exit_code{0};
 
-void finish_session(int /*status*/, void*) {
+void finish_session(int status, void*) {
   if (Session* session = Session::running()) {
-    session->finish();
+    session->finish(status & 0xff);  // all that a parent process learns
     wanted_exit_code = session->exit_code();
   }
 }
@@ -42,6 +46,8 @@ __attribute__((constructor)) void on_load() {
 std::string current_exception_text() {
   try {
     if (std::current_exception() != nullptr) std::rethrow_exception(std::current_exception());
+  } catch (const c10::Error& error) {
+    return error.what_without_backtrace();
   } catch (const std::exception& error) {
     return error.what();
   } catch (...) {
@@ -50,11 +56,18 @@ std::string current_exception_text() {
   return "terminate without an exception";
 }
 
+UncaughtException current_exception() {
+  constexpr std::size_t kMaxText = 8192;
+  const std::type_info* type = abi::__cxa_current_exception_type();
+  return {.type = type != nullptr ? c10::demangle(type->name()) : "",
+          .text = current_exception_text().substr(0, kMaxText)};
+}
+
 void on_terminate() {
   // Entered once: a second thread that terminates, or a fault of ours here, goes straight on.
   static std::atomic<bool> entered{false};
   if (!entered.exchange(true)) {
-    if (Session* session = Session::running()) session->die(current_exception_text());
+    if (Session* session = Session::running()) session->die(current_exception());
   }
   if (previous_terminate != nullptr) previous_terminate();
   abort();
@@ -68,6 +81,7 @@ void leave_to_child() {
 
 void watch_process_life() {
   on_exit(finish_session, nullptr);
+  watch_signals([]() noexcept { return Session::position(); });
   previous_terminate = std::set_terminate(on_terminate);
   pthread_atfork(nullptr, nullptr, leave_to_child);
 }

@@ -8,18 +8,23 @@
 #include "checks/check_table.h"
 #include "config/glob.h"
 #include "config/setting_table.h"
+#include "hooks/loop_phase.h"
 #include "hooks/op_callbacks.h"
 #include "hooks/sources.h"
+#include "plugin/crash_note.h"
 #include "plugin/held_signals.h"
 #include "plugin/log.h"
 #include "plugin/process_life.h"
 #include "plugin/public_api.h"
 #include "plugin/run_info.h"
+#include "records/error_file.h"
+#include "records/words.h"
 
 namespace ddpscope {
 namespace {
 using std::chrono::milliseconds;
 constexpr auto kExitLimit = milliseconds(10'000);
+constexpr auto kNoteLimit = milliseconds(200);
 constexpr auto kTerminateLimit = milliseconds(2'000);
 
 constinit std::atomic<Session*> session{nullptr};
@@ -152,37 +157,77 @@ void Session::throw_if_halted() {
 
 void Session::drain() { worker_.drain(kExitLimit); }
 
-void Session::finish() noexcept {
+LoopPosition Session::position() noexcept {
+  const Session* last = session.load(std::memory_order_acquire);
+  const std::int64_t steps = last == nullptr ? 0 : last->capture_.marker().completed_steps();
+  return {.step = steps + 1, .phase = LoopPhase::now()};
+}
+
+ProgressRecord Session::progress(const char* reason) const {
+  ProgressRecord record;
+  record.step = capture_.marker().completed_steps() + 1;
+  record.phase = LoopPhase::now();
+  record.reason = reason;
+  record.time_unix_ns = crash_note::unix_ns();
+  return record;
+}
+
+void Session::finish(int exit_code) noexcept {
   if (abandoned_.load() || finished_.exchange(true)) return;
   const HeldSignals held;
   try {
+    ProgressRecord record = progress("exit");
+    signals_at_exit();
+    if (exit_code != 0) {
+      record.code = exit_code;
+      record.what = "exit code " + std::to_string(exit_code);
+      worker_.write_progress(std::move(record));
+    }
     Capture::set_active(nullptr);
     survey_operators(false);
-    const auto percent = [](const Capture::Spent& spent) -> std::optional<double> {
-      if (spent.wall_ms <= 0) return std::nullopt;
-      return 100 * spent.hooks_ms / spent.wall_ms;
-    };
-    const Capture::Spent all = capture_.spent();
-    const Capture::Spent first = capture_.spent_first();
-    const Capture::Spent rest{.wall_ms = all.wall_ms - first.wall_ms,
-                              .hooks_ms = all.hooks_ms - first.hooks_ms};
-    const char* fault = capture_.faulted_source();
-    worker_.finish(kExitLimit,
-                   {.wall_ms = all.wall_ms,
-                    .overhead_percent = capture_.is_past_first() ? percent(rest) : std::nullopt,
-                    .overhead_percent_first = percent(first),
-                    .faulted_source = fault != nullptr ? fault : ""});
+    summarize(exit_code == 0);
     if (worker_.has_at_least(settings_.fail_on)) exit_code_ = static_cast<int>(settings_.exit_code);
   } catch (...) {  // our fault never becomes the program's
   }
 }
 
-void Session::die(const std::string& what) noexcept {
+void Session::summarize(bool clean_exit) {
+  const auto percent = [](const Capture::Spent& spent) -> std::optional<double> {
+    if (spent.wall_ms <= 0) return std::nullopt;
+    return 100 * spent.hooks_ms / spent.wall_ms;
+  };
+  const Capture::Spent all = capture_.spent();
+  const Capture::Spent first = capture_.spent_first();
+  const Capture::Spent rest{.wall_ms = all.wall_ms - first.wall_ms,
+                            .hooks_ms = all.hooks_ms - first.hooks_ms};
+  const char* fault = capture_.faulted_source();
+  worker_.finish(kExitLimit,
+                 {.wall_ms = all.wall_ms,
+                  .overhead_percent = capture_.is_past_first() ? percent(rest) : std::nullopt,
+                  .overhead_percent_first = percent(first),
+                  .faulted_source = fault != nullptr ? fault : "",
+                  .clean_exit = clean_exit});
+}
+
+void Session::die(const UncaughtException& exception) noexcept {
   if (abandoned_.load() || finished_.load()) return;
   const HeldSignals held;
   try {
+    ProgressRecord record = progress("exception");
+    record.what = exception.text;
+    record.exception = exception.type;
+    // What the worker has not seen yet names the place; the launcher may end us any moment.
+    worker_.drain(kNoteLimit);
+    worker_.write_progress(record);
+    crash_note::close();  // the abort that follows is no news
+    if (const auto path = environment("TORCHELASTIC_ERROR_FILE")) {
+      write_error_file(*path, {.message = exception.type + ": " + exception.text,
+                               .place = "ddpscope: in phase " + std::string(word(record.phase)) +
+                                        " of step " + std::to_string(record.step),
+                               .unix_seconds = record.time_unix_ns / 1'000'000'000});
+    }
+    worker_.queue().put(ExitEvent{.at = capture_.marker().now()});
     worker_.drain(kTerminateLimit);
-    worker_.write_progress("exception", what);
   } catch (...) {
   }
 }

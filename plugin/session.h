@@ -7,6 +7,8 @@
 
 #include "config/resolve.h"
 #include "hooks/capture.h"
+#include "plugin/crash_signals.h"
+#include "plugin/process_life.h"
 #include "plugin/public_api.h"
 #include "plugin/worker.h"
 
@@ -22,15 +24,18 @@ class Session {
   /// child.
   static Session* running() noexcept;
 
+  /// Of the last session, also after its end. Safe in a signal handler.
+  static LoopPosition position() noexcept;
+
   Capture& capture() noexcept { return capture_; }
   Worker& worker() noexcept { return worker_; }
 
   /// Everything up to now judged and on disk.
   void drain();
-  /// At exit, once.
-  void finish() noexcept;
+  /// At exit with this code, once.
+  void finish(int exit_code) noexcept;
   /// From the terminate handler.
-  void die(const std::string& what) noexcept;
+  void die(const UncaughtException& exception) noexcept;
   /// The exit code that the settings ask for instead of 0; 0 when they ask for none.
   int exit_code() const noexcept { return exit_code_; }
   void leave_to_child() noexcept { abandoned_ = true; }
@@ -38,6 +43,9 @@ class Session {
  private:
   Session(Resolved resolved, WorkerOptions options);
   static void throw_if_halted();
+  /// A record of this moment.
+  ProgressRecord progress(const char* reason) const;
+  void summarize(bool clean_exit);
 
   Settings settings_;
   Worker worker_;

@@ -9,6 +9,7 @@
 #include <array>
 #include <cstdio>
 
+#include "plugin/crash_note.h"
 #include "plugin/log.h"
 #include "plugin/model_record.h"
 #include "records/report_dir.h"
@@ -61,6 +62,7 @@ void Worker::open_file() {
   }
   writer_ = std::move(opened.writer);
   files_.push_back(writer_->path());
+  crash_note::open(writer_->descriptor());
 }
 
 void Worker::loop() {
@@ -101,7 +103,9 @@ bool Worker::judge_batch() {
     while (judged < kBatch && queue_.take(event)) {
       ++judged;
       judge(event);
+      last_place_.saw(event);
     }
+    last_place_.publish(judge_.state());
   }
   const std::lock_guard lock(wake_mutex_);
   judged_ += judged;
@@ -219,15 +223,12 @@ void Worker::tell_if_cut_off() {
   log_error(why + ". Findings go to stderr; training continues.");
 }
 
-void Worker::write_progress(const std::string& reason, const std::string& what) {
+void Worker::write_progress(ProgressRecord record) {
   // Never waits long: the process is dying, and the worker may hold the lock for good.
   std::unique_lock lock(mutex_, std::defer_lock);
   for (int i = 0; i < 100 && !lock.try_lock(); ++i) usleep(1000);
   if (!lock.owns_lock() || writer_ == nullptr) return;
-  ProgressRecord record;
-  record.step = judge_.state().now().step;
-  record.reason = reason;
-  record.what = what;
+  last_place_.fill(record);
   writer_->write_progress(record);
   writer_->sync();
 }

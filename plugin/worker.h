@@ -11,6 +11,7 @@
 #include "config/settings.h"
 #include "config/suppressions.h"
 #include "plugin/event_queue.h"
+#include "plugin/last_place.h"
 #include "records/jsonl_writer.h"
 
 namespace ddpscope {
@@ -29,6 +30,7 @@ struct RunCosts {
   std::optional<double> overhead_percent;
   std::optional<double> overhead_percent_first;
   std::string faulted_source;
+  bool clean_exit = true;
 };
 
 /// The one thread per rank that judges events and writes the rank file.
@@ -43,8 +45,8 @@ class Worker {
   bool drain(std::chrono::milliseconds limit);
   /// Judges what is left, writes the summary and the reports, and ends the thread.
   void finish(std::chrono::milliseconds limit, const RunCosts& costs);
-  /// Writes where this rank stands; for a process that is about to die.
-  void write_progress(const std::string& reason, const std::string& what);
+  /// Writes why this rank ends and where it stands; for a process that is about to die.
+  void write_progress(ProgressRecord record);
 
   Findings findings();
   /// Counts of findings that are not suppressed, by severity.
@@ -87,6 +89,7 @@ class Worker {
   std::vector<std::string> files_;
   std::string worst_line_;
   std::atomic<int> worst_{-1};
+  LastPlace last_place_;
   std::int64_t dropped_told_ = 0;
   std::int64_t last_step_ = 0;
   bool finished_ = false;

@@ -37,7 +37,8 @@ SummaryRecord Worker::summary(const RunCosts& costs) {
   SummaryRecord record{.steps = last_step_,
                        .events_dropped = queue_.dropped(),
                        .overhead_percent = costs.overhead_percent,
-                       .overhead_percent_first = costs.overhead_percent_first};
+                       .overhead_percent_first = costs.overhead_percent_first,
+                       .clean_exit = costs.clean_exit};
   for (Finding finding : judge_.findings()) {
     finding.suppressed = suppressions_ != nullptr && suppressions_->find(finding) != nullptr;
     count(finding, record);

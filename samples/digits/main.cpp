@@ -6,7 +6,9 @@
 #include <cstdio>
 #include <exception>
 #include <iostream>
+#include <stdexcept>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -83,7 +85,18 @@ class Trainer {
     print(epoch, score);
   }
 
+  // Looks after the next images while this step runs. An exception must not leave its thread.
+  void read_ahead() const {
+    std::thread reader([this] {
+      if (options_.bug == Bug::kReaderThrows && world_.rank == 1 && losses_.size() == 1) {
+        throw std::runtime_error("image 33 is cut off");  // BUG
+      }
+    });
+    reader.join();
+  }
+
   void train_step(const torch::data::Example<>& batch, Score& score) {
+    if (options_.bug == Bug::kReaderThrows) read_ahead();
     clear_gradients(net_, optimizers_, options_.bug);
     const Outputs outputs = net_(batch.data);
     torch::Tensor loss = torch::cross_entropy_loss(outputs.logits, batch.target);

@@ -9,7 +9,7 @@
 namespace digits {
 namespace {
 
-constexpr std::array<std::string_view, 13> kBugNames = {"none",
+constexpr std::array<std::string_view, 14> kBugNames = {"none",
                                                         "unregistered-blocks",
                                                         "unregistered-tensor",
                                                         "unused-head",
@@ -21,7 +21,8 @@ constexpr std::array<std::string_view, 13> kBugNames = {"none",
                                                         "empty-optimizer",
                                                         "no-zero-grad",
                                                         "half-zero-grad",
-                                                        "tied-twice"};
+                                                        "tied-twice",
+                                                        "reader-throws"};
 
 std::int64_t number(std::string_view name, std::string_view text, std::int64_t least) {
   std::int64_t value = 0;

@@ -22,6 +22,7 @@ enum class Bug {
   kNoZeroGrad,
   kHalfZeroGrad,
   kTiedTwice,
+  kReaderThrows,
 };
 
 struct Options {

@@ -1,4 +1,5 @@
 // How ddpscope behaves where a process ends, forks or cannot write.
+#include <signal.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -79,6 +80,41 @@ TEST_CASE("An exception that nobody catches is written down") {
   CHECK(outcome.exit_code == 42);
   REQUIRE(records("progress").size() == 1);
   CHECK(contains(records("progress")[0], "mat1 and mat2"));
+  CHECK(contains(records("progress")[0], R"("exception":"c10::Error")"));
+  CHECK_FALSE(contains(records("progress")[0], "Exception raised from"));
+}
+
+TEST_CASE("What an operator threw is decided when nobody catches it") {
+  in_child([] {
+    std::set_terminate([] { _exit(42); });
+    Faulty net;
+    attach_diagnostics(net, quiet());
+    [&]() noexcept { net.body(torch::ones({5, 9})); }();
+    return 0;
+  });
+  REQUIRE(records("finding").size() >= 1);
+  CHECK(contains(records("finding")[0], "module-operator-failed"));
+}
+
+TEST_CASE("An exit with another code than 0 is noted and not clean") {
+  CHECK(in_child([] { return Faulty().run(quiet()), 3; }).exit_code == 3);
+  REQUIRE(records("progress").size() == 1);
+  CHECK(contains(records("progress")[0], R"("reason":"exit")"));
+  CHECK(contains(records("progress")[0], R"("code":3)"));
+  REQUIRE(records("summary").size() == 1);
+  CHECK(contains(records("summary")[0], R"("clean_exit":false)"));
+}
+
+TEST_CASE("A signal that ends the process is noted with step and phase") {
+  const Outcome outcome = in_child([] {
+    Faulty().run(quiet());
+    raise(SIGTERM);
+    return 0;
+  });
+  CHECK(outcome.exit_code == -1);
+  REQUIRE(records("progress").size() == 1);
+  CHECK(contains(records("progress")[0], R"("signal":"SIGTERM")"));
+  CHECK(contains(records("progress")[0], R"("step":9,"phase":"forward")"));
 }
 
 TEST_CASE("Findings survive an immediate exit after a flush") {

@@ -1,0 +1,125 @@
+#include <algorithm>
+#include <memory>
+
+#include "checks/check.h"
+#include "checks/ending_text.h"
+#include "model/fact_keys.h"
+
+namespace ddpscope {
+namespace {
+constexpr std::int64_t kSecondNs = 1'000'000'000;
+
+const RankEnding* earliest(const Endings& endings) {
+  const RankEnding* first = nullptr;
+  for (const RankEnding* ending : endings) {
+    const bool timed = ending->unix_ns.has_value() && !ending->stopped;
+    if (timed && (first == nullptr || *ending->unix_ns < *first->unix_ns)) first = ending;
+  }
+  return first;
+}
+
+/// The rank that failed first; null where none of them says when.
+///
+/// A rank that could not write a note has no stamp, or its launcher's, which is late. It goes
+/// before one that only reacted at that moment.
+const RankEnding* first_failure(const Endings& failed) {
+  const RankEnding* first = earliest(failed);
+  if (first != nullptr && (first->noticed || !is_reaction(*first))) return first;
+  Endings silent;
+  for (const RankEnding* ending : failed) {
+    const bool late =
+        ending->noticed && first != nullptr && *ending->unix_ns <= *first->unix_ns + kSecondNs;
+    if (!ending->stopped && (!ending->unix_ns || late)) silent.push_back(ending);
+  }
+  if (const RankEnding* noticed = earliest(silent)) return noticed;
+  if (silent.size() == 1 || (first != nullptr && !silent.empty())) return silent.front();
+  return silent.empty() ? first : nullptr;
+}
+
+/// A rank that was told to stop when the others had made as many steps and were done.
+bool after_last_step(const RankEnding& ending, const RanksEndedEvent& run) {
+  if (!was_told_to_stop(ending)) return false;
+  if (ending.phase == Phase::kExit) return true;
+  return std::ranges::any_of(run.ranks, [&ending](const RankEnding& other) {
+    return other.kind == EndKind::kClean && other.step > 0 && ending.step > other.step;
+  });
+}
+
+bool all_were_told_at_once(const Endings& failed) {
+  if (failed.size() < 2) return false;
+  const auto told = [](const RankEnding* e) { return was_told_to_stop(*e) && e->unix_ns; };
+  if (!std::ranges::all_of(failed, told)) return false;
+  const auto [first, last] =
+      std::ranges::minmax(failed, {}, [](const RankEnding* ending) { return *ending->unix_ns; });
+  return *last->unix_ns - *first->unix_ns <= kSecondNs;
+}
+
+Finding failure(const RankEnding& first, const Endings& others) {
+  Finding finding = finding_at(first);
+  finding.severity = Severity::kError;
+  finding.what = failure_words(first) + cascade_words(first, others);
+  finding.why = "what the other ranks and the launcher report later follows from it";
+  finding.fixes = {{advice_for(first), Applicability::kSafe}};
+  if (first.kind == EndKind::kKilled) finding.fixes.push_back(killed_fix());
+  if (first.kind == EndKind::kKilled && !first.noticed) {
+    finding.confidence = Confidence::kMedium;
+    finding.evidence_status = EvidenceStatus::kSupported;
+  }
+  finding.facts = ending_facts(first, others);
+  return finding;
+}
+
+Finding told_to_stop(const Endings& failed) {
+  const RankEnding& first = *earliest(failed);
+  Finding finding = finding_at(first);
+  finding.severity = Severity::kNote;
+  finding.what = told_words(failed);
+  finding.why = "no rank failed: the launcher, the session or the scheduler ended all of them";
+  finding.fixes = {{"keep the session alive with a terminal multiplexer or the scheduler",
+                    Applicability::kLikely}};
+  finding.facts = ending_facts(first, failed);
+  finding.facts.push_back({fact::kCause, std::string("launcher_or_session")});
+  finding.ranks = ranks_in(failed);
+  return finding;
+}
+
+Finding all_silent(const Endings& failed) {
+  Finding finding = finding_at(*failed.front());
+  finding.severity = Severity::kError;
+  finding.confidence = Confidence::kLow;
+  finding.evidence_status = EvidenceStatus::kUndecided;
+  finding.what = silent_words(failed);
+  finding.why = "SIGKILL and _exit leave no note, and no launcher told when they ended";
+  finding.fixes = {killed_fix(), {"start the ranks with ddpscope run", Applicability::kSafe}};
+  finding.facts = {{fact::kReasonKind, std::string("killed")}};
+  finding.ranks = ranks_in(failed);
+  return finding;
+}
+
+/// rank-first-failure; docs/checks/rank-first-failure.md
+class RankFirstFailure final : public Check {
+ public:
+  void on_ranks_ended(const RanksEndedEvent& run, Findings& findings) override {
+    if (run.world_size < 2) return;
+    Endings failed;
+    for (const RankEnding& ending : run.ranks) {
+      if (ending.kind != EndKind::kClean && !after_last_step(ending, run)) {
+        failed.push_back(&ending);
+      }
+    }
+    if (failed.empty()) return;
+    if (all_were_told_at_once(failed)) {
+      findings.push_back(told_to_stop(failed));
+    } else if (const RankEnding* first = first_failure(failed)) {
+      std::erase(failed, first);
+      findings.push_back(failure(*first, failed));
+    } else {
+      findings.push_back(all_silent(failed));
+    }
+  }
+};
+}  // namespace
+
+std::unique_ptr<Check> make_rank_first_failure() { return std::make_unique<RankFirstFailure>(); }
+
+}  // namespace ddpscope

@@ -1,0 +1,25 @@
+#pragma once
+
+#include <cstdint>
+
+#include "model/finding.h"
+
+namespace ddpscope {
+
+/// Where the training loop is.
+struct LoopPosition {
+  std::int64_t step = 0;
+  Phase phase = Phase::kInit;
+};
+
+/// Notes the signals that end a rank in its file: SIGTERM, SIGABRT, SIGSEGV, SIGBUS, SIGFPE,
+/// SIGPIPE, SIGHUP and SIGINT. What the program had set for them then happens exactly as without
+/// us. One that it ignores stays ignored; where it sets a handler later, ours is gone; under a
+/// sanitizer the faults are the sanitizer's.
+/// `where` is asked inside a signal handler. Once per process.
+void watch_signals(LoopPosition (*where)() noexcept) noexcept;
+
+/// From now on a signal arrives in phase `exit`.
+void signals_at_exit() noexcept;
+
+}  // namespace ddpscope
