@@ -84,7 +84,8 @@ SitePlace place_of(const Site& site) {
   SitePlace result{.function = frame->function, .place = place_of(*frame), .frame = frame};
   if (is_own_line(*frame)) return result;
   result.place = address_of(*frame);
-  if (site.state == SiteState::kUnsymbolized) {
+  const bool nameless = frame->function.empty() && !frame->module.empty();
+  if (nameless || site.state == SiteState::kUnsymbolized) {
     result.place += result.place.empty() ? kNoNames : fmt::format(" ({})", kNoNames);
   }
   return result;

@@ -61,6 +61,8 @@ TEST_CASE("a site without a line of the program is an address and no line of ano
 TEST_CASE("a site without names, and one without frames, say why", "[report]") {
   CHECK(shown({.frames = {own("", "", 0)}, .state = SiteState::kUnsymbolized}) ==
         "  saved: train+0x1f (no names: ddpscope show --symbols DIR finds them)");
+  CHECK(shown({.frames = {own("", "", 0), of_library("at::relu", "", 0)}}) ==
+        "  saved: train+0x1f (no names: ddpscope show --symbols DIR finds them)");
   CHECK(shown({.frames = {own("", "n.cpp", 4)}, .state = SiteState::kUnsymbolized}) ==
         "  saved: n.cpp:4");
   CHECK(shown({.state = SiteState::kEvicted}) ==
