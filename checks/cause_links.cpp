@@ -1,6 +1,7 @@
 #include "checks/cause_links.h"
 
 #include <algorithm>
+#include <array>
 
 #include "model/fact_keys.h"
 
@@ -53,12 +54,23 @@ bool is_replacement_seen_as(const Finding& cause, const Finding& effect) {
 bool is_why_it_died(const Finding& cause, const Finding& effect) {
   return cause.rank == effect.rank && cause.step == effect.step &&
          cause.severity == Severity::kError &&
-         (cause.id == "module-operator-failed" || cause.id.starts_with("memory-"));
+         (cause.id == "module-operator-failed" || cause.id.starts_with("memory-") ||
+          cause.id.starts_with("autograd-"));
+}
+
+/// A check that knows why LibTorch threw, and the operator that was left by that exception.
+bool is_why_it_threw(const Finding& cause, const Finding& effect) {
+  static constexpr std::array<std::string_view, 5> kKnowWhy = {
+      "autograd-inplace-saved", "autograd-multiview-inplace", "autograd-leaf-inplace",
+      "autograd-double-backward", "norm-buffer-overwritten"};
+  return cause.rank == effect.rank && cause.step == effect.step &&
+         std::ranges::find(kKnowWhy, cause.id) != kKnowWhy.end();
 }
 }  // namespace
 
 bool explains(const Finding& cause, const Finding& effect) {
   if (effect.id == "rank-first-failure") return is_why_it_died(cause, effect);
+  if (effect.id == "module-operator-failed") return is_why_it_threw(cause, effect);
   if (cause.model != effect.model) return false;
   if (cause.id == "module-replaced") return is_replacement_seen_as(cause, effect);
   if (cause.id != "module-unregistered") return false;

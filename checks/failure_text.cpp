@@ -101,6 +101,7 @@ Finding at_module(ModuleId module, const RunState& state) {
 
 Finding failed_operator(const OperatorFailedEvent& event, const RunState& state) {
   Finding finding = at_module(event.module, state);
+  finding.step = event.at.step;
   if (event.in_backward) finding.phase = Phase::kBackward;
   finding.op = event.op;
   std::vector<std::string> texts, shapes, dtypes, strides, devices, owners, producers;
@@ -130,6 +131,7 @@ Finding failed_operator(const OperatorFailedEvent& event, const RunState& state)
 
 Finding failed_in_module(const ErrorEvent& event, const SurveyedOp& last, const RunState& state) {
   Finding finding = at_module(event.module, state);
+  finding.step = event.at.step;
   finding.confidence = Confidence::kMedium;
   finding.evidence_status = EvidenceStatus::kSupported;
   finding.op = last.op;

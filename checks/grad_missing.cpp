@@ -44,7 +44,7 @@ class GradMissing final : public Check {
     }
   }
 
-  void on_dropped() override { cycles_.clear(); }
+  void on_dropped(const DroppedEvent&, const RunState&) override { cycles_.clear(); }
 
  private:
   /// An owner stepped in this cycle and none of its members had a gradient.

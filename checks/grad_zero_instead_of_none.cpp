@@ -66,7 +66,7 @@ class GradZeroInsteadOfNone final : public Check {
     }
   }
 
-  void on_dropped() override { members_.clear(); }
+  void on_dropped(const DroppedEvent&, const RunState&) override { members_.clear(); }
 
  private:
   struct Member {

@@ -53,8 +53,11 @@ struct Dispatch {
   void on(const ArchiveTensorEvent& e) { check.on_archive_tensor(e, state, findings); }
   void on(const QuietBufferEvent& e) { check.on_quiet_buffer(e, state, findings); }
   void on(const HookRefusedEvent& e) { check.on_hook_refused(e, state, findings); }
+  void on(const StaleSavedEvent& e) { check.on_stale_saved(e, state, findings); }
+  void on(const FailedWriteEvent& e) { check.on_failed_write(e, state, findings); }
+  void on(const GraphFreedEvent& e) { check.on_graph_freed(e, state, findings); }
   void on(const ExitEvent& e) { check.on_exit(e, state, findings); }
-  void on(const DroppedEvent&) { check.on_dropped(); }
+  void on(const DroppedEvent& e) { check.on_dropped(e, state); }
   template <class T>
   void on(const T&) {}
 
@@ -74,6 +77,7 @@ Judge::Judge(const JudgeOptions& options, Sink sink)
 
 Judge::Judge(const JudgeOptions& options, Sink sink, std::span<const CheckRow> table)
     : rank_(options.rank), sink_(std::move(sink)) {
+  state_.set_sites(options.sites);
   for (const CheckRow& row : table) {
     if (row.factory != nullptr && check_enabled(options.checks, row.id)) add(row, options);
   }

@@ -19,8 +19,9 @@ struct JudgeOptions {
   CheckLevel level = CheckLevel::kValues;
   std::string checks = "*";  ///< globs as in the setting `checks`
   /// Capture sources that deliver: tree, forward, op, graph, gradient, optimizer, error,
-  /// training_op, zero_gradient, archive, buffer.
+  /// training_op, zero_gradient, archive, buffer, write, saved.
   std::set<std::string> sources;
+  SiteSource* sites = nullptr;  ///< none: findings name no lines
 };
 
 enum class CheckState : std::uint8_t { kPassed, kFailed, kBlocked, kOff };

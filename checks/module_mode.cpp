@@ -50,7 +50,7 @@ class ModuleMode final : public Check {
     }
   }
 
-  void on_dropped() override {
+  void on_dropped(const DroppedEvent&, const RunState&) override {
     norms_.clear();
     in_eval_.clear();
     for (auto& [model, root] : roots_) root.eval_steps = 0;

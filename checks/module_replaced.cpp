@@ -86,7 +86,7 @@ class ModuleReplaced final : public Check {
     say_rebound(state, findings);
   }
 
-  void on_dropped() override { cycles_.clear(); }
+  void on_dropped(const DroppedEvent&, const RunState&) override { cycles_.clear(); }
 
  private:
   struct Successor {

@@ -40,7 +40,7 @@ class OptimForeignParameter final : public Check {
     for (const OptimizerId id : stepped) judge(state.optimizers().at(id), event, state, findings);
   }
 
-  void on_dropped() override { cycles_.clear(); }
+  void on_dropped(const DroppedEvent&, const RunState&) override { cycles_.clear(); }
 
  private:
   struct Foreign {

@@ -42,7 +42,7 @@ class OptimStaleGradient final : public Check {
     if (closed.longest > 0) learn(watched, closed.longest, optimizer, state, findings);
   }
 
-  void on_dropped() override {
+  void on_dropped(const DroppedEvent&, const RunState&) override {
     intervals_.clear();
     watched_.clear();
   }

@@ -126,7 +126,7 @@ void RunState::on(const OpEvent& event) {
 
 void RunState::on(const BackwardEvent& event) {
   begin_cycle_if_new(event.at);
-  for (const TensorId id : event.reached_leaves) reach(tensors_.get(id, event_number_));
+  for (const TensorId id : event.graph.leaves) reach(tensors_.get(id, event_number_));
   trace_.backward_began(event);
 }
 

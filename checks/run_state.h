@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "checks/op_trace.h"
+#include "checks/site_source.h"
 #include "checks/tensor_table.h"
 #include "model/event.h"
 
@@ -46,6 +47,10 @@ class RunState {
   void apply(const Event& event);
 
   const Stamp& now() const { return now_; }
+  std::int64_t events_count() const { return event_number_; }
+  /// Where stacks become frames; null where none are taken.
+  SiteSource* sites() const { return sites_; }
+  void set_sites(SiteSource* sites) { sites_ = sites; }
   const std::map<ModelId, ModelState>& models() const { return models_; }
   /// Whether a model was ever attached; it may be detached by now.
   bool had_models() const { return had_models_; }
@@ -88,7 +93,9 @@ class RunState {
   void on(const CycleEndEvent& event) { now_ = event.at; }
   void on(const OptimizerCreatedEvent& event);
   void on(const BackwardEndEvent& event);
-  void on(const ExitEvent& event) { now_ = event.at; }
+  void on(const ExitEvent& event) {
+    if (event.at.step > 0) now_ = event.at;
+  }
   void on(const DroppedEvent&) { trace_.clear(); }
   void on(const TreeEndEvent& event);
   void on(const TreeEvent& event);
@@ -105,6 +112,9 @@ class RunState {
   void on(const ArchiveTensorEvent& event) { begin_cycle_if_new(event.at); }
   void on(const QuietBufferEvent& event) { begin_cycle_if_new(event.at); }
   void on(const HookRefusedEvent&) {}
+  void on(const StaleSavedEvent& event) { begin_cycle_if_new(event.at); }
+  void on(const GraphFreedEvent& event) { begin_cycle_if_new(event.at); }
+  void on(const FailedWriteEvent& event) { begin_cycle_if_new(event.at); }
 
   void reach(TensorState& tensor);
   void set_requires_grad(TensorState& tensor, bool requires_grad);
@@ -112,6 +122,7 @@ class RunState {
   void begin_cycle_if_new(const Stamp& at);
 
   Stamp now_;
+  SiteSource* sites_ = nullptr;
   std::int64_t event_number_ = 0;
   std::int64_t optimizer_steps_ = 0;
   bool had_models_ = false;

@@ -1,13 +1,12 @@
 #include "hooks/autograd_watch.h"
 
 #include <torch/csrc/autograd/engine.h>
-#include <torch/csrc/autograd/functions/accumulate_grad.h>
 
 #include <exception>
-#include <unordered_set>
 
 #include "hooks/capture.h"
 #include "hooks/gradient_watch.h"
+#include "hooks/graph_history.h"
 #include "hooks/interposed.h"
 #include "hooks/loop_phase.h"
 #include "hooks/model_discovery.h"
@@ -15,52 +14,29 @@
 
 namespace ddpscope {
 namespace {
-using torch::autograd::AccumulateGrad;
 using torch::autograd::edge_list;
 using torch::autograd::Engine;
-using torch::autograd::Node;
 using torch::autograd::variable_list;
 
 struct Execute;
 using InterposedExecute =
     Interposed<Execute, variable_list(Engine*, const edge_list&, const variable_list&, bool, bool,
                                       bool, const edge_list&)>;
-// A graph larger than this is walked only so far: the bound keeps a step from standing still.
-constexpr std::size_t kMaxNodes = 1'000'000;
-
-std::vector<TensorId> reachable_leaves(Capture& capture, const edge_list& roots) {
-  std::vector<TensorId> leaves;
-  std::unordered_set<Node*> seen;
-  std::vector<Node*> pending;
-  const auto add = [&](const edge_list& edges) {
-    for (const auto& edge : edges) {
-      Node* node = edge.function.get();
-      if (node != nullptr && seen.insert(node).second) pending.push_back(node);
-    }
-  };
-  add(roots);
-  while (!pending.empty() && seen.size() < kMaxNodes) {
-    Node* node = pending.back();
-    pending.pop_back();
-    if (node->num_outputs() > 0) {
-      add(node->next_edges());
-    } else if (const auto* leaf = dynamic_cast<AccumulateGrad*>(node)) {
-      if (leaf->variable.defined()) leaves.push_back(capture.announce(leaf->variable));
-    }
-  }
-  return leaves;
-}
-
 void begin_backward(Capture& capture, const edge_list& roots, bool keep_graph, bool accumulates) {
   attach_discovered(capture);
   LoopPhase::enter(Phase::kBackward);
   BackwardEvent event{.at = capture.marker().now(),
                       .surveyed = capture.marker().surveying(),
                       .accumulates = accumulates,
-                      .keep_graph = keep_graph};
+                      .keep_graph = keep_graph,
+                      .roots_alive = roots_alive(capture)};
+  remember_roots(capture, roots, keep_graph);
+  event.walked = event.surveyed || graph_grows();
+  if (event.walked) event.graph = graph_shape(capture, roots);
   if (event.surveyed) {
-    event.reached_leaves = reachable_leaves(capture, roots);
     event.alive_outputs = capture.tensors().alive(take_survey_outputs());
+  } else {
+    event.graph.leaves.clear();
   }
   take_leaves_hash();
   capture.put_large(std::move(event));
@@ -69,6 +45,7 @@ void begin_backward(Capture& capture, const edge_list& roots, bool keep_graph, b
 void end_backward(Capture& capture, bool accumulates, bool threw) {
   const Stamp now = capture.marker().now();
   capture.put(BackwardEndEvent{.at = now, .threw = threw});
+  backward_ended(capture);
   if (threw) return;
   LoopPhase::enter(Phase::kReduce);
   if (!accumulates) return;
@@ -80,7 +57,7 @@ void end_backward(Capture& capture, bool accumulates, bool threw) {
 class OutermostBackward {
  public:
   OutermostBackward(const edge_list& roots, bool keep_graph, bool accumulates)
-      : accumulates_(accumulates), exceptions_(std::uncaught_exceptions()) {
+      : roots_(roots), accumulates_(accumulates), exceptions_(std::uncaught_exceptions()) {
     if (++depth() == 1) {
       as_guest("graph",
                [&](Capture& capture) { begin_backward(capture, roots, keep_graph, accumulates); });
@@ -89,7 +66,10 @@ class OutermostBackward {
   ~OutermostBackward() {
     if (--depth() > 0) return;
     const bool threw = std::uncaught_exceptions() > exceptions_;
-    as_guest("graph", [&](Capture& capture) { end_backward(capture, accumulates_, threw); });
+    as_guest("graph", [&](Capture& capture) {
+      if (threw) tell_freed(capture, roots_);
+      end_backward(capture, accumulates_, threw);
+    });
   }
   static int& depth() {
     thread_local int depth = 0;
@@ -97,6 +77,7 @@ class OutermostBackward {
   }
 
  private:
+  const edge_list& roots_;
   bool accumulates_;
   int exceptions_;
 };
@@ -116,8 +97,7 @@ void walk_loss(const at::Tensor& loss) {
   as_guest("graph", [&](Capture& capture) {
     if (!loss.defined() || loss.grad_fn() == nullptr) return;
     BackwardEvent event{.at = capture.marker().now(), .surveyed = true, .accumulates = false};
-    event.reached_leaves =
-        reachable_leaves(capture, {torch::autograd::Edge(loss.grad_fn(), loss.output_nr())});
+    event.graph = graph_shape(capture, {torch::autograd::Edge(loss.grad_fn(), loss.output_nr())});
     capture.put_large(std::move(event));
   });
 }

@@ -8,20 +8,27 @@
 
 #include "hooks/hook_scope.h"
 #include "hooks/module_tracker.h"
+#include "hooks/saved_nodes.h"
 #include "hooks/step_marker.h"
 #include "hooks/tensor_registry.h"
+#include "hooks/write_log.h"
 #include "model/event_sink.h"
+#include "stacks/stack_table.h"
 
 namespace ddpscope {
 
 struct CaptureOptions {
   bool test_zero_gradients = true;  ///< from level `values` on
+  std::size_t history = 1 << 16;    ///< writes and nodes that are remembered
+  StackTable* stacks = nullptr;     ///< none: no stacks are taken
+  std::size_t stack_depth = 32;
 };
 
 /// The parts that hooks share. One per process, never destroyed.
 class Capture {
  public:
-  Capture(EventSink& sink, CaptureOptions options) : sink_(sink), options_(options) {}
+  Capture(EventSink& sink, CaptureOptions options)
+      : sink_(sink), options_(options), writes_(options.history), nodes_(options.history) {}
 
   /// The running capture; null before the first attach, after exit and in forked children.
   static Capture* active() noexcept { return active_.load(std::memory_order_acquire); }
@@ -46,6 +53,8 @@ class Capture {
   StepMarker& marker() noexcept { return marker_; }
   const StepMarker& marker() const noexcept { return marker_; }
   ModuleTracker& modules() noexcept { return modules_; }
+  WriteLog& writes() noexcept { return writes_; }
+  SavedNodes& nodes() noexcept { return nodes_; }
   const CaptureOptions& options() const noexcept { return options_; }
 
   /// Wall time of the steps so far and the part of it that hooks took.
@@ -81,6 +90,8 @@ class Capture {
   TensorRegistry tensors_;
   StepMarker marker_;
   ModuleTracker modules_;
+  WriteLog writes_;
+  SavedNodes nodes_;
   double ms_of(std::uint64_t spent_ticks) const noexcept;
   Spent step_spent();
 

@@ -4,6 +4,7 @@
 #include <c10/core/GradMode.h>
 
 #include <exception>
+#include <string_view>
 
 #include "hooks/autograd_watch.h"
 #include "hooks/capture.h"
@@ -48,7 +49,13 @@ void note_inputs(Capture& capture, const at::RecordFunction& function, OpContext
   });
 }
 
+// The engine's range around a node: what the node calls are the operators.
+bool is_range_of_engine(const at::RecordFunction& function) {
+  return std::string_view(function.name()).starts_with("autograd::engine::");
+}
+
 std::unique_ptr<at::ObserverContext> on_start(const at::RecordFunction& function) {
+  if (is_range_of_engine(function)) return nullptr;
   ++nesting.depth;
   auto context = std::make_unique<OpContext>();
   as_guest("op", [&](Capture& capture) {
@@ -98,9 +105,9 @@ void tell_failed(Capture& capture, const at::RecordFunction& function, const OpC
 }
 
 void on_end(const at::RecordFunction& function, at::ObserverContext* context) {
-  const bool is_outermost = --nesting.depth == 0;
   auto* const op = static_cast<OpContext*>(context);
   if (op == nullptr) return;
+  const bool is_outermost = --nesting.depth == 0;
   if (std::uncaught_exceptions() > op->exceptions) {
     if (!is_outermost) return;
     as_guest("op", [&](Capture& capture) { tell_failed(capture, function, *op); });

@@ -43,6 +43,7 @@ struct Early {
   std::vector<std::vector<c10::weak_intrusive_ptr<c10::TensorImpl>>> groups;
 };
 constexpr std::size_t kMaxEarly = 256;
+thread_local OptimizerId stepping = 0;
 
 // Optimizers by address. An address is used again only after `add_param_group` from a constructor,
 // which meets an optimizer without groups and then starts a new entry.
@@ -179,16 +180,17 @@ class OutermostStep {
     end_.with_closure = with_closure;
     if (++depth() > 1) return;
     LoopPhase::enter(Phase::kOptimizer);
-    // A closure computes the gradients of its step itself.
-    if (with_closure) return;
     as_guest("zero_gradient", [&](Capture& capture) {
-      if (!capture.options().test_zero_gradients) return;
-      std::size_t& next = table().entry(optimizer, /*is_new=*/false).next_zero_test;
-      end_.zero.find(capture, optimizer.param_groups(), next);
+      Known& known = table().entry(optimizer, /*is_new=*/false);
+      stepping = known.id;
+      // A closure computes the gradients of its step itself.
+      if (with_closure || !capture.options().test_zero_gradients) return;
+      end_.zero.find(capture, optimizer.param_groups(), known.next_zero_test);
     });
   }
   ~OutermostStep() {
     if (--depth() > 0) return;
+    stepping = 0;
     end_.threw = std::uncaught_exceptions() > exceptions_;
     as_guest("optimizer", [&](Capture& capture) { after_step(capture, optimizer_, end_); });
   }
@@ -248,6 +250,8 @@ bool install_step(const char* mangled_class) noexcept {
   return InterposedStep<Kind>::install(symbol.c_str(), on_step<Kind>);
 }
 }  // namespace
+
+OptimizerId current_optimizer() noexcept { return stepping; }
 
 bool inside_optimizer_step() noexcept { return OutermostStep::depth() > 0; }
 

@@ -26,6 +26,9 @@ void tell_early_optimizers(Capture& capture);
 /// Whether this thread is inside an optimizer's `step()`.
 bool inside_optimizer_step() noexcept;
 
+/// The optimizer whose `step()` this thread is inside of; 0 if none.
+OptimizerId current_optimizer() noexcept;
+
 /// Gives an optimizer a name and tells its members now.
 void watch_optimizer(torch::optim::Optimizer& optimizer, const std::string& name);
 

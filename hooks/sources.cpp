@@ -15,7 +15,9 @@
 #include "hooks/module_hooks.h"
 #include "hooks/op_callbacks.h"
 #include "hooks/optimizer_watch.h"
+#include "hooks/saved_watch.h"
 #include "hooks/training_ops.h"
+#include "hooks/write_scope.h"
 
 namespace ddpscope {
 namespace {
@@ -85,6 +87,8 @@ std::map<std::string, std::string> install_sources() {
           {"gradient", install("gradient", install_gradient_watch)},
           {"optimizer", optimizer},
           {"zero_gradient", optimizer},
+          {"write", install("write", install_writers)},
+          {"saved", install("saved", install_saved_watch)},
           {"archive", install("archive", install_archive_watch)},
           {"error", error}};
 }

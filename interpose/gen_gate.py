@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes the gate's assembly, its version script and the lists of builtin forwards.
 
-usage: gen_gate.py --nm NM --lib KEY=FILE... --names names.def --out DIR     (x86-64)
+usage: gen_gate.py --nm NM --lib KEY=FILE... --names names.def... --out DIR     (x86-64)
 """
 import argparse
 import pathlib
@@ -23,19 +23,19 @@ def exported(nm, library):
 
 
 def wanted(names_file, libraries):
-    """Sorted symbols of `libraries` that a line of names.def asks for; warns of an empty line."""
+    """Symbols of `libraries` that a line of the file asks for; warns of an empty line."""
     found = set()
     for number, line in enumerate(names_file.read_text().splitlines(), 1):
         if not line or line.startswith("#"):
             continue
         key, pattern = line.split(maxsplit=1)
         spelled = re.sub(r"(?<=[EK])S(?=N2at|$)", STRING, pattern)
-        hits = {s for s in libraries[key] if re.fullmatch(spelled, s)}
+        hits = {s for s in libraries[key] if s == pattern or re.fullmatch(spelled, s)}
         if not hits:
             print(f"{names_file}:{number}: warning: this LibTorch exports no {pattern}",
                   file=sys.stderr)
         found |= hits
-    return sorted(found)
+    return found
 
 
 def entries(symbols):
@@ -91,11 +91,12 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--nm", default="nm")
     parser.add_argument("--lib", action="append", required=True)
-    parser.add_argument("--names", type=pathlib.Path, required=True)
+    parser.add_argument("--names", type=pathlib.Path, nargs="+", required=True)
     parser.add_argument("--out", type=pathlib.Path, required=True)
     args = parser.parse_args()
     pairs = (lib.split("=", 1) for lib in args.lib)
-    symbols = wanted(args.names, {key: exported(args.nm, file) for key, file in pairs})
+    libraries = {key: exported(args.nm, file) for key, file in pairs}
+    symbols = sorted(set().union(*(wanted(names, libraries) for names in args.names)))
     args.out.mkdir(parents=True, exist_ok=True)
     exports = "".join(f"    {s};\n" for s in OWN + symbols)
     (args.out / "gate.S").write_text("\n".join(assembly(symbols)) + "\n")

@@ -1,19 +1,46 @@
 #pragma once
 
+#include <optional>
+#include <string>
 #include <vector>
 
+#include "model/autograd_event.h"
 #include "model/tensor_info.h"
 
 namespace ddpscope {
 
-/// The begin of an outermost backward. The lists are filled on survey steps only.
+/// The graph below the roots of a backward.
+struct GraphShape {
+  std::vector<TensorId> leaves;
+  std::int64_t nodes = 0;        ///< without leaves
+  std::int64_t cycles_back = 0;  ///< from this cycle to the one that made the oldest node
+  std::string oldest;            ///< that node
+  std::string entry;             ///< nearest to the root, the node that reads from an older cycle
+  std::optional<Doing> entered;  ///< what made the entry
+};
+
+/// The begin of an outermost backward. Leaves and outputs are told on survey steps only.
 struct BackwardEvent {
   Stamp at;
   bool surveyed = false;
+  bool walked = false;  ///< so the graph is known: on survey steps, and while it grows
   bool accumulates = true;
   bool keep_graph = false;
-  std::vector<TensorId> reached_leaves;
+  std::int64_t roots_alive = 0;  ///< of the last 64, those of earlier steps that still exist
+  GraphShape graph;
   std::vector<TensorId> alive_outputs;
+};
+
+/// A backward asked for tensors that an earlier one freed, and was left by LibTorch's exception.
+struct GraphFreedEvent {
+  Stamp at;
+  std::string node;  ///< whose tensors were gone
+  Doing second;
+  std::optional<Doing> first;  ///< the pass that freed them
+  bool established = false;    ///< the first pass's graph was compared node by node
+  std::int64_t shared_nodes = 0;
+  std::string shared;  ///< the shared node nearest to the failing root
+  std::optional<Doing> shared_made;
 };
 
 struct BackwardEndEvent {

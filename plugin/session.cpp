@@ -108,12 +108,24 @@ WorkerOptions worker_options(const Resolved& resolved, std::map<std::string, std
   }
   return options;
 }
+
+WorkerOptions with_sites(WorkerOptions options, SiteSource& sites) {
+  options.judge.sites = &sites;
+  return options;
+}
+
+StackTable* stacks_at(Level level, StackSites& sites) {
+  return level == Level::kWatch ? nullptr : &sites.table();
+}
 }  // namespace
 
 Session::Session(Resolved resolved, WorkerOptions options)
     : settings_(std::move(resolved.settings)),
-      worker_(std::move(options)),
-      capture_(worker_.queue(), {.test_zero_gradients = settings_.level != Level::kWatch}) {}
+      worker_(with_sites(std::move(options), sites_)),
+      capture_(worker_.queue(), {.test_zero_gradients = settings_.level != Level::kWatch,
+                                 .history = static_cast<std::size_t>(settings_.history),
+                                 .stacks = stacks_at(settings_.level, sites_),
+                                 .stack_depth = static_cast<std::size_t>(settings_.stack_depth)}) {}
 
 bool Session::start(const OptionTexts& options, bool only_by_environment) {
   const HeldSignals held;

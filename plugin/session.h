@@ -10,6 +10,7 @@
 #include "plugin/crash_signals.h"
 #include "plugin/process_life.h"
 #include "plugin/public_api.h"
+#include "plugin/stack_sites.h"
 #include "plugin/worker.h"
 
 namespace ddpscope {
@@ -48,6 +49,7 @@ class Session {
   void summarize(bool clean_exit);
 
   Settings settings_;
+  StackSites sites_;
   Worker worker_;
   Capture capture_;
   int exit_code_ = 0;

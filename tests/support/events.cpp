@@ -26,12 +26,13 @@ std::string module_of(const std::string& path) {
 }
 }  // namespace
 
-JudgeOptions Program::options(std::string checks) {
+JudgeOptions Program::options(std::string checks, SiteSource* sites) {
   JudgeOptions options;
   options.checks = std::move(checks);
-  options.sources = {"tree",          "forward",   "op",    "graph",
-                     "gradient",      "optimizer", "error", "training_op",
-                     "zero_gradient", "archive",   "buffer"};
+  options.sources = {"tree",      "forward", "op",          "graph",         "gradient",
+                     "optimizer", "error",   "training_op", "zero_gradient", "archive",
+                     "buffer",    "write",   "saved"};
+  options.sites = sites;
   return options;
 }
 
@@ -139,8 +140,11 @@ void Program::accumulate(const std::vector<TensorId>& leaves) {
 }
 
 void Program::backward(const std::vector<TensorId>& leaves, std::vector<TensorId> alive) {
-  send(std::make_unique<BackwardEvent>(BackwardEvent{
-      .at = now(), .surveyed = true, .reached_leaves = leaves, .alive_outputs = std::move(alive)}));
+  send(std::make_unique<BackwardEvent>(BackwardEvent{.at = now(),
+                                                     .surveyed = true,
+                                                     .walked = true,
+                                                     .graph = {.leaves = leaves},
+                                                     .alive_outputs = std::move(alive)}));
   accumulate(leaves);
 }
 

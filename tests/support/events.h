@@ -38,7 +38,8 @@ struct Op {
 /// gradients were cleared. What the judge found is in `findings`.
 class Program {
  public:
-  explicit Program(std::string checks = "*") : judge_(options(std::move(checks)), sink()) {}
+  explicit Program(std::string checks = "*", SiteSource* sites = nullptr)
+      : judge_(options(std::move(checks), sites), sink()) {}
 
   Findings findings;
   Judge& judge() { return judge_; }
@@ -93,7 +94,7 @@ class Program {
   Findings with_id(std::string_view id) const;
 
  private:
-  static JudgeOptions options(std::string checks);
+  static JudgeOptions options(std::string checks, SiteSource* sites);
   Judge::Sink sink() {
     return [this](const Finding& finding) { findings.push_back(finding); };
   }

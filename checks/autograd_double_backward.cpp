@@ -1,0 +1,82 @@
+#include <fmt/format.h>
+
+#include <memory>
+
+#include "checks/check.h"
+#include "checks/finding_text.h"
+#include "checks/run_state.h"
+#include "checks/site_text.h"
+#include "model/fact_keys.h"
+
+namespace ddpscope {
+namespace {
+using enum Applicability;
+
+/// autograd-double-backward; docs/checks/autograd-double-backward.md
+class AutogradDoubleBackward final : public Check {
+ public:
+  void on_graph_freed(const GraphFreedEvent& event, const RunState& state,
+                      Findings& findings) override {
+    Finding finding;
+    finding.severity = Severity::kError;
+    finding.step = event.at.step;
+    place_at(event.shared_made.value_or(event.second), state, finding);
+    finding.op = op_of_node(event.shared.empty() ? event.node : event.shared);
+    const bool same_step = event.first.has_value() && event.first->step == event.second.step;
+    const StackId first_stack = event.first.has_value() ? event.first->stack : 0;
+    const std::string first = add_site("called", first_stack, state, finding);
+    const std::string second = add_site("called", event.second.stack, state, finding);
+    finding.what = what_text(event, same_step);
+    finding.why = why_text(event, first, second);
+    if (!event.established) finding.evidence_status = EvidenceStatus::kSupported;
+    finding.confidence = event.first.has_value() ? Confidence::kHigh : Confidence::kMedium;
+    finding.fixes = {
+        {"detach() the shared tensor for the loss that must not reach what made it", kLikely},
+        {"add the losses and call backward() once", kLikely},
+        {"run the forward again", kSafe},
+        {"retain_graph = true on the first of the two, at the price of its saved memory until the "
+         "second",
+         kNeedsDecision}};
+    if (event.first.has_value() && !same_step) {
+      finding.fixes.insert(finding.fixes.begin(),
+                           {"detach() at the step boundary what one step hands to the next, such "
+                            "as a hidden state",
+                            kLikely});
+    }
+    finding.facts = {{fact::kSharedNodesCount, event.shared_nodes},
+                     {fact::kSharedOp, op_of_node(event.shared)},
+                     {fact::kFirstStep, event.first.has_value() ? event.first->step : 0},
+                     {fact::kFirstSite, first},
+                     {fact::kSecondSite, second},
+                     {fact::kSameStep, same_step}};
+    findings.push_back(std::move(finding));
+  }
+
+ private:
+  static std::string what_text(const GraphFreedEvent& event, bool same_step) {
+    if (!event.first.has_value()) {
+      return fmt::format("backward asks for tensors of {} that an earlier backward freed",
+                         op_of_node(event.node));
+    }
+    const std::string when =
+        same_step ? "in the same step" : fmt::format("in step {}", event.first->step);
+    return fmt::format("backward needs {} that an earlier backward freed {}",
+                       counted(event.shared_nodes, "node"), when);
+  }
+
+  static std::string why_text(const GraphFreedEvent& event, const std::string& first,
+                              const std::string& second) {
+    if (!event.first.has_value()) return "the first pass is not among the last 8 backward calls";
+    std::string text = "the graph is freed as the first pass goes through it";
+    if (!first.empty()) text += fmt::format("; first pass {}", first);
+    if (!second.empty()) text += fmt::format("; second {}", second);
+    return text + fmt::format("; shared from {} on", op_of_node(event.shared));
+  }
+};
+}  // namespace
+
+std::unique_ptr<Check> make_autograd_double_backward() {
+  return std::make_unique<AutogradDoubleBackward>();
+}
+
+}  // namespace ddpscope

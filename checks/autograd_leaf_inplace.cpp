@@ -1,0 +1,55 @@
+#include <fmt/format.h>
+
+#include <memory>
+
+#include "checks/check.h"
+#include "checks/finding_text.h"
+#include "checks/run_state.h"
+#include "checks/site_text.h"
+#include "model/fact_keys.h"
+
+namespace ddpscope {
+namespace {
+using enum Applicability;
+
+/// autograd-leaf-inplace; docs/checks/autograd-leaf-inplace.md
+class AutogradLeafInplace final : public Check {
+ public:
+  void on_failed_write(const FailedWriteEvent& event, const RunState& state,
+                       Findings& findings) override {
+    const bool part = event.is_view && event.origin == ViewOrigin::kSingle;
+    if (!event.of_leaf || !event.grad_mode || (event.is_view && !part)) return;
+    const TensorInfo& leaf = event.is_view ? event.base : event.tensor;
+    Finding finding;
+    finding.severity = Severity::kError;
+    finding.phase = Phase::kForward;
+    finding.step = event.at.step;
+    place_at(event.by, state, finding);
+    if (const TensorState* owner = owner_of(leaf, state)) {
+      finding.module_path = owner->registrations.front().module_path;
+      finding.subject = owner->registrations.front().name;
+    }
+    finding.op = event.op;
+    const std::string line = add_site("changed", event.by.stack, state, finding);
+    finding.what = fmt::format("trainable leaf {} is changed in place with grad mode on{}",
+                               shape_text(leaf.shape), part ? ", through a view of it" : "");
+    finding.why = fmt::format("{}{} runs outside a guard; autograd cannot record a leaf's change",
+                              event.op, where_text(event.by, line, state));
+    finding.fixes = {
+        {"torch::NoGradGuard guard; as a named variable around it", kSafe},
+        {"torch::nn::init::... for initial values", kLikely},
+        {"compute a new tensor if the value is meant to have history", kNeedsDecision}};
+    finding.facts = {{fact::kTensor, std::to_string(leaf.id)},
+                     {fact::kShape, shape_text(leaf.shape)},
+                     {fact::kWriterSite, line},
+                     {fact::kThroughView, part}};
+    findings.push_back(std::move(finding));
+  }
+};
+}  // namespace
+
+std::unique_ptr<Check> make_autograd_leaf_inplace() {
+  return std::make_unique<AutogradLeafInplace>();
+}
+
+}  // namespace ddpscope

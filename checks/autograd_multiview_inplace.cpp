@@ -1,0 +1,84 @@
+#include <fmt/format.h>
+
+#include <memory>
+
+#include "checks/check.h"
+#include "checks/finding_text.h"
+#include "checks/run_state.h"
+#include "checks/site_text.h"
+#include "model/fact_keys.h"
+
+namespace ddpscope {
+namespace {
+using enum Applicability;
+
+std::string kind_of(ViewOrigin origin) {
+  switch (origin) {
+    case ViewOrigin::kMultiOutput:
+      return "multi_output";
+    case ViewOrigin::kCustomFunction:
+      return "custom_function";
+    case ViewOrigin::kGradModeOff:
+      return "grad_mode_off";
+    default:
+      return "";
+  }
+}
+
+/// autograd-multiview-inplace; docs/checks/autograd-multiview-inplace.md
+class AutogradMultiviewInplace final : public Check {
+ public:
+  void on_failed_write(const FailedWriteEvent& event, const RunState& state,
+                       Findings& findings) override {
+    const std::string kind = kind_of(event.origin);
+    if (kind.empty()) return;
+    Finding finding;
+    finding.severity = Severity::kError;
+    finding.phase = Phase::kForward;
+    finding.step = event.at.step;
+    place_at(event.by, state, finding);
+    finding.op = event.op;
+    const StackId created = event.created.has_value() ? event.created->stack : 0;
+    const std::string creator_line = add_site("created", created, state, finding);
+    const std::string line = add_site("changed", event.by.stack, state, finding);
+    const std::string creator = op_of_node(event.creator);
+    finding.what = what_text(event, creator);
+    finding.why =
+        fmt::format("made{}, written{}; autograd cannot rewrite the history of such views",
+                    at_text(creator_line), at_text(line));
+    const std::string name = event.op.substr(event.op.find("::") + 2);
+    const std::string plain = name.substr(0, name.size() - (name.ends_with('_') ? 1 : 0));
+    finding.fixes = {{fmt::format("out of place: v = v.{}(...)", plain), kSafe},
+                     {"clone() the view directly before the write", kSafe},
+                     {"take the part with narrow or slice: a single view may be written", kLikely}};
+    finding.facts = {{fact::kCreatorOp, creator},
+                     {fact::kCreatorSite, creator_line},
+                     {fact::kOutputIndex, event.output_index},
+                     {fact::kOutputsCount, event.outputs},
+                     {fact::kWriterSite, line},
+                     {fact::kCreationKind, kind}};
+    findings.push_back(std::move(finding));
+  }
+
+ private:
+  static std::string at_text(const std::string& line) { return line.empty() ? "" : " at " + line; }
+  static std::string what_text(const FailedWriteEvent& event, const std::string& creator) {
+    const std::string shape = shape_text(event.tensor.shape);
+    if (event.origin == ViewOrigin::kGradModeOff) {
+      return fmt::format("a view {} that was made with grad mode off is written in place", shape);
+    }
+    if (event.origin == ViewOrigin::kCustomFunction) {
+      return fmt::format("a view {} that the custom function {} returned is written in place",
+                         shape, creator);
+    }
+    return fmt::format("view {} of {} made by {} is written in place, {}", event.output_index,
+                       event.outputs, creator, shape);
+  }
+};
+}  // namespace
+
+std::unique_ptr<Check> make_autograd_multiview_inplace() {
+  return std::make_unique<AutogradMultiviewInplace>();
+}
+
+}  // namespace ddpscope

@@ -1,0 +1,112 @@
+#include <fmt/format.h>
+
+#include <map>
+#include <memory>
+#include <set>
+#include <tuple>
+
+#include "checks/check.h"
+#include "checks/finding_text.h"
+#include "checks/run_state.h"
+#include "checks/site_text.h"
+#include "checks/stale_text.h"
+#include "checks/subtree.h"
+#include "model/fact_keys.h"
+
+namespace ddpscope {
+namespace {
+/// What one hand wrote below one backward.
+struct Overwrite {
+  StaleSavedEvent first;
+  std::set<TensorId> seen;
+  std::vector<std::string> tensors;
+  std::int64_t elements = 0;
+};
+
+/// autograd-silent-overwrite; docs/checks/autograd-silent-overwrite.md
+class AutogradSilentOverwrite final : public Check {
+ public:
+  void on_stale_saved(const StaleSavedEvent& event, const RunState& state, Findings&) override {
+    if (!event.silent || !event.writer.has_value()) return;
+    const TensorState* owner = owner_of(event.tensor, state);
+    const bool statistics =
+        owner != nullptr && owner->is_buffer && event.node.find("BatchNorm") != std::string::npos;
+    if (statistics) return;  // in training mode backward never reads them
+    const Doing& by = event.writer->by;
+    // One optimizer step is one hand, whatever operators it is made of.
+    const StackId stack = by.optimizer != 0 ? 0 : by.stack;
+    Overwrite& overwrite = pending_[event.at.thread][{by.optimizer, by.step, stack}];
+    const TensorId id = owner != nullptr ? owner->info.id : event.tensor.id;
+    if (!overwrite.seen.insert(id).second) return;
+    if (overwrite.tensors.empty()) overwrite.first = event;
+    overwrite.tensors.push_back(owner != nullptr ? tensor_path(*owner)
+                                                 : shape_text(event.tensor.shape));
+    overwrite.elements += event.tensor.elements;
+  }
+
+  void on_backward_end(const BackwardEndEvent& event, const RunState& state,
+                       Findings& findings) override {
+    const auto pending = pending_.extract(event.at.thread);
+    if (pending.empty()) return;
+    for (const auto& [hand, overwrite] : pending.mapped()) report(overwrite, state, findings);
+  }
+
+  void on_exit(const ExitEvent&, const RunState& state, Findings& findings) override {
+    for (const auto& [thread, overwrites] : pending_) {
+      for (const auto& [hand, overwrite] : overwrites) report(overwrite, state, findings);
+    }
+    pending_.clear();
+  }
+
+ private:
+  using Hand = std::tuple<OptimizerId, std::int64_t, StackId>;
+
+  static void report(const Overwrite& overwrite, const RunState& state, Findings& findings) {
+    WriterText writer;
+    Finding finding = about_stale(overwrite.first, state, writer);
+    const auto count = static_cast<std::int64_t>(overwrite.tensors.size());
+    std::vector<std::string> named = overwrite.tensors;
+    if (count > 1) {
+      finding.module_path = common_path(named);
+      finding.subject.clear();
+    }
+    constexpr std::size_t kNamed = 3;
+    const std::string more = count > 3 ? fmt::format(" and {} more", count - 3) : "";
+    if (named.size() > kNamed) named.resize(kNamed);
+    finding.what = fmt::format(
+        "the content of {} ({}: {}{}) changed between forward and backward at equal version {}",
+        counted(count, "saved tensor"), counted(overwrite.elements, "element"), joined(named), more,
+        overwrite.first.saved_version);
+    finding.why = fmt::format(
+        "{}{}; the write went past the version counter, so nothing throws and the gradients are "
+        "those of neither state",
+        writer.sentence, saved_text(finding));
+    finding.fixes = std::move(writer.fixes);
+    finding.facts.push_back({fact::kVersion, std::int64_t{overwrite.first.saved_version}});
+    finding.facts.push_back({fact::kTensorsCount, count});
+    finding.facts.push_back({fact::kElements, overwrite.elements});
+    finding.facts.push_back({fact::kWindow, "forward to backward"});
+    findings.push_back(std::move(finding));
+  }
+
+  /// The deepest module that all registered paths share.
+  static std::string common_path(const std::vector<std::string>& paths) {
+    std::string common = paths.front();
+    for (const std::string& path : paths) {
+      while (!common.empty() && !(path + ".").starts_with(common + ".")) {
+        const std::size_t dot = common.rfind('.');
+        common.resize(dot == std::string::npos ? 0 : dot);
+      }
+    }
+    return common.starts_with('[') ? "" : common;
+  }
+
+  std::map<std::uint64_t, std::map<Hand, Overwrite>> pending_;
+};
+}  // namespace
+
+std::unique_ptr<Check> make_autograd_silent_overwrite() {
+  return std::make_unique<AutogradSilentOverwrite>();
+}
+
+}  // namespace ddpscope

@@ -1,0 +1,16 @@
+#pragma once
+
+#include "model/autograd_event.h"
+#include "model/finding.h"
+
+namespace ddpscope {
+
+/// Turns recorded stacks into frames; the session has one, a test another.
+class SiteSource {
+ public:
+  virtual ~SiteSource() = default;
+  /// The site of a stack, without its role. Its state says when frames are missing.
+  virtual Site site(StackId stack) = 0;
+};
+
+}  // namespace ddpscope

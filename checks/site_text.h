@@ -1,0 +1,31 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "checks/run_state.h"
+#include "model/finding.h"
+
+namespace ddpscope {
+
+/// `model.cpp:88`, the program's own line of a site; "" if none is known.
+std::string line_of(const Site& site);
+
+/// Adds the site to the finding and gives its line; "" and nothing added where no stack was taken.
+std::string add_site(std::string_view role, StackId stack, const RunState& state, Finding& finding);
+
+/// The operator behind a node of the graph: `aten::sigmoid` for `SigmoidBackward0`; a node that is
+/// not named after one keeps its name.
+std::string op_of_node(const std::string& node);
+
+/// The registered tensor whose memory this is, whole or in part; null if there is none.
+const TensorState* owner_of(const TensorInfo& tensor, const RunState& state);
+
+/// Place of what was done: path and model of the module that did it, or of the first model.
+void place_at(const Doing& doing, const RunState& state, Finding& finding);
+
+/// ` in encoder.block2 (model.cpp:88)`, of what is known.
+std::string where_text(const Doing& doing, const std::string& line, const RunState& state);
+
+}  // namespace ddpscope

@@ -1,0 +1,109 @@
+#include "checks/stale_text.h"
+
+#include <fmt/format.h>
+
+#include "checks/finding_text.h"
+#include "checks/site_text.h"
+#include "checks/subtree.h"
+#include "model/fact_keys.h"
+
+namespace ddpscope {
+namespace {
+using enum Applicability;
+
+std::string line_of_role(const Finding& finding, std::string_view role) {
+  for (const Site& site : finding.sites) {
+    if (site.role == role) return line_of(site);
+  }
+  return "";
+}
+
+WriterText unknown_writer(const StaleSavedEvent& event) {
+  WriterText text;
+  text.sentence = event.writer_evicted
+                      ? "the write is older than the writes that ddpscope remembers"
+                      : "what wrote it was not seen: a custom operator, TorchScript or a write "
+                        "through a raw pointer";
+  text.fixes = {{"DDPSCOPE=history=N with a larger N remembers more writes", kLikely}};
+  if (!event.writer_evicted) {
+    text.fixes = {
+        {"look between the save and this backward for custom operators that write their "
+         "inputs; clone() the tensor before them",
+         kNeedsDecision}};
+  }
+  return text;
+}
+
+std::string out_of_place(std::string op) {
+  const bool in_place = op.ends_with('_') && !op.ends_with("__");
+  if (in_place) op.pop_back();
+  return in_place ? fmt::format("out of place: y = y.{}(...)", op.substr(op.find("::") + 2)) : "";
+}
+
+WriterText writer_text(const StaleSavedEvent& event, const RunState& state, Finding& finding) {
+  if (!event.writer.has_value()) return unknown_writer(event);
+  const Doing& by = event.writer->by;
+  const std::string line = add_site("changed", by.stack, state, finding);
+  WriterText text{.kind = "operator", .op = event.writer->op};
+  const auto optimizer = state.optimizers().find(by.optimizer);
+  if (by.optimizer != 0 && optimizer != state.optimizers().end()) {
+    text.kind = "optimizer";
+    text.sentence = fmt::format("{}'s step() ({}{}) wrote it", optimizer_label(optimizer->second),
+                                text.op, line.empty() ? "" : ", " + line);
+    text.fixes = {{"run every backward() before any step()", kLikely},
+                  {"run the forward again after step()", kLikely}};
+    return text;
+  }
+  text.sentence = fmt::format("{}{} wrote it", text.op, where_text(by, line, state));
+  if (const std::string instead = out_of_place(text.op); !instead.empty()) {
+    text.fixes.push_back({instead, kSafe});
+  }
+  text.fixes.push_back({"clone() the tensor before it is written", kSafe});
+  return text;
+}
+
+void add_place(const StaleSavedEvent& event, const RunState& state, Finding& finding) {
+  const Doing saved = event.saved.value_or(Doing{});
+  place_at(saved, state, finding);
+  const TensorState* owner = owner_of(event.tensor, state);
+  if (owner == nullptr) return;
+  const Registration& registered = owner->registrations.front();
+  const auto model = state.models().find(registered.model);
+  if (model != state.models().end()) finding.model = model->second.label;
+  finding.module_path = registered.module_path;
+  finding.subject = registered.name;
+}
+}  // namespace
+
+Finding about_stale(const StaleSavedEvent& event, const RunState& state, WriterText& writer) {
+  Finding finding;
+  finding.severity = Severity::kError;
+  finding.step = event.at.step;
+  add_place(event, state, finding);
+  finding.op = op_of_node(event.node);
+  const StackId saved_stack = event.saved.has_value() ? event.saved->stack : 0;
+  const std::string saved_line = add_site("saved", saved_stack, state, finding);
+  writer = writer_text(event, state, finding);
+  const bool complete = event.saved.has_value() && event.writer.has_value();
+  finding.confidence = complete ? Confidence::kHigh : Confidence::kMedium;
+  const TensorState* owner = owner_of(event.tensor, state);
+  finding.facts = {{fact::kTensor, std::to_string(event.tensor.id)},
+                   {fact::kOwner, owner != nullptr ? tensor_path(*owner) : ""},
+                   {fact::kShape, shape_text(event.tensor.shape)},
+                   {fact::kSavedVersion, static_cast<std::int64_t>(event.saved_version)},
+                   {fact::kFoundVersion, static_cast<std::int64_t>(event.found_version)},
+                   {fact::kSavedOp, finding.op},
+                   {fact::kSavedSite, saved_line},
+                   {fact::kWriterKind, writer.kind},
+                   {fact::kWriterOp, writer.op},
+                   {fact::kWriterSite, line_of_role(finding, "changed")},
+                   {fact::kWritesBetweenCount, event.writes_since_save}};
+  return finding;
+}
+
+std::string saved_text(const Finding& finding) {
+  const std::string line = line_of_role(finding, "saved");
+  return fmt::format(" after forward saved it{}", line.empty() ? "" : fmt::format(" ({})", line));
+}
+
+}  // namespace ddpscope

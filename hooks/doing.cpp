@@ -1,0 +1,29 @@
+#include "hooks/doing.h"
+
+#include <algorithm>
+#include <array>
+
+#include "hooks/optimizer_watch.h"
+#include "stacks/capture.h"
+
+namespace ddpscope {
+namespace {
+constexpr std::size_t kMaxDepth = 64;
+
+StackId take_stack(const CaptureOptions& options) noexcept {
+  if (options.stacks == nullptr) return 0;
+  std::array<void*, kMaxDepth> frames;
+  const std::size_t depth = std::min(options.stack_depth, kMaxDepth);
+  const CapturedStack taken = capture_stack(std::span(frames).first(depth));
+  return options.stacks->intern(std::span(frames).first(taken.frames));
+}
+}  // namespace
+
+Doing doing_now(Capture& capture) noexcept {
+  return {.step = capture.marker().now().step,
+          .module = ModuleCalls::innermost(),
+          .optimizer = current_optimizer(),
+          .stack = take_stack(capture.options())};
+}
+
+}  // namespace ddpscope

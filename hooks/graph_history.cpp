@@ -1,0 +1,211 @@
+#include "hooks/graph_history.h"
+
+#include <ATen/SequenceNumber.h>
+#include <ATen/record_function.h>
+#include <torch/csrc/autograd/function.h>
+#include <torch/csrc/autograd/functions/accumulate_grad.h>
+
+#include <algorithm>
+#include <array>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <unordered_set>
+
+#include "hooks/doing.h"
+#include "hooks/graph_walk.h"
+
+namespace ddpscope {
+namespace {
+using torch::autograd::AccumulateGrad;
+using torch::autograd::edge_list;
+using torch::autograd::Node;
+constexpr std::size_t kRoots = 64;
+constexpr std::size_t kFirstPasses = 8;
+
+NodeKey key_of(const Node& node) {
+  return {.thread = node.thread_id(), .sequence = node.sequence_nr()};
+}
+
+/// The number of this thread's newest node at the last backward of each of the last cycles.
+class CycleMarks {
+ public:
+  void mark(std::int64_t cycle, std::uint64_t next_sequence) {
+    if (count_ == 0 || at(count_ - 1).cycle != cycle) ++count_;
+    at(count_ - 1) = {cycle, next_sequence};
+  }
+  /// How many cycles before `now` a node of this thread was made.
+  std::int64_t cycles_back(std::uint64_t sequence, std::int64_t now) const {
+    const std::size_t oldest = count_ > marks_.size() ? count_ - marks_.size() : 0;
+    for (std::size_t i = count_; i > oldest; --i) {
+      const Mark& mark = marks_[(i - 1) % marks_.size()];
+      if (mark.cycle < now && sequence >= mark.next_sequence) return now - mark.cycle - 1;
+      if (i - 1 == oldest) return mark.cycle < now ? now - mark.cycle : 0;
+    }
+    return 0;
+  }
+
+ private:
+  struct Mark {
+    std::int64_t cycle = 0;
+    std::uint64_t next_sequence = 0;
+  };
+  Mark& at(std::size_t i) { return marks_[i % marks_.size()]; }
+
+  std::array<Mark, 128> marks_{};
+  std::size_t count_ = 0;
+};
+
+CycleMarks& marks() {
+  // On the heap: a library that is opened late gets only a little thread-local storage.
+  thread_local std::unique_ptr<CycleMarks> marks;
+  if (marks == nullptr) marks = std::make_unique<CycleMarks>();
+  return *marks;
+}
+
+/// A backward that began. The reference is weak: it keeps no node and no tensor.
+struct Pass {
+  std::weak_ptr<Node> root;
+  NodeKey key;
+  Doing by;
+  bool keep_graph = false;
+};
+
+struct Passes {
+  std::mutex mutex;
+  std::deque<Pass> newest;
+};
+
+Passes& passes() {
+  static auto* const leaked = new Passes;
+  return *leaked;
+}
+
+thread_local std::int64_t last_cycles_back = 0;
+thread_local bool grows = false;
+thread_local std::optional<NodeKey> freed_node;
+thread_local std::string freed_name;
+
+struct Shared {
+  std::int64_t nodes = 0;
+  NodeKey newest;
+  std::string newest_name;
+};
+
+// The first node that both walks meet, nearest to the failing roots, names what they share.
+template <class IsShared>
+Shared shared_nodes(const edge_list& roots, IsShared&& is_shared) {
+  Shared shared;
+  walk_graph(roots, [&](Node& node, const Node*) {
+    if (node.num_outputs() == 0 || !is_shared(node)) return;
+    if (shared.nodes++ > 0) return;
+    shared.newest = key_of(node);
+    shared.newest_name = node.name();
+  });
+  return shared;
+}
+
+// Nodes the roots share with an earlier pass; its graph is known while its root lives.
+Shared shared_with(const Pass& pass, const edge_list& roots) {
+  if (const std::shared_ptr<Node> root = pass.root.lock()) {
+    std::unordered_set<const Node*> first;
+    walk_graph({torch::autograd::Edge(root, 0)},
+               [&](Node& node, const Node*) { first.insert(&node); });
+    return shared_nodes(roots, [&](const Node& node) { return first.contains(&node); });
+  }
+  return shared_nodes(roots, [&](const Node& node) {
+    return node.thread_id() == pass.key.thread && node.sequence_nr() <= pass.key.sequence;
+  });
+}
+}  // namespace
+
+GraphShape graph_shape(Capture& capture, const edge_list& roots) {
+  GraphShape shape;
+  const std::int64_t cycle = capture.marker().cycle();
+  const std::uint64_t thread = at::RecordFunction::currentThreadId();
+  const CycleMarks& marks = ddpscope::marks();
+  const Node* entry = nullptr;
+  walk_graph(roots, [&](Node& node, const Node* consumer) {
+    if (node.num_outputs() == 0) {
+      const auto* leaf = dynamic_cast<AccumulateGrad*>(&node);
+      if (leaf != nullptr && leaf->variable.defined()) {
+        shape.leaves.push_back(capture.announce(leaf->variable));
+      }
+      return;
+    }
+    ++shape.nodes;
+    if (node.thread_id() != thread) return;
+    const std::int64_t back = marks.cycles_back(node.sequence_nr(), cycle);
+    if (back > 0 && entry == nullptr) entry = consumer != nullptr ? consumer : &node;
+    if (back <= shape.cycles_back) return;
+    shape.cycles_back = back;
+    shape.oldest = node.name();
+  });
+  grows = shape.cycles_back > last_cycles_back && shape.cycles_back >= 2;
+  last_cycles_back = shape.cycles_back;
+  if (entry == nullptr) return shape;
+  shape.entry = entry->name();
+  if (const auto birth = capture.nodes().find(key_of(*entry))) shape.entered = birth->by;
+  return shape;
+}
+
+bool graph_grows() noexcept { return grows; }
+
+std::int64_t roots_alive(const Capture& capture) {
+  const std::int64_t step = capture.marker().now().step;
+  Passes& all = passes();
+  const std::lock_guard lock(all.mutex);
+  return std::ranges::count_if(
+      all.newest, [step](const Pass& pass) { return pass.by.step < step && !pass.root.expired(); });
+}
+
+void remember_roots(Capture& capture, const edge_list& roots, bool keep_graph) {
+  if (roots.empty() || roots.front().function == nullptr) return;
+  const std::shared_ptr<Node>& root = roots.front().function;
+  Pass pass{.root = root, .key = key_of(*root), .by = doing_now(capture), .keep_graph = keep_graph};
+  freed_node.reset();
+  Passes& all = passes();
+  const std::lock_guard lock(all.mutex);
+  all.newest.push_back(std::move(pass));
+  if (all.newest.size() > kRoots + 1) all.newest.pop_front();
+}
+
+void backward_ended(const Capture& capture) {
+  marks().mark(capture.marker().cycle(), at::sequence_number::peek());
+}
+
+void note_freed(const Node& node) {
+  freed_node = key_of(node);
+  freed_name = node.name();
+}
+
+void tell_freed(Capture& capture, const edge_list& roots) {
+  if (!freed_node.has_value()) return;
+  const NodeKey freed = *freed_node;
+  freed_node.reset();
+  GraphFreedEvent event{
+      .at = capture.marker().now(), .node = freed_name, .second = doing_now(capture)};
+  std::deque<Pass> known;
+  {
+    Passes& all = passes();
+    const std::lock_guard lock(all.mutex);
+    known = all.newest;
+  }
+  if (!known.empty()) known.pop_back();  // the failing one
+  std::size_t asked = 0;
+  for (auto pass = known.rbegin(); pass != known.rend() && asked < kFirstPasses; ++pass, ++asked) {
+    const bool older = pass->key.thread != freed.thread || pass->key.sequence < freed.sequence;
+    if (pass->keep_graph || older) continue;
+    const Shared shared = shared_with(*pass, roots);
+    if (shared.nodes == 0) continue;
+    event.first = pass->by;
+    event.established = !pass->root.expired();
+    event.shared_nodes = shared.nodes;
+    event.shared = shared.newest_name;
+    if (const auto birth = capture.nodes().find(shared.newest)) event.shared_made = birth->by;
+    break;
+  }
+  capture.put_large(std::move(event));
+}
+
+}  // namespace ddpscope

@@ -1,0 +1,180 @@
+#include "hooks/saved_watch.h"
+
+#include <ATen/SequenceNumber.h>
+#include <ATen/record_function.h>
+#include <torch/csrc/autograd/function.h>
+#include <torch/csrc/autograd/saved_variable.h>
+#include <torch/csrc/autograd/variable.h>
+
+#include <exception>
+
+#include "hooks/capture.h"
+#include "hooks/doing.h"
+#include "hooks/graph_history.h"
+#include "hooks/interposed.h"
+#include "hooks/write_scope.h"
+
+namespace ddpscope {
+namespace {
+using torch::autograd::Node;
+using torch::autograd::SavedVariable;
+
+// An explicit instantiation may name a private member: the only way to the version at save.
+template <class Tag, auto kMember>
+struct Opened {
+  friend auto member(Tag) { return kMember; }
+};
+struct Data {
+  friend auto member(Data);
+};
+struct Version {
+  friend auto member(Version);
+};
+template struct Opened<Data, &SavedVariable::data_>;
+template struct Opened<Version, &SavedVariable::saved_version_>;
+
+const at::Tensor& data_of(const SavedVariable& saved) { return saved.*member(Data{}); }
+
+void note_node(Capture& capture, const NodeKey& node) {
+  if (capture.nodes().has(node)) return;
+  capture.nodes().put(node, {.next_write = capture.writes().next(), .by = doing_now(capture)});
+}
+
+// The node that is being built: its number was the last one this thread gave out.
+void note_saved(const at::Tensor& tensor) noexcept {
+  if (!tensor.defined()) return;
+  as_guest("saved", [](Capture& capture) {
+    note_node(capture, {.thread = at::RecordFunction::currentThreadId(),
+                        .sequence = at::sequence_number::peek() - 1});
+  });
+}
+
+struct Save;
+using InterposedSave = Interposed<Save, void(SavedVariable*, const at::Tensor&, bool, bool)>;
+void on_save(SavedVariable* self, const at::Tensor& tensor, bool is_output, bool in_place_on_view) {
+  InterposedSave::original(self, tensor, is_output, in_place_on_view);
+  note_saved(tensor);
+}
+
+struct SaveMaybe;
+using InterposedSaveMaybe =
+    Interposed<SaveMaybe, void(SavedVariable*, const std::optional<at::Tensor>&, bool, bool)>;
+void on_save_maybe(SavedVariable* self, const std::optional<at::Tensor>& tensor, bool is_output,
+                   bool in_place_on_view) {
+  InterposedSaveMaybe::original(self, tensor, is_output, in_place_on_view);
+  if (tensor.has_value()) note_saved(*tensor);
+}
+
+Write write_of(const WriteRecord& record) {
+  return {.op = writer_base_name(record.op), .by = record.by};
+}
+
+/// What is known of a saved tensor that backward asks for.
+class Asked {
+ public:
+  Asked(Capture& capture, const SavedVariable& saved)
+      : capture_(capture),
+        tensor_(data_of(saved)),
+        saved_version_(saved.*member(Version{})),
+        node_(torch::autograd::get_current_node()) {
+    if (node_ != nullptr) birth_ = capture.nodes().find({node_->thread_id(), node_->sequence_nr()});
+  }
+
+  // Written by a newer hand, through a version counter that is not the saved tensor's.
+  void find_hidden_write() const {
+    if (!birth_.has_value()) return;
+    const c10::TensorImpl& impl = *tensor_.unsafeGetTensorImpl();
+    if (capture_.writes().last_hidden(impl) < birth_->next_write) return;
+    const WriteLog::Found found = capture_.writes().hidden_in(impl, birth_->next_write);
+    if (found.first.has_value()) tell(found, /*silent=*/true);
+  }
+
+  void find_visible_write() const {
+    if (node_ == nullptr) return;
+    const c10::TensorImpl& impl = *tensor_.unsafeGetTensorImpl();
+    if (version_of(impl) == saved_version_) return;
+    const std::uint64_t since = birth_.has_value() ? birth_->next_write : 1;
+    tell(capture_.writes().moved_beyond(impl, saved_version_, since), /*silent=*/false);
+  }
+
+ private:
+  void tell(const WriteLog::Found& found, bool silent) const {
+    const std::uint64_t since = birth_.has_value() ? birth_->next_write : 1;
+    StaleSavedEvent event{.at = capture_.marker().now(),
+                          .node = node_->name(),
+                          .tensor = describe(tensor_, capture_.announce(tensor_)),
+                          .saved_version = saved_version_,
+                          .found_version = version_of(*tensor_.unsafeGetTensorImpl()),
+                          .silent = silent,
+                          .writes_since_save = found.writes,
+                          .writer_evicted = since < capture_.writes().oldest(),
+                          .history = capture_.writes().history()};
+    if (birth_.has_value()) event.saved = birth_->by;
+    if (found.first.has_value()) event.writer = write_of(*found.first);
+    capture_.put_large(std::move(event));
+  }
+
+  Capture& capture_;
+  const at::Tensor& tensor_;
+  std::uint32_t saved_version_;
+  std::shared_ptr<Node> node_;
+  std::optional<NodeBirth> birth_;
+};
+
+// Sees an exception pass without catching it.
+class Unpacking {
+ public:
+  explicit Unpacking(const SavedVariable& saved)
+      : saved_(saved), exceptions_(std::uncaught_exceptions()) {
+    if (!data_of(saved).defined()) return;
+    as_guest("saved", [&](Capture& capture) {
+      if (capture.writes().any_hidden()) Asked(capture, saved_).find_hidden_write();
+    });
+  }
+  ~Unpacking() {
+    if (std::uncaught_exceptions() == exceptions_) return;
+    as_guest("saved", [&](Capture& capture) {
+      if (data_of(saved_).defined()) {
+        Asked(capture, saved_).find_visible_write();
+      } else if (const auto node = torch::autograd::get_current_node()) {
+        note_freed(*node);
+      }
+    });
+  }
+  Unpacking(const Unpacking&) = delete;
+  Unpacking& operator=(const Unpacking&) = delete;
+
+ private:
+  const SavedVariable& saved_;
+  int exceptions_;
+};
+
+struct Unpack;
+using InterposedUnpack =
+    Interposed<Unpack, at::Tensor(const SavedVariable*, std::shared_ptr<Node>)>;
+at::Tensor on_unpack(const SavedVariable* self, std::shared_ptr<Node> saved_for) {
+  const Unpacking call(*self);
+  return InterposedUnpack::original(self, std::move(saved_for));
+}
+}  // namespace
+
+void note_creation(const at::Tensor& tensor) noexcept {
+  if (!tensor.defined()) return;
+  const auto* meta = torch::autograd::impl::get_autograd_meta(tensor);
+  if (meta == nullptr || meta->grad_fn_ == nullptr) return;
+  const NodeKey node{.thread = meta->grad_fn_->thread_id(),
+                     .sequence = meta->grad_fn_->sequence_nr()};
+  as_guest("saved", [&](Capture& capture) { note_node(capture, node); });
+}
+
+bool install_saved_watch() noexcept {
+  bool live =
+      InterposedSave::install("_ZN5torch8autograd13SavedVariableC1ERKN2at6TensorEbb", on_save);
+  live &= InterposedSaveMaybe::install(
+      "_ZN5torch8autograd13SavedVariableC1ERKSt8optionalIN2at6TensorEEbb", on_save_maybe);
+  live &= InterposedUnpack::install(
+      "_ZNK5torch8autograd13SavedVariable6unpackESt10shared_ptrINS0_4NodeEE", on_unpack);
+  return live;
+}
+
+}  // namespace ddpscope

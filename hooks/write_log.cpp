@@ -1,0 +1,118 @@
+#include "hooks/write_log.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "hooks/tensor_registry.h"
+
+namespace ddpscope {
+namespace {
+std::uint64_t storage_of(const c10::TensorImpl& impl) noexcept {
+  if (!impl.has_storage()) return 0;
+  return reinterpret_cast<std::uintptr_t>(impl.unsafe_storage().unsafeGetStorageImpl());
+}
+
+bool is_hidden(const c10::TensorImpl& impl) noexcept {
+  return impl.has_storage() && !impl.unsafe_storage().unique() &&
+         impl.version_counter().enabled() && impl.unique_version();
+}
+}  // namespace
+
+ByteRows bytes_of(const c10::TensorImpl& impl) noexcept {
+  if (impl.layout() != c10::kStrided || impl.has_symbolic_sizes_strides()) {
+    return {.begin = 0, .end = UINT64_MAX};
+  }
+  if (impl.numel() == 0) return {};
+  std::uint64_t last = 0;
+  std::uint64_t stride = 0;
+  std::uint64_t rows = 1;
+  for (std::int64_t i = 0; i < impl.dim(); ++i) {
+    const auto size = static_cast<std::uint64_t>(impl.sizes()[i]);
+    const auto step = static_cast<std::uint64_t>(impl.strides()[i]);
+    last += (size - 1) * step;
+    if (size > 1 && step > stride) {
+      stride = step;
+      rows = size;
+    }
+  }
+  const std::uint64_t item = impl.itemsize();
+  const std::uint64_t begin = static_cast<std::uint64_t>(impl.storage_offset()) * item;
+  return {.begin = begin,
+          .end = begin + (last + 1) * item,
+          .stride = stride * item,
+          .row_bytes = (last + 1 - (rows - 1) * stride) * item};
+}
+
+bool overlap(const ByteRows& a, const ByteRows& b) noexcept {
+  if (a.begin >= b.end || b.begin >= a.end) return false;
+  if (a.stride == 0 || a.stride != b.stride) return true;
+  const std::uint64_t in_a = a.begin % a.stride;
+  const std::uint64_t in_b = b.begin % b.stride;
+  const bool wraps = in_a + a.row_bytes > a.stride || in_b + b.row_bytes > b.stride;
+  return wraps || (in_a < in_b + b.row_bytes && in_b < in_a + a.row_bytes);
+}
+
+std::uint64_t counter_of(const c10::TensorImpl& impl) noexcept {
+  const c10::VariableVersion& version = impl.version_counter();
+  static_assert(sizeof(version) == sizeof(std::uint64_t));
+  std::uint64_t counter = 0;
+  std::memcpy(&counter, &version, sizeof counter);
+  return counter;
+}
+
+void WriteLog::put(const at::Tensor& written, std::uint16_t op, const Doing& by) noexcept {
+  if (!written.defined()) return;
+  const c10::TensorImpl& impl = *written.unsafeGetTensorImpl();
+  const WriteRecord record{.counter = counter_of(impl),
+                           .storage = storage_of(impl),
+                           .bytes = bytes_of(impl),
+                           .by = by,
+                           .version = version_of(impl),
+                           .op = op,
+                           .hidden = is_hidden(impl)};
+  const std::uint64_t number = next_.fetch_add(1, std::memory_order_relaxed);
+  slots_.put(number, number, record);
+  if (record.hidden != 0) {
+    last_hidden_in(record.storage).store(number, std::memory_order_relaxed);
+    any_hidden_.store(true, std::memory_order_relaxed);
+  }
+}
+
+std::uint64_t WriteLog::oldest() const noexcept {
+  const std::uint64_t end = next();
+  return end > slots_.size() ? end - slots_.size() : 1;
+}
+
+std::uint64_t WriteLog::last_hidden(const c10::TensorImpl& impl) const noexcept {
+  return last_hidden_in(storage_of(impl)).load(std::memory_order_relaxed);
+}
+
+template <class Matches>
+WriteLog::Found WriteLog::search(std::uint64_t since, Matches&& matches) const {
+  Found found;
+  const std::uint64_t end = next();
+  for (std::uint64_t number = std::max(since, oldest()); number < end; ++number) {
+    const std::optional<WriteRecord> record = slots_.find(number, number);
+    if (!record.has_value() || !matches(*record)) continue;
+    if (++found.writes == 1) found.first = record;
+  }
+  return found;
+}
+
+WriteLog::Found WriteLog::moved_beyond(const c10::TensorImpl& impl, std::uint32_t version,
+                                       std::uint64_t since) const {
+  // A saved tensor keeps its counter alive, so a later record with its address is of this counter.
+  return search(since, [counter = counter_of(impl), version](const WriteRecord& record) {
+    return record.counter == counter && record.version > version;
+  });
+}
+
+WriteLog::Found WriteLog::hidden_in(const c10::TensorImpl& impl, std::uint64_t since) const {
+  return search(since, [&, counter = counter_of(impl), storage = storage_of(impl),
+                        bytes = bytes_of(impl)](const WriteRecord& record) {
+    return record.hidden != 0 && record.storage == storage && record.counter != counter &&
+           overlap(record.bytes, bytes);
+  });
+}
+
+}  // namespace ddpscope

@@ -1,0 +1,78 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <array>
+#include <atomic>
+#include <optional>
+
+#include "hooks/shared_slots.h"
+#include "model/autograd_event.h"
+
+namespace ddpscope {
+
+/// The bytes of a storage that a tensor covers: rows of `row_bytes` every `stride` bytes within
+/// [begin, end).
+struct ByteRows {
+  std::uint64_t begin = 0;
+  std::uint64_t end = 0;
+  std::uint64_t stride = 0;
+  std::uint64_t row_bytes = 0;
+};
+ByteRows bytes_of(const c10::TensorImpl& impl) noexcept;
+/// Columns of one matrix lie between each other without sharing a byte.
+bool overlap(const ByteRows& a, const ByteRows& b) noexcept;
+
+/// One write by an operator.
+struct WriteRecord {
+  std::uint64_t counter = 0;  ///< the version counter it moved
+  std::uint64_t storage = 0;
+  ByteRows bytes;
+  Doing by;
+  std::uint32_t version = 0;  ///< after it
+  std::uint16_t op = 0;       ///< place in the list of writers
+  std::uint16_t hidden = 0;   ///< 1: other tensors share the memory, but not the version counter
+};
+
+/// The identity of the version counter that `impl` and its aliases share; 0 without one.
+std::uint64_t counter_of(const c10::TensorImpl& impl) noexcept;
+
+/// The newest writes of all threads.
+class WriteLog {
+ public:
+  explicit WriteLog(std::size_t history) : slots_(history) {}
+
+  void put(const at::Tensor& written, std::uint16_t op, const Doing& by) noexcept;
+  /// The number that the next write gets; the first has 1.
+  std::uint64_t next() const noexcept { return next_.load(std::memory_order_relaxed); }
+  std::int64_t history() const noexcept { return static_cast<std::int64_t>(slots_.size()); }
+  /// The oldest number that is still remembered.
+  std::uint64_t oldest() const noexcept;
+  bool any_hidden() const noexcept { return any_hidden_.load(std::memory_order_relaxed); }
+  /// The number of the last hidden write to this storage, or to one of the same hash; 0: none.
+  std::uint64_t last_hidden(const c10::TensorImpl& impl) const noexcept;
+
+  struct Found {
+    std::optional<WriteRecord> first;
+    std::int64_t writes = 0;
+  };
+  /// Writes since number `since` that moved the version counter of `impl` beyond `version`.
+  Found moved_beyond(const c10::TensorImpl& impl, std::uint32_t version, std::uint64_t since) const;
+  /// Hidden writes since number `since` to bytes of `impl`.
+  Found hidden_in(const c10::TensorImpl& impl, std::uint64_t since) const;
+
+ private:
+  static constexpr std::size_t kHashes = 4096;
+  std::atomic<std::uint64_t>& last_hidden_in(std::uint64_t storage) const noexcept {
+    return hidden_[(storage * 0x9E3779B97F4A7C15) >> 52];
+  }
+  template <class Matches>
+  Found search(std::uint64_t since, Matches&& matches) const;
+
+  SharedSlots<WriteRecord> slots_;
+  std::atomic<std::uint64_t> next_{1};
+  std::atomic<bool> any_hidden_{false};
+  mutable std::array<std::atomic<std::uint64_t>, kHashes> hidden_{};
+};
+
+}  // namespace ddpscope

@@ -1,0 +1,119 @@
+#include "hooks/write_scope.h"
+
+#include <c10/core/GradMode.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+#include <torch/csrc/autograd/function.h>
+#include <torch/csrc/autograd/variable.h>
+
+#include <exception>
+#include <string_view>
+
+#include "hooks/capture.h"
+#include "hooks/doing.h"
+
+namespace ddpscope {
+namespace {
+using torch::autograd::CreationMeta;
+
+#if defined(__GNUC__)
+__attribute__((tls_model("initial-exec")))
+#endif
+thread_local int depth = 0;
+
+// Inside the kernels of autograd an operator only makes the result of the one that was called.
+bool below_autograd() {
+  return c10::impl::tls_local_dispatch_key_set().excluded_.has_any(c10::autograd_dispatch_keyset);
+}
+
+ViewOrigin origin_of(CreationMeta meta) {
+  switch (meta) {
+    case CreationMeta::MULTI_OUTPUT_NODE:
+      return ViewOrigin::kMultiOutput;
+    case CreationMeta::IN_CUSTOM_FUNCTION:
+      return ViewOrigin::kCustomFunction;
+    case CreationMeta::NO_GRAD_MODE:
+    case CreationMeta::INFERENCE_MODE:
+      return ViewOrigin::kGradModeOff;
+    default:
+      return ViewOrigin::kSingle;
+  }
+}
+
+void add_creator(Capture& capture, const at::Tensor& view, FailedWriteEvent& event) {
+  const auto* meta = torch::autograd::impl::get_autograd_meta(view);
+  // Not `view.grad_fn()`: that makes a new node for a view whose base was written.
+  const auto node = meta != nullptr ? meta->grad_fn_ : nullptr;
+  if (node == nullptr) return;
+  event.creator = node->name();
+  event.output_index = meta->output_nr_;
+  event.outputs = static_cast<std::int64_t>(node->num_inputs());
+  if (const auto birth = capture.nodes().find({node->thread_id(), node->sequence_nr()})) {
+    event.created = birth->by;
+  }
+}
+
+bool describe_view(Capture& capture, const at::Tensor& tensor, FailedWriteEvent& event) {
+  const auto* view = torch::autograd::impl::get_view_autograd_meta(tensor);
+  event.of_leaf = tensor.is_leaf();
+  event.requires_grad = tensor.requires_grad();
+  if (view == nullptr || !view->has_bw_view()) return event.requires_grad;
+  const at::Tensor& base = view->get_backward_view().base_;
+  event.is_view = true;
+  event.origin = origin_of(view->get_creation_meta());
+  event.base = describe(base, capture.announce(base));
+  event.of_leaf = base.is_leaf();
+  event.requires_grad |= base.requires_grad();
+  add_creator(capture, tensor, event);
+  return event.requires_grad;
+}
+}  // namespace
+
+std::string writer_base_name(std::uint16_t op) {
+  const std::string_view name = writer_name(op);
+  return std::string(name.substr(0, name.find('.')));
+}
+
+WriteScope::WriteScope(std::uint16_t op) noexcept
+    : op_(op), exceptions_(std::uncaught_exceptions()) {
+  ++depth;
+}
+
+WriteScope::~WriteScope() noexcept {
+  if (--depth > 0 || below_autograd()) return;
+  if (std::uncaught_exceptions() > exceptions_) {
+    tell_failed();
+  } else {
+    record();
+  }
+}
+
+template <class Visit>
+void WriteScope::for_each(Visit&& visit) const {
+  for (std::size_t i = 0; i < count_; ++i) visit(*tensors_[i]);
+  for (std::size_t i = 0; i < list_count_; ++i) {
+    for (const at::Tensor& tensor : lists_[i]) visit(tensor);
+  }
+}
+
+void WriteScope::record() const noexcept {
+  as_guest("write", [&](Capture& capture) {
+    const Doing by = doing_now(capture);
+    for_each([&](const at::Tensor& tensor) { capture.writes().put(tensor, op_, by); });
+  });
+}
+
+void WriteScope::tell_failed() const noexcept {
+  if (!c10::GradMode::is_enabled()) return;
+  as_guest("write", [&](Capture& capture) {
+    for_each([&](const at::Tensor& tensor) {
+      if (!tensor.defined()) return;
+      FailedWriteEvent event{
+          .at = capture.marker().now(), .op = writer_base_name(op_), .by = doing_now(capture)};
+      if (!describe_view(capture, tensor, event)) return;
+      event.tensor = describe(tensor, capture.announce(tensor));
+      capture.put_large(std::move(event));
+    });
+  });
+}
+
+}  // namespace ddpscope

@@ -1,0 +1,76 @@
+// The operators that write an argument, generated from the headers of the LibTorch in use.
+#include <ATen/core/Dimname.h>
+#include <ATen/core/Generator.h>
+#include <ATen/core/IListRef.h>
+#include <ATen/core/Tensor.h>
+#include <c10/core/SymIntArrayRef.h>
+
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "hooks/interposed.h"
+#include "hooks/saved_watch.h"
+#include "hooks/write_scope.h"
+#include "op_headers.inc"
+
+namespace ddpscope {
+namespace {
+#define DDPSCOPE_WRITER(Op, name, symbol, ...) k_##Op,
+enum Place : std::uint16_t {
+#include "writer_list.inc"
+};
+#undef DDPSCOPE_WRITER
+
+#define DDPSCOPE_WRITER(Op, name, symbol, ...) "aten::" name,
+constexpr const char* kNames[] = {
+#include "writer_list.inc"
+};
+#undef DDPSCOPE_WRITER
+
+/// The function `Function` of LibTorch, of which the arguments at `kWritten` are written.
+template <Place kOp, class Function, std::size_t... kWritten>
+struct Writer;
+template <Place kOp, class Result, class... Arguments, std::size_t... kWritten>
+struct Writer<kOp, Result(Arguments...), kWritten...> {
+  using Hooked = Interposed<Writer, Result(Arguments...)>;
+  static Result call(Arguments... arguments) {
+    WriteScope scope(kOp);
+    const auto all = std::tie(arguments...);
+    (scope.writes(std::get<kWritten>(all)), ...);
+    return Hooked::original(std::forward<Arguments>(arguments)...);
+  }
+};
+
+/// An operator that returns several views of its argument.
+template <class Op, class Function>
+struct Views;
+template <class Op, class... Arguments>
+struct Views<Op, std::vector<at::Tensor>(Arguments...)> {
+  using Hooked = Interposed<Views, std::vector<at::Tensor>(Arguments...)>;
+  static std::vector<at::Tensor> call(Arguments... arguments) {
+    std::vector<at::Tensor> views = Hooked::original(std::forward<Arguments>(arguments)...);
+    if (!views.empty()) note_creation(views.front());
+    return views;
+  }
+};
+}  // namespace
+
+const char* writer_name(std::uint16_t op) noexcept { return kNames[op]; }
+
+bool install_writers() noexcept {
+  bool live = true;
+#define DDPSCOPE_WRITER(Op, name, symbol, ...)                                \
+  live &= Writer<k_##Op, at::_ops::Op::schema, __VA_ARGS__>::Hooked::install( \
+      symbol, Writer<k_##Op, at::_ops::Op::schema, __VA_ARGS__>::call);
+#include "writer_list.inc"
+#undef DDPSCOPE_WRITER
+#define DDPSCOPE_VIEWS(Op, name, symbol)                              \
+  live &= Views<at::_ops::Op, at::_ops::Op::schema>::Hooked::install( \
+      symbol, Views<at::_ops::Op, at::_ops::Op::schema>::call);
+#include "view_list.inc"
+#undef DDPSCOPE_VIEWS
+  return live;
+}
+
+}  // namespace ddpscope

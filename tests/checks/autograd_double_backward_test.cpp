@@ -1,0 +1,66 @@
+#include "tests/support/catch.h"
+#include "tests/support/stale_events.h"
+
+namespace ddpscope::test {
+namespace {
+GraphFreedEvent freed() {
+  return {.node = "AddmmBackward0",
+          .second = {.step = 3, .stack = 97},
+          .first = Doing{.step = 3, .stack = 91},
+          .established = true,
+          .shared_nodes = 57,
+          .shared = "TanhBackward0",
+          .shared_made = Doing{.step = 3, .module = 1001}};
+}
+}  // namespace
+
+TEST_CASE("autograd-double-backward names both passes and what they share", "[check]") {
+  LinesByStack lines;
+  Program program("autograd-double-backward", &lines);
+  program.attach(1, {{.id = 1, .path = "out.weight"}});
+  program.send_now(freed());
+  REQUIRE(program.findings.size() == 1);
+  const Finding& finding = program.findings[0];
+  CHECK(finding.severity == Severity::kError);
+  CHECK(finding.module_path == "out");
+  CHECK(finding.op == "aten::tanh");
+  CHECK(finding.what == "backward needs 57 nodes that an earlier backward freed in the same step");
+  CHECK(finding.why ==
+        "the graph is freed as the first pass goes through it; first pass train.cpp:91; second "
+        "train.cpp:97; shared from aten::tanh on");
+  CHECK(fact_of<bool>(finding, "same_step"));
+  CHECK(fact_of<std::int64_t>(finding, "shared_nodes_count") == 57);
+}
+
+TEST_CASE("autograd-double-backward advises to cut what a step hands to the next", "[check]") {
+  Program program("autograd-double-backward");
+  GraphFreedEvent event = freed();
+  event.first->step = 2;
+  event.established = false;
+  program.send_now(std::move(event));
+  REQUIRE(program.findings.size() == 1);
+  CHECK(program.findings[0].fixes[0].text.starts_with("detach() at the step boundary"));
+  CHECK(program.findings[0].evidence_status == EvidenceStatus::kSupported);
+}
+
+TEST_CASE("autograd-double-backward says when the first pass is not known", "[check]") {
+  Program program("autograd-double-backward");
+  GraphFreedEvent event = freed();
+  event.first.reset();
+  program.send_now(std::move(event));
+  REQUIRE(program.findings.size() == 1);
+  CHECK(program.findings[0].what ==
+        "backward asks for tensors of aten::addmm that an earlier backward freed");
+  CHECK(program.findings[0].confidence == Confidence::kMedium);
+}
+
+TEST_CASE("autograd-double-backward stays silent on backward calls that succeed", "[check]") {
+  Program program("autograd-double-backward");
+  program.attach(1, {{.id = 1, .path = "out.weight"}});
+  program.backward({1});
+  program.backward({1});
+  program.exit();
+  CHECK(program.findings.empty());
+}
+
+}  // namespace ddpscope::test

@@ -1,0 +1,76 @@
+#include "tests/support/catch.h"
+#include "tests/support/stale_events.h"
+
+namespace ddpscope::test {
+namespace {
+/// A run whose cycles are its steps.
+struct Steps {
+  Program program{"autograd-graph-retained"};
+  std::int64_t step = 0;
+
+  Steps() { program.attach(1, {{.id = 1, .path = "cell.weight"}}); }
+  void backward(std::int64_t cycles_back, std::int64_t roots_alive = 0, bool surveyed = true) {
+    ++step;
+    program.send(std::make_unique<BackwardEvent>(
+        BackwardEvent{.at = {.step = step, .cycle = step, .thread = 1},
+                      .surveyed = surveyed,
+                      .walked = surveyed,
+                      .roots_alive = roots_alive,
+                      .graph = {.nodes = 100 + 300 * cycles_back,
+                                .cycles_back = cycles_back,
+                                .oldest = "AddmmBackward0",
+                                .entry = "TanhBackward0",
+                                .entered = Doing{.step = step, .module = 1001}}}));
+  }
+};
+}  // namespace
+
+TEST_CASE("autograd-graph-retained reports a graph that grows by a step each step", "[check]") {
+  Steps steps;
+  for (int depth = 0; depth < 5; ++depth) steps.backward(depth);
+  CHECK(steps.program.findings.empty());
+  steps.backward(5);
+  REQUIRE(steps.program.findings.size() == 1);
+  const Finding& finding = steps.program.findings[0];
+  CHECK(finding.severity == Severity::kWarning);
+  CHECK(finding.module_path == "cell");
+  CHECK(finding.op == "aten::tanh");
+  CHECK(finding.what == "the graph of this loss reaches back 5 steps, 1600 nodes, +300 per step");
+  CHECK(fact_of<std::string>(finding, "cause") == "reached");
+  CHECK(fact_of<std::int64_t>(finding, "depth_steps") == 5);
+}
+
+TEST_CASE("autograd-graph-retained reports a deep graph at first sight", "[check]") {
+  Steps steps;
+  steps.backward(9);
+  REQUIRE(steps.program.findings.size() == 1);
+  CHECK(steps.program.findings[0].what ==
+        "the graph of this loss reaches back 9 steps, 2800 nodes");
+}
+
+TEST_CASE("autograd-graph-retained reports losses that are kept", "[check]") {
+  Steps steps;
+  for (int i = 1; i <= 9; ++i) steps.backward(0, i, /*surveyed=*/false);
+  REQUIRE(steps.program.findings.size() == 1);
+  CHECK(cause_of(steps.program.findings[0]) == "kept");
+  CHECK(fact_of<std::int64_t>(steps.program.findings[0], "roots_alive_count") == 8);
+}
+
+TEST_CASE("autograd-graph-retained stays silent", "[check]") {
+  Steps steps;
+  SECTION("on truncated back-propagation with a constant window") {
+    for (int i = 0; i < 20; ++i) steps.backward(std::min(i, 4));
+  }
+  SECTION("on a window that begins anew") {
+    for (int i = 0; i < 20; ++i) steps.backward(i % 4);
+  }
+  SECTION("on a few losses that stay in scope") {
+    for (int i = 0; i < 40; ++i) steps.backward(0, i < 6 ? i : 6, /*surveyed=*/false);
+  }
+  SECTION("on losses that are logged in batches and then dropped") {
+    for (int i = 0; i < 40; ++i) steps.backward(0, i % 8, /*surveyed=*/false);
+  }
+  CHECK(steps.program.findings.empty());
+}
+
+}  // namespace ddpscope::test

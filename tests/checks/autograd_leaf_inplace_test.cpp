@@ -1,0 +1,62 @@
+#include "tests/support/catch.h"
+#include "tests/support/stale_events.h"
+
+namespace ddpscope::test {
+namespace {
+const std::vector<Registered> kNet = {{.id = 1, .path = "fc1.weight", .shape = {32, 256}}};
+
+FailedWriteEvent failed(TensorId id) {
+  return {.op = "aten::mul_",
+          .tensor = saved_tensor(id),
+          .by = {.step = 1, .stack = 23},
+          .requires_grad = true,
+          .of_leaf = true};
+}
+}  // namespace
+
+TEST_CASE("autograd-leaf-inplace names the leaf and the line", "[check]") {
+  LinesByStack lines;
+  Program program("*", &lines);
+  program.attach(1, kNet);
+  program.send_now(failed(1));
+  REQUIRE(program.findings.size() == 1);
+  const Finding& finding = program.findings[0];
+  CHECK(finding.id == "autograd-leaf-inplace");
+  CHECK(finding.severity == Severity::kError);
+  CHECK(finding.module_path == "fc1");
+  CHECK(finding.subject == "weight");
+  CHECK(finding.op == "aten::mul_");
+  CHECK(finding.what == "trainable leaf [32, 256] is changed in place with grad mode on");
+  CHECK(finding.why ==
+        "aten::mul_ (train.cpp:23) runs outside a guard; autograd cannot record a leaf's change");
+  CHECK(fact_of<std::string>(finding, "writer_site") == "train.cpp:23");
+  CHECK(!fact_of<bool>(finding, "through_view"));
+}
+
+TEST_CASE("autograd-leaf-inplace sees the leaf behind a view", "[check]") {
+  Program program("*");
+  program.attach(1, kNet);
+  FailedWriteEvent event = failed(40);
+  event.is_view = true;
+  event.origin = ViewOrigin::kSingle;
+  event.base = saved_tensor(1);
+  program.send_now(std::move(event));
+  REQUIRE(program.findings.size() == 1);
+  CHECK(program.findings[0].subject == "weight");
+  CHECK(fact_of<bool>(program.findings[0], "through_view"));
+}
+
+TEST_CASE("autograd-leaf-inplace stays silent", "[check]") {
+  Program program("autograd-leaf-inplace");
+  FailedWriteEvent event = failed(40);
+  SECTION("on tensors with history") { event.of_leaf = false; }
+  SECTION("under a guard") { event.grad_mode = false; }
+  SECTION("on views of several, which autograd-multiview-inplace reports") {
+    event.is_view = true;
+    event.origin = ViewOrigin::kMultiOutput;
+  }
+  program.send_now(std::move(event));
+  CHECK(program.findings.empty());
+}
+
+}  // namespace ddpscope::test

@@ -1,0 +1,66 @@
+#include "tests/support/catch.h"
+#include "tests/support/stale_events.h"
+
+namespace ddpscope::test {
+namespace {
+FailedWriteEvent failed(ViewOrigin origin) {
+  return {.op = "aten::mul_",
+          .tensor = saved_tensor(40),
+          .by = {.step = 1, .module = 1001, .stack = 52},
+          .requires_grad = true,
+          .is_view = true,
+          .base = saved_tensor(41),
+          .origin = origin,
+          .creator = "SplitBackward0",
+          .output_index = 0,
+          .outputs = 3,
+          .created = Doing{.step = 1, .module = 1001, .stack = 40}};
+}
+}  // namespace
+
+TEST_CASE("autograd-multiview-inplace names the view, its maker and both lines", "[check]") {
+  LinesByStack lines;
+  Program program("*", &lines);
+  program.attach(1, {{.id = 1, .path = "decode.weight"}});
+  program.send_now(failed(ViewOrigin::kMultiOutput));
+  REQUIRE(program.findings.size() == 1);
+  const Finding& finding = program.findings[0];
+  CHECK(finding.id == "autograd-multiview-inplace");
+  CHECK(finding.severity == Severity::kError);
+  CHECK(finding.module_path == "decode");
+  CHECK(finding.what == "view 0 of 3 made by aten::split is written in place, [32, 256]");
+  CHECK(finding.why ==
+        "made at train.cpp:40, written at train.cpp:52; autograd cannot rewrite the history of "
+        "such views");
+  CHECK(finding.fixes[0].text == "out of place: v = v.mul(...)");
+  CHECK(fact_of<std::string>(finding, "creation_kind") == "multi_output");
+  CHECK(fact_of<std::int64_t>(finding, "outputs_count") == 3);
+}
+
+TEST_CASE("autograd-multiview-inplace says how other views were made", "[check]") {
+  Program program("*");
+  SECTION("by a custom function") {
+    FailedWriteEvent event = failed(ViewOrigin::kCustomFunction);
+    event.creator = "torch::autograd::CppNode<Scale>";
+    program.send_now(std::move(event));
+    REQUIRE(program.findings.size() == 1);
+    CHECK(program.findings[0].what ==
+          "a view [32, 256] that the custom function torch::autograd::CppNode<Scale> returned is "
+          "written in place");
+    CHECK(fact_of<std::string>(program.findings[0], "creation_kind") == "custom_function");
+  }
+  SECTION("with grad mode off") {
+    program.send_now(failed(ViewOrigin::kGradModeOff));
+    REQUIRE(program.findings.size() == 1);
+    CHECK(fact_of<std::string>(program.findings[0], "creation_kind") == "grad_mode_off");
+  }
+}
+
+TEST_CASE("autograd-multiview-inplace stays silent", "[check]") {
+  Program program("autograd-multiview-inplace");
+  SECTION("on single views") { program.send_now(failed(ViewOrigin::kSingle)); }
+  SECTION("on tensors that are no views") { program.send_now(failed(ViewOrigin::kNone)); }
+  CHECK(program.findings.empty());
+}
+
+}  // namespace ddpscope::test

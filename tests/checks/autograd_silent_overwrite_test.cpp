@@ -1,0 +1,79 @@
+#include "tests/support/catch.h"
+#include "tests/support/stale_events.h"
+
+namespace ddpscope::test {
+namespace {
+const std::vector<Registered> kNet = {{.id = 1, .path = "critic.first.weight"},
+                                      {.id = 2, .path = "critic.second.weight"},
+                                      {.id = 3, .path = "critic.bn.running_var", .is_buffer = true},
+                                      {.id = 4, .path = "critic.scale", .is_buffer = true}};
+
+StaleSavedEvent silent(TensorId id, OptimizerId optimizer = 0) {
+  StaleSavedEvent event = stale(id);
+  event.silent = true;
+  event.found_version = event.saved_version;
+  event.writer->by.optimizer = optimizer;
+  return event;
+}
+
+void end_backward(Program& program) { program.send(BackwardEndEvent{.at = program.now()}); }
+}  // namespace
+
+TEST_CASE("autograd-silent-overwrite gathers what one step wrote into one finding", "[check]") {
+  LinesByStack lines;
+  Program program("autograd-silent-overwrite", &lines);
+  program.attach(1, kNet);
+  program.optimizer(7, {1, 2});
+  program.send_now(silent(1, 7));
+  program.send_now(silent(2, 7));
+  program.send_now(silent(2, 7));  // saved by two nodes
+  CHECK(program.findings.empty());
+  end_backward(program);
+  REQUIRE(program.findings.size() == 1);
+  const Finding& finding = program.findings[0];
+  CHECK(finding.severity == Severity::kError);
+  CHECK(finding.module_path == "critic");
+  CHECK(finding.what ==
+        "the content of 2 saved tensors (16384 elements: critic.first.weight, "
+        "critic.second.weight) changed between forward and backward at equal version 0");
+  CHECK(finding.why.starts_with(
+      "SGD's step() (aten::add_, train.cpp:88) wrote it after forward saved it (train.cpp:71)"));
+  CHECK(fact_of<std::int64_t>(finding, "tensors_count") == 2);
+  CHECK(fact_of<std::string>(finding, "window") == "forward to backward");
+}
+
+TEST_CASE("autograd-silent-overwrite tells the hands apart", "[check]") {
+  Program program("autograd-silent-overwrite");
+  program.attach(1, kNet);
+  program.optimizer(7, {1});
+  program.send_now(silent(1, 7));
+  program.send_now(silent(4));
+  end_backward(program);
+  REQUIRE(program.findings.size() == 2);
+  CHECK(program.findings[0].subject == "scale");
+  CHECK(program.findings[1].subject == "weight");
+}
+
+TEST_CASE("autograd-silent-overwrite reports when the program ends inside backward", "[check]") {
+  Program program("autograd-silent-overwrite");
+  program.attach(1, kNet);
+  program.send_now(silent(1));
+  program.exit();
+  CHECK(program.with_id("autograd-silent-overwrite").size() == 1);
+}
+
+TEST_CASE("autograd-silent-overwrite stays silent", "[check]") {
+  Program program("autograd-silent-overwrite");
+  program.attach(1, kNet);
+  SECTION("on writes that LibTorch itself notices") { program.send_now(stale(1)); }
+  SECTION("on statistics of batch norm in training mode, which backward never reads") {
+    StaleSavedEvent event = silent(3);
+    event.node = "NativeBatchNormBackward0";
+    program.send_now(std::move(event));
+  }
+  end_backward(program);
+  program.exit();
+  CHECK(program.findings.empty());
+}
+
+}  // namespace ddpscope::test
