@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <exception>
 #include <iostream>
+#include <memory>
 #include <numbers>
 
 #include "samples/support/arguments.h"
@@ -17,7 +18,8 @@ constexpr int kCriticSteps = 3;
 constexpr std::int64_t kBatch = 64;
 constexpr std::int64_t kNoise = 4;
 
-const samples::BugNames kBugs = {"critic-not-zeroed", "generator-not-optimized"};
+const samples::BugNames kBugs = {"critic-not-zeroed", "generator-not-optimized",
+                                 "critic-steps-first", "critic-steps-first-sgd", "shared-fakes"};
 
 struct GeneratorImpl : torch::nn::Module {
   GeneratorImpl() {
@@ -40,7 +42,9 @@ struct CriticImpl : torch::nn::Module {
                                         torch::nn::Linear(32, 32), torch::nn::LeakyReLU(),
                                         torch::nn::Linear(32, 1)));
   }
-  torch::Tensor forward(const torch::Tensor& points) { return layers->forward(points); }
+  torch::Tensor forward(const torch::Tensor& points) {
+    return layers->forward(points);  // the critic's layers
+  }
   torch::nn::Sequential layers{nullptr};
 };
 TORCH_MODULE(Critic);
@@ -62,7 +66,7 @@ class Duel {
                                  ? critic_->parameters()  // BUG
                                  : generator_->parameters(),
                              options()),
-        critic_optimizer_(critic_->parameters(), options()) {
+        critic_optimizer_(make_critic_optimizer()) {
     if (!arguments.diagnostics) return;
     ddpscope::attach_diagnostics(generator_);
     ddpscope::attach_diagnostics(critic_);
@@ -71,7 +75,7 @@ class Duel {
   void train() {
     for (std::int64_t step = 1; step <= arguments_.steps; ++step) {
       double critic_loss = 0;
-      for (int i = 0; i < kCriticSteps; ++i) critic_loss = train_critic();
+      for (int i = 0; i < kCriticSteps; ++i) critic_loss = train_critic(make_fakes().detach());
       const double generator_loss = train_generator();
       if (step % 20 > 0) continue;
       std::printf("step %d: critic %.3f, generator %.3f\n", static_cast<int>(step), critic_loss,
@@ -84,20 +88,32 @@ class Duel {
     return torch::optim::AdamOptions(2e-3).betas({0.5, 0.9});
   }
 
-  double train_critic() {
-    if (!arguments_.has("critic-not-zeroed")) critic_optimizer_.zero_grad();  // BUG
-    const auto fakes = generator_(torch::randn({kBatch, kNoise})).detach();
+  std::unique_ptr<torch::optim::Optimizer> make_critic_optimizer() {
+    if (arguments_.has("critic-steps-first-sgd")) {
+      return std::make_unique<torch::optim::SGD>(critic_->parameters(), 0.05);
+    }
+    return std::make_unique<torch::optim::Adam>(critic_->parameters(), options());
+  }
+
+  torch::Tensor make_fakes() { return generator_(torch::randn({kBatch, kNoise})); }
+
+  double train_critic(const torch::Tensor& fakes) {
+    if (!arguments_.has("critic-not-zeroed")) critic_optimizer_->zero_grad();  // BUG
     const auto loss = loss_of(critic_(real_points()), 1) + loss_of(critic_(fakes), 0);
-    loss.backward();
-    critic_optimizer_.step();
+    loss.backward();            // backward of the critic
+    critic_optimizer_->step();  // step of the critic
     return loss.item<double>();
   }
 
   double train_generator() {
+    const bool critic_first =
+        arguments_.has("critic-steps-first") || arguments_.has("critic-steps-first-sgd");
     generator_optimizer_.zero_grad();
-    const auto fakes = generator_(torch::randn({kBatch, kNoise}));
+    const auto fakes = make_fakes();
+    if (arguments_.has("shared-fakes")) train_critic(fakes);  // BUG
     const auto loss = loss_of(critic_(fakes), 1);
-    loss.backward();
+    if (critic_first) train_critic(fakes.detach());  // BUG
+    loss.backward();                                 // backward of the generator
     generator_optimizer_.step();
     return loss.item<double>();
   }
@@ -106,7 +122,7 @@ class Duel {
   Generator generator_;
   Critic critic_;
   torch::optim::Adam generator_optimizer_;
-  torch::optim::Adam critic_optimizer_;
+  std::unique_ptr<torch::optim::Optimizer> critic_optimizer_;
 };
 
 }  // namespace gan
