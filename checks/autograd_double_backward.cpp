@@ -37,7 +37,7 @@ class AutogradDoubleBackward final : public Check {
         {"retain_graph = true on the first of the two, at the price of its saved memory until the "
          "second",
          kNeedsDecision}};
-    if (event.first.has_value() && !same_step) {
+    if (event.first.has_value() && event.first->cycle != event.second.cycle) {
       finding.fixes.insert(finding.fixes.begin(),
                            {"detach() at the step boundary what one step hands to the next, such "
                             "as a hidden state",
@@ -58,8 +58,10 @@ class AutogradDoubleBackward final : public Check {
       return fmt::format("backward asks for tensors of {} that an earlier backward freed",
                          op_of_node(event.node));
     }
-    const std::string when =
-        same_step ? "in the same step" : fmt::format("in step {}", event.first->step);
+    const bool same_cycle = event.first->cycle == event.second.cycle;
+    const std::string when = same_step    ? "in the same step"
+                             : same_cycle ? "in the same cycle"
+                                          : fmt::format("in step {}", event.first->step);
     return fmt::format("backward needs {} that an earlier backward freed {}",
                        counted(event.shared_nodes, "node"), when);
   }

@@ -44,8 +44,7 @@ class AutogradMultiviewInplace final : public Check {
     const std::string creator = op_of_node(event.creator);
     finding.what = what_text(event, creator);
     finding.why =
-        fmt::format("made{}, written{}; autograd cannot rewrite the history of such views",
-                    at_text(creator_line), at_text(line));
+        sites_text(creator_line, line) + "autograd cannot rewrite the history of such views";
     const std::string name = event.op.substr(event.op.find("::") + 2);
     const std::string plain = name.substr(0, name.size() - (name.ends_with('_') ? 1 : 0));
     finding.fixes = {{fmt::format("out of place: v = v.{}(...)", plain), kSafe},
@@ -61,19 +60,19 @@ class AutogradMultiviewInplace final : public Check {
   }
 
  private:
-  static std::string at_text(const std::string& line) { return line.empty() ? "" : " at " + line; }
-  static std::string what_text(const FailedWriteEvent& event, const std::string& creator) {
-    const std::string shape = shape_text(event.tensor.shape);
-    if (event.origin == ViewOrigin::kGradModeOff) {
-      return fmt::format("a view {} that was made with grad mode off is written in place", shape);
-    }
-    if (event.origin == ViewOrigin::kCustomFunction) {
-      return fmt::format("a view {} that the custom function {} returned is written in place",
-                         shape, creator);
-    }
-    return fmt::format("view {} of {} made by {} is written in place, {}", event.output_index,
-                       event.outputs, creator, shape);
+  static std::string sites_text(const std::string& made, const std::string& written) {
+    if (made.empty() && written.empty()) return "";
+    if (made.empty()) return fmt::format("written at {}; ", written);
+    if (written.empty()) return fmt::format("made at {}; ", made);
+    return fmt::format("made at {}, written at {}; ", made, written);
   }
+  if (event.origin == ViewOrigin::kCustomFunction) {
+    return fmt::format("a view {} that the custom function {} returned is written in place", shape,
+                       creator);
+  }
+  return fmt::format("view {} of {} made by {} is written in place, {}", event.output_index,
+                     event.outputs, creator, shape);
+}
 };
 }  // namespace
 

@@ -20,7 +20,9 @@ StackId take_stack(const CaptureOptions& options) noexcept {
 }  // namespace
 
 Doing doing_now(Capture& capture) noexcept {
-  return {.step = capture.marker().now().step,
+  const Stamp now = capture.marker().now();
+  return {.step = now.step,
+          .cycle = now.cycle,
           .module = ModuleCalls::innermost(),
           .optimizer = current_optimizer(),
           .stack = take_stack(capture.options())};

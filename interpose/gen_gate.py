@@ -29,8 +29,10 @@ def wanted(names_file, libraries):
         if not line or line.startswith("#"):
             continue
         key, pattern = line.split(maxsplit=1)
-        spelled = re.sub(r"(?<=[EK])S(?=N2at|$)", STRING, pattern)
-        hits = {s for s in libraries[key] if s == pattern or re.fullmatch(spelled, s)}
+        hits = {pattern} & libraries[key]
+        if not hits:
+            spelled = re.compile(re.sub(r"(?<=[EK])S(?=N2at|$)", STRING, pattern))
+            hits = {s for s in libraries[key] if spelled.fullmatch(s)}
         if not hits:
             print(f"{names_file}:{number}: warning: this LibTorch exports no {pattern}",
                   file=sys.stderr)

@@ -13,6 +13,7 @@ using StackId = std::uint32_t;
 /// Where and when something was done on a training thread.
 struct Doing {
   std::int64_t step = 0;
+  std::int64_t cycle = 0;
   ModuleId module = 0;
   OptimizerId optimizer = 0;  ///< in whose step; 0 outside of one
   StackId stack = 0;

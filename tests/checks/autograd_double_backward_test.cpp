@@ -36,11 +36,23 @@ TEST_CASE("autograd-double-backward advises to cut what a step hands to the next
   Program program("autograd-double-backward");
   GraphFreedEvent event = freed();
   event.first->step = 2;
+  event.second.cycle = 1;
   event.established = false;
   program.send_now(std::move(event));
   REQUIRE(program.findings.size() == 1);
   CHECK(program.findings[0].fixes[0].text.starts_with("detach() at the step boundary"));
   CHECK(program.findings[0].evidence_status == EvidenceStatus::kSupported);
+}
+
+TEST_CASE("autograd-double-backward takes the steps of one cycle for one", "[check]") {
+  Program program("autograd-double-backward");
+  GraphFreedEvent event = freed();
+  event.first->step = 2;  // the critic's; the generator's follows in the same cycle
+  program.send_now(std::move(event));
+  REQUIRE(program.findings.size() == 1);
+  CHECK(program.findings[0].what ==
+        "backward needs 57 nodes that an earlier backward freed in the same cycle");
+  CHECK(program.findings[0].fixes[0].text.starts_with("detach() the shared tensor"));
 }
 
 TEST_CASE("autograd-double-backward says when the first pass is not known", "[check]") {

@@ -49,6 +49,11 @@ TEST_CASE("autograd-multiview-inplace says how other views were made", "[check]"
           "written in place");
     CHECK(fact_of<std::string>(program.findings[0], "creation_kind") == "custom_function");
   }
+  SECTION("without lines") {
+    program.send_now(failed(ViewOrigin::kMultiOutput));
+    REQUIRE(program.findings.size() == 1);
+    CHECK(program.findings[0].why == "autograd cannot rewrite the history of such views");
+  }
   SECTION("with grad mode off") {
     program.send_now(failed(ViewOrigin::kGradModeOff));
     REQUIRE(program.findings.size() == 1);

@@ -38,6 +38,7 @@ const Finding& only(const std::vector<Finding>& all, const std::string& id) {
 TEST_CASE("A saved tensor that is written in place is named with both sites") {
   Gate net;
   attach_diagnostics(net, quiet());
+  net.train();
   at::Tensor y;
   const int saved = __LINE__ + 1;
   y = torch::sigmoid(net.first(input()));
@@ -56,6 +57,7 @@ TEST_CASE("A saved tensor that is written in place is named with both sites") {
 TEST_CASE("A write through a foreach operator is seen") {
   Gate net;
   attach_diagnostics(net, quiet());
+  net.train();
   const at::Tensor x = net.first(input());
   const at::Tensor y = x * x;
   const int written = __LINE__ + 1;
@@ -108,6 +110,7 @@ TEST_CASE("An optimizer that changes parameters behind the version counter is fo
 TEST_CASE("A write through data() between forward and backward is found") {
   Gate net;
   attach_diagnostics(net, quiet());
+  net.train();
   const at::Tensor x = torch::randn({5, 8}, torch::requires_grad());
   const at::Tensor loss = net.forward(x).sum();
   const int written = __LINE__ + 1;
@@ -121,6 +124,7 @@ TEST_CASE("A write through data() between forward and backward is found") {
 TEST_CASE("Buffers that are copied between two forwards are named") {
   Normed net;
   attach_diagnostics(net, quiet());
+  net.train();
   const at::Tensor mean = torch::zeros({4});
   const at::Tensor first = net.loss();
   net.norm->running_mean.copy_(mean);  // a broadcast before each forward
@@ -132,6 +136,7 @@ TEST_CASE("Buffers that are copied between two forwards are named") {
 TEST_CASE("A view of several that is written in place is named with both sites") {
   Gate net;
   attach_diagnostics(net, quiet());
+  net.train();
   const at::Tensor x = net.first(input());
   const int made = __LINE__ + 1;
   auto parts = x.chunk(2, 1);
@@ -145,6 +150,7 @@ TEST_CASE("A view of several that is written in place is named with both sites")
 TEST_CASE("A trainable leaf that is written with grad mode on is named") {
   Gate net;
   attach_diagnostics(net, quiet());
+  net.train();
   SECTION("itself") { CHECK_THROWS_AS(net.first->weight.mul_(2), c10::Error); }
   SECTION("through a view") { CHECK_THROWS_AS(net.first->weight[0].mul_(2), c10::Error); }
   expect_at_exit({"autograd-leaf-inplace error first weight - aten::mul_",
@@ -170,6 +176,7 @@ TEST_CASE("A write that is older than the history is told as evicted") {
 TEST_CASE("A second backward through a freed graph is named with both passes") {
   Gate net;
   attach_diagnostics(net, quiet());
+  net.train();
   const at::Tensor loss = net.loss();
   const int first = __LINE__ + 1;
   loss.backward();
@@ -185,6 +192,7 @@ TEST_CASE("A second backward through a freed graph is named with both passes") {
 TEST_CASE("Two losses that share a graph are told from where they share it") {
   Gate net;
   attach_diagnostics(net, quiet());
+  net.train();
   const at::Tensor fake = torch::tanh(net.forward(input()));
   at::Tensor first = fake.square().mean();
   first.backward();
@@ -196,6 +204,7 @@ TEST_CASE("Two losses that share a graph are told from where they share it") {
 TEST_CASE("A running total with history is found as a graph that grows") {
   Gate net;
   attach_diagnostics(net, quiet());
+  net.train();
   torch::optim::SGD optimizer(net.parameters(), 0.0);
   at::Tensor total = torch::zeros({});
   for (int i = 0; i < 12; ++i) {
@@ -211,6 +220,7 @@ TEST_CASE("A running total with history is found as a graph that grows") {
 TEST_CASE("Losses that are kept in a list are found") {
   Gate net;
   attach_diagnostics(net, quiet());
+  net.train();
   torch::optim::SGD optimizer(net.parameters(), 0.01);
   std::vector<at::Tensor> losses;
   train(
