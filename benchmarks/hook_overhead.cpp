@@ -1,15 +1,17 @@
-// Trains a small network on made-up data and prints what a step took.
-// hook_overhead digits|mlp STEPS; the variable DDPSCOPE says at which level it is watched.
+// Trains a network on made-up data and prints what a step took.
+// hook_overhead MODEL STEPS; the variable DDPSCOPE says at which level it is watched.
 #include <ddpscope/ddpscope.h>
 #include <torch/torch.h>
 
 #include <cstdint>
 #include <cstdio>
 #include <exception>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "benchmarks/larger_tasks.h"
 #include "benchmarks/step_times.h"
 #include "samples/digits/net.h"
 #include "samples/digits/optimizers.h"
@@ -108,13 +110,20 @@ void run(std::size_t steps) {
 }
 
 int main_of(const std::vector<std::string>& words) {
+  static const std::map<std::string, void (*)(std::size_t)> models = {{"digits", run<DigitsTask>},
+                                                                      {"mlp", run<MlpTask>},
+                                                                      {"chars", run<CharsTask>},
+                                                                      {"gan", run<GanTask>},
+                                                                      {"resnet", run<ResnetTask>}};
   const std::size_t steps = words.size() == 2 ? std::stoul(words[1]) : 0;
-  if (steps < 2 * kWarmUp || (words[0] != "digits" && words[0] != "mlp")) {
-    std::fprintf(stderr, "usage: hook_overhead digits|mlp STEPS, at least %zu\n", 2 * kWarmUp);
+  const auto model = models.find(words.empty() ? "" : words[0]);
+  if (steps < 2 * kWarmUp || model == models.end()) {
+    std::fprintf(stderr, "usage: hook_overhead digits|mlp|chars|gan|resnet STEPS, at least %zu\n",
+                 2 * kWarmUp);
     return 2;
   }
   torch::set_num_threads(1);
-  words[0] == "digits" ? run<DigitsTask>(steps) : run<MlpTask>(steps);
+  model->second(steps);
   return 0;
 }
 

@@ -19,9 +19,13 @@ import tempfile
 
 BASE = "off"
 NOISE = "off again (A/A)"
-BARS = {("digits", "watch"): 0.5, ("mlp", "watch"): 2.0}
-STEPS = {"digits": 600, "mlp": 2500}
-NAMES = {"digits": "digits network, batch 32", "mlp": "MLP 10 x 128, batch 64"}
+BARS = {("digits", "watch"): 0.5, ("mlp", "watch"): 2.0,
+        ("digits", "values"): 2.0, ("chars", "values"): 2.0,
+        ("digits", "stacks"): 10.0, ("chars", "stacks"): 10.0}
+STEPS = {"digits": 600, "mlp": 2500, "chars": 600, "gan": 2500, "resnet": 200}
+NAMES = {"digits": "digits network, batch 32", "mlp": "MLP 10 x 128, batch 64",
+         "chars": "character transformer, batch 16", "gan": "GAN of two MLPs 64, batch 64",
+         "resnet": "network of ResNet-18's size, 32 x 32, batch 4"}
 # Keeps glibc from giving heap back and asking for it again in every step. Else one block of 300
 # bytes at the start of a process changes the step of the digits network by 15 % (page faults).
 MALLOC = {"MALLOC_TRIM_THRESHOLD_": "1073741824", "MALLOC_TOP_PAD_": "268435456",
