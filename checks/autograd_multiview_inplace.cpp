@@ -66,13 +66,18 @@ class AutogradMultiviewInplace final : public Check {
     if (written.empty()) return fmt::format("made at {}; ", made);
     return fmt::format("made at {}, written at {}; ", made, written);
   }
-  if (event.origin == ViewOrigin::kCustomFunction) {
-    return fmt::format("a view {} that the custom function {} returned is written in place", shape,
-                       creator);
+  static std::string what_text(const FailedWriteEvent& event, const std::string& creator) {
+    const std::string shape = shape_text(event.tensor.shape);
+    if (event.origin == ViewOrigin::kGradModeOff) {
+      return fmt::format("a view {} that was made with grad mode off is written in place", shape);
+    }
+    if (event.origin == ViewOrigin::kCustomFunction) {
+      return fmt::format("a view {} that the custom function {} returned is written in place",
+                         shape, creator);
+    }
+    return fmt::format("view {} of {} made by {} is written in place, {}", event.output_index,
+                       event.outputs, creator, shape);
   }
-  return fmt::format("view {} of {} made by {} is written in place, {}", event.output_index,
-                     event.outputs, creator, shape);
-}
 };
 }  // namespace
 
