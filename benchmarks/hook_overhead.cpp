@@ -1,5 +1,5 @@
 // Trains a network on made-up data and prints what a step took.
-// hook_overhead MODEL STEPS; the variable DDPSCOPE says at which level it is watched.
+// hook_overhead MODEL STEPS [anomaly]; the variable DDPSCOPE says at which level it is watched.
 #include <ddpscope/ddpscope.h>
 #include <torch/torch.h>
 
@@ -94,6 +94,9 @@ class MlpTask {
   double sum_ = 0;
 };
 
+// LibTorch's own way to the line that made a node. It is so slow that few steps are enough.
+void find_anomalies() { torch::autograd::AnomalyMode::set_enabled(true, /*check_nan=*/false); }
+
 template <class Task>
 void run(std::size_t steps) {
   torch::manual_seed(1);
@@ -104,8 +107,12 @@ void run(std::size_t steps) {
     task.step(i);
     times.mark();
   }
-  times.print("first", 0, kFirstSteps);
-  times.print("steady", kWarmUp, steps);
+  if (steps < 2 * kWarmUp) {
+    times.print("all", 0, steps);
+  } else {
+    times.print("first", 0, kFirstSteps);
+    times.print("steady", kWarmUp, steps);
+  }
   std::printf("sum %.17g\n", task.sum());  // equal with and without ddpscope
 }
 
@@ -115,13 +122,17 @@ int main_of(const std::vector<std::string>& words) {
                                                                       {"chars", run<CharsTask>},
                                                                       {"gan", run<GanTask>},
                                                                       {"resnet", run<ResnetTask>}};
-  const std::size_t steps = words.size() == 2 ? std::stoul(words[1]) : 0;
+  const bool anomaly = words.size() == 3 && words[2] == "anomaly";
+  const std::size_t steps = anomaly || words.size() == 2 ? std::stoul(words[1]) : 0;
   const auto model = models.find(words.empty() ? "" : words[0]);
-  if (steps < 2 * kWarmUp || model == models.end()) {
-    std::fprintf(stderr, "usage: hook_overhead digits|mlp|chars|gan|resnet STEPS, at least %zu\n",
+  if (steps < (anomaly ? 1 : 2 * kWarmUp) || model == models.end()) {
+    std::fprintf(stderr,
+                 "usage: hook_overhead digits|mlp|chars|gan|resnet STEPS, at least %zu, or\n"
+                 "       hook_overhead MODEL STEPS anomaly\n",
                  2 * kWarmUp);
     return 2;
   }
+  if (anomaly) find_anomalies();
   torch::set_num_threads(1);
   model->second(steps);
   return 0;

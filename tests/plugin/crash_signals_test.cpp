@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdint>
 #include <fstream>
 #include <functional>
 #include <nlohmann/json.hpp>
@@ -109,7 +110,10 @@ TEST_CASE("A signal that ends the process is noted and ends it as before", "[plu
 
 TEST_CASE("A real fault, an overflowed stack and a closed pipe are noted", "[plugin]") {
   if (kSanitized) DDPSCOPE_SKIP("the sanitizer owns some of these signals");
-  const auto fault = [] { *reinterpret_cast<volatile int*>(8) = 1; };
+  const auto fault = [] {
+    volatile std::uintptr_t nowhere = 8;  // the compiler would refuse a constant
+    *reinterpret_cast<volatile int*>(nowhere) = 1;
+  };
   CHECK(notes_of(nothing, fault).size() == 1);
   const auto deep = [] {
     volatile char first = 0;
