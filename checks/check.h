@@ -35,6 +35,7 @@ class Check {
   virtual void on_stale_saved(const StaleSavedEvent&, const RunState&, Findings&) {}
   virtual void on_failed_write(const FailedWriteEvent&, const RunState&, Findings&) {}
   virtual void on_graph_freed(const GraphFreedEvent&, const RunState&, Findings&) {}
+  virtual void on_nested_backward(const NestedBackwardEvent&, const RunState&, Findings&) {}
   virtual void on_exit(const ExitEvent&, const RunState&, Findings&) {}
   /// Events were lost: what counts over several steps starts anew.
   virtual void on_dropped(const DroppedEvent&, const RunState&) {}

@@ -39,7 +39,7 @@ class GradMissing final : public Check {
     }
     for (const auto& [cause, tensors] : missing) {
       for (const TensorGroup& group : collapse(state, tensors)) {
-        findings.push_back(describe(group, cause, event.at));
+        findings.push_back(describe(group, cause, state));
       }
     }
   }
@@ -63,27 +63,14 @@ class GradMissing final : public Check {
     });
   }
 
-  static bool expects_gradient(const RunState& state, const TensorState& tensor) {
-    if (tensor.registrations.empty() || !state.eligible(tensor)) return false;
-    if (state.waits_for_first_step(tensor)) return false;
-    const Registration& at = tensor.registrations.front();
-    if (state.declared(at.model, tensor_path(tensor), "external")) return false;
-    for (const OptimizerId owner : tensor.owners) {
-      for (const auto& group : state.optimizers().at(owner).groups) {
-        const auto member = std::ranges::find(group, tensor.info.id, &OptimizerMember::tensor);
-        if (member != group.end() && member->grad_defined) return false;
-      }
-    }
-    return true;
-  }
-
   /// Targets and averages: in no optimizer, never had a gradient, written or read without grad.
   static bool is_copy(const RunState& state, const TensorState& tensor) {
     if (!tensor.owners.empty() || tensor.gradients > 0) return false;
     return !tensor.written_by.empty() || missing_cause_of(state, tensor).name == "grad_mode_off";
   }
 
-  static Finding describe(const TensorGroup& group, const MissingCause& cause, const Stamp& at) {
+  static Finding describe(const TensorGroup& group, const MissingCause& cause,
+                          const RunState& state) {
     const bool decided = !cause.name.empty();
     Finding finding = about(group);
     finding.severity = decided ? Severity::kWarning : Severity::kNote;
@@ -102,7 +89,7 @@ class GradMissing final : public Check {
     finding.fixes = words.fixes;
     if (decided) finding.facts.push_back({fact::kCause, cause.name});
     if (!cause.op.empty()) finding.facts.push_back({fact::kPathEndOp, cause.op});
-    finding.facts.push_back({fact::kWindowSteps, at.step});
+    finding.facts.push_back({fact::kWindowSteps, state.now().step});
     return finding;
   }
 

@@ -56,6 +56,7 @@ struct Dispatch {
   void on(const StaleSavedEvent& e) { check.on_stale_saved(e, state, findings); }
   void on(const FailedWriteEvent& e) { check.on_failed_write(e, state, findings); }
   void on(const GraphFreedEvent& e) { check.on_graph_freed(e, state, findings); }
+  void on(const NestedBackwardEvent& e) { check.on_nested_backward(e, state, findings); }
   void on(const ExitEvent& e) { check.on_exit(e, state, findings); }
   void on(const DroppedEvent& e) { check.on_dropped(e, state); }
   template <class T>

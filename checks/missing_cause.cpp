@@ -1,8 +1,28 @@
 #include "checks/missing_cause.h"
 
+#include <algorithm>
 #include <map>
 
+#include "checks/subtree.h"
+
 namespace ddpscope {
+
+bool expects_gradient(const RunState& state, const TensorState& tensor) {
+  if (tensor.registrations.empty() || !state.eligible(tensor)) return false;
+  // Before any optimizer has stepped, none of them is one that only the other phase uses.
+  const bool some_stepped = std::ranges::any_of(
+      state.optimizers(), [](const auto& entry) { return entry.second.steps > 0; });
+  if (some_stepped && state.waits_for_first_step(tensor)) return false;
+  const Registration& at = tensor.registrations.front();
+  if (state.declared(at.model, tensor_path(tensor), "external")) return false;
+  for (const OptimizerId owner : tensor.owners) {
+    for (const auto& group : state.optimizers().at(owner).groups) {
+      const auto member = std::ranges::find(group, tensor.info.id, &OptimizerMember::tensor);
+      if (member != group.end() && member->grad_defined) return false;
+    }
+  }
+  return true;
+}
 
 MissingCause missing_cause_of(const RunState& state, const TensorState& tensor) {
   const std::int64_t begin = state.now().cycle - kMissingCycles;

@@ -11,6 +11,9 @@ namespace ddpscope {
 /// So many cycles without a gradient make a parameter missing, and are searched for the cause.
 inline constexpr std::int64_t kMissingCycles = 4;
 
+/// Whether it is trained as far as is known, and its gradient comes from backward.
+bool expects_gradient(const RunState& state, const TensorState& tensor);
+
 /// Why a parameter got no gradient, in a word of the catalogue, and where its path ends.
 struct MissingCause {
   std::string name;  ///< empty: undecided

@@ -1,6 +1,8 @@
 #include "checks/op_trace.h"
 
 #include <algorithm>
+#include <cmath>
+#include <utility>
 
 namespace ddpscope {
 namespace {
@@ -20,6 +22,19 @@ std::int64_t element_bytes(std::string_view dtype) {
 // Some operators, as contiguous(), return an input as it is.
 bool may_write(const OpEvent& event) {
   return event.op.ends_with('_') || (event.inputs.size() > 1 && event.op != "aten::type_as");
+}
+
+// The inputs whose values matter: of some operators only shape and type do.
+std::vector<TensorId> inputs_read(const OpEvent& event) {
+  if (event.op.ends_with("_like") || event.op.find("::new_") != std::string::npos) return {};
+  if (event.op.ends_with("_as") && event.inputs.size() > 1) return {event.inputs.front()};
+  return event.inputs;
+}
+
+// Round numbers are often equal by chance.
+bool is_telling(double number) {
+  const double scaled = number * 1024;
+  return std::isfinite(scaled) && scaled != std::trunc(scaled);
 }
 
 // A view that leaves the gradient path: detach().
@@ -48,6 +63,8 @@ void OpTrace::clear() {
   consumers_.clear();
   producer_.clear();
   views_.clear();
+  carriers_.clear();
+  numbers_.clear();
   some_by_zero_ = false;
   used_leaves_.clear();
   threads_.clear();
@@ -65,32 +82,87 @@ void OpTrace::add(const OpEvent& event, const std::optional<std::string>& path) 
   if (event.in_backward || records_.size() >= kMaxRecords) return;
   note_uses(event, path);
   note_writes(event);
-  index(event, path);
+  index(event, path.value_or(""));
 }
 
-void OpTrace::index(const OpEvent& event, const std::optional<std::string>& path) {
-  const std::size_t number = records_.size();
+void OpTrace::index(const OpEvent& event, const std::string& path) {
   some_by_zero_ |= event.by_zero;
+  index_data(event, path);
   Record record{.op = event.op,
-                .path = path.value_or(""),
+                .path = path,
+                .thread = event.at.thread,
+                .stack = event.stack,
                 .grad_mode = event.grad_mode,
                 .by_zero = event.by_zero,
-                .outputs = {}};
+                .inputs = inputs_read(event)};
   for (const TensorInfo& output : event.outputs) {
     record.outputs.push_back({.id = output.id,
                               .shape = output.shape,
                               .requires_grad = output.requires_grad,
                               .floating = output.floating,
                               .bytes = output.elements * element_bytes(output.dtype)});
+    if (output.requires_grad) carriers_.try_emplace(output.storage, output.id);
+  }
+  index_numbers(event, record);
+  keep(std::move(record));
+}
+
+void OpTrace::keep(Record record) {
+  const std::size_t number = records_.size();
+  for (const Output& output : record.outputs) {
     // An operator that wraps another returns its output: the inner one, which ended first, made it.
-    if (contains(event.inputs, output.id)) {
+    if (contains(record.inputs, output.id)) {
       producer_[output.id] = number;
     } else {
       producer_.try_emplace(output.id, number);
     }
   }
-  for (const TensorId input : event.inputs) consumers_[input].push_back(number);
+  for (const TensorId input : record.inputs) consumers_[input].push_back(number);
   records_.push_back(std::move(record));
+}
+
+/// What `data()` returned is met where it enters an operator.
+void OpTrace::index_data(const OpEvent& event, const std::string& path) {
+  for (const TensorId id : event.inputs) {
+    const TensorState* input = tensors_.find(id);
+    if (input == nullptr || input->info.requires_grad || producer_.contains(id)) continue;
+    if (input->info.storage == 0 || !input->registrations.empty()) continue;
+    TensorId source = tensors_.registered_in(input->info.storage);
+    if (const auto carrier = carriers_.find(input->info.storage); carrier != carriers_.end()) {
+      source = carrier->second;
+    } else if (source == 0 || !tensors_.find(source)->info.requires_grad) {
+      continue;
+    }
+    keep({.op = "data()",
+          .path = path,
+          .thread = event.at.thread,
+          .stack = event.stack,
+          .inputs = {source},
+          .outputs = {{.id = id, .shape = input->info.shape, .floating = input->info.floating}}});
+  }
+}
+
+/// A number that was read from a tensor is followed into operators that have it as an argument.
+void OpTrace::index_numbers(const OpEvent& event, Record& record) {
+  if (event.read.has_value() && is_telling(*event.read)) {
+    const auto number = numbers_.try_emplace(*event.read, kFirstNumber + numbers_.size()).first;
+    record.outputs.push_back({.id = number->second, .floating = true});
+  }
+  for (const double constant : event.constants) {
+    const auto number = numbers_.find(constant);
+    if (number != numbers_.end()) record.inputs.push_back(number->second);
+  }
+}
+
+std::vector<TensorId> OpTrace::last_outputs(const Stamp& at) const {
+  std::vector<TensorId> ids;
+  if (at.step != step_) return ids;
+  const auto last = std::find_if(records_.rbegin(), records_.rend(), [&](const Record& record) {
+    return record.thread == at.thread && !record.outputs.empty();
+  });
+  if (last == records_.rend()) return ids;
+  for (const Output& output : last->outputs) ids.push_back(output.id);
+  return ids;
 }
 
 void OpTrace::note_writes(const OpEvent& event) {
@@ -138,6 +210,8 @@ void OpTrace::note_uses(const OpEvent& event, const std::optional<std::string>& 
     } else if (cuts(event)) {
       used_leaves_.insert(leaf->info.id);
       leaf->use.last_cycle = leaf->use.last_grad_mode_cycle = event.at.cycle;
+    } else if (!event.grad_mode) {
+      used_leaves_.insert(leaf->info.id);
     }
   }
 }
@@ -165,6 +239,7 @@ void OpTrace::backward_began(const BackwardEvent& event) {
   step_ = event.at.step;
   for (auto& [thread, neighbours] : threads_) neighbours.waiting.clear();
   if (!event.surveyed) return;
+  carriers_.clear();  // memory that dies now may be used again
   const std::unordered_set<TensorId> alive(event.alive_outputs.begin(), event.alive_outputs.end());
   for (const TensorId id : used_leaves_) {
     TensorState* leaf = tensors_.find(id);
@@ -175,102 +250,10 @@ void OpTrace::backward_began(const BackwardEvent& event) {
   }
 }
 
-const std::vector<std::size_t>& OpTrace::consumers_of(TensorId id) const {
-  static const std::vector<std::size_t> kNone;
-  const auto found = consumers_.find(id);
-  return found == consumers_.end() ? kNone : found->second;
-}
-
-std::vector<TensorId> OpTrace::differentiable_next(TensorId id) const {
-  std::vector<TensorId> next;
-  for (const std::size_t number : consumers_of(id)) {
-    for (const Output& output : records_[number].outputs) {
-      if (output.requires_grad && output.id != id) next.push_back(output.id);
-    }
-  }
-  return next;
-}
-
-/// Whether values computed from `id` without a gradient path enter a gradient path again.
-bool OpTrace::goes_on_without_gradient(TensorId id) const {
-  std::vector<TensorId> open;
-  std::unordered_set<TensorId> seen;
-  for (const std::size_t number : consumers_of(id)) {
-    for (const Output& output : records_[number].outputs) {
-      if (!output.requires_grad && output.floating && output.id != id) open.push_back(output.id);
-    }
-  }
-  while (!open.empty()) {
-    const TensorId now = open.back();
-    open.pop_back();
-    if (!seen.insert(now).second) continue;
-    for (const std::size_t number : consumers_of(now)) {
-      for (const Output& output : records_[number].outputs) {
-        if (output.requires_grad) return true;
-        if (output.floating) open.push_back(output.id);
-      }
-    }
-  }
-  return false;
-}
-
 std::optional<OpTrace::Maker> OpTrace::maker_of(TensorId id) const {
   const auto made = producer_.find(id);
   if (made == producer_.end()) return std::nullopt;
   return Maker{records_[made->second].op, records_[made->second].path};
-}
-
-/// The bytes of what is computed from a leaf before every path was multiplied by zero; nothing if
-/// some path was not.
-std::optional<std::int64_t> OpTrace::bytes_before_zero(TensorId leaf) const {
-  std::vector<TensorId> open = {leaf};
-  std::unordered_set<TensorId> seen = {leaf};
-  std::int64_t bytes = 0;
-  while (!open.empty()) {
-    const TensorId now = open.back();
-    open.pop_back();
-    bool goes_on = false;
-    for (const std::size_t number : consumers_of(now)) {
-      for (const Output& output : records_[number].outputs) {
-        if (!output.requires_grad || output.id == now) continue;
-        goes_on = true;
-        if (records_[number].by_zero || !seen.insert(output.id).second) continue;
-        bytes += output.bytes;
-        open.push_back(output.id);
-      }
-    }
-    if (!goes_on) return std::nullopt;
-  }
-  return bytes;
-}
-
-std::optional<PathEnd> OpTrace::path_end(TensorId leaf,
-                                         const std::unordered_set<TensorId>& alive) const {
-  PathEnd end;
-  std::vector<TensorId> open = {leaf};
-  std::unordered_set<TensorId> seen = {leaf};
-  std::optional<std::size_t> last;
-  while (!open.empty()) {
-    const TensorId now = open.back();
-    open.pop_back();
-    const std::vector<TensorId> next = differentiable_next(now);
-    for (const TensorId id : next) {
-      if (seen.insert(id).second) open.push_back(id);
-    }
-    if (now == leaf) end.differentiable = !next.empty();
-    if (!next.empty()) continue;
-    end.alive = end.alive || alive.contains(now);
-    end.cut = end.cut || goes_on_without_gradient(now);
-    if (now == leaf && end.cut) end.op = records_[consumers_of(leaf).front()].op;
-    const auto made = producer_.find(now);
-    if (now == leaf || made == producer_.end()) continue;
-    if (last.has_value() && made->second < *last) continue;
-    last = made->second;
-    const auto& outputs = records_[*last].outputs;
-    end.op = records_[*last].op;
-    end.shape = std::ranges::find(outputs, now, &Output::id)->shape;
-  }
-  return end;
 }
 
 }  // namespace ddpscope

@@ -23,6 +23,25 @@ class OpTrace {
  public:
   explicit OpTrace(TensorTable& tensors) : tensors_(tensors) {}
 
+  struct Output {
+    TensorId id = 0;
+    std::vector<std::int64_t> shape;
+    bool requires_grad = false;
+    bool floating = false;
+    std::int64_t bytes = 0;
+  };
+  /// An operator, or `data()`, which is none.
+  struct Record {
+    std::string op;
+    std::string path;  ///< of the module that ran it; empty: the root, or not known
+    std::uint64_t thread = 0;
+    StackId stack = 0;
+    bool grad_mode = true;
+    bool by_zero = false;
+    std::vector<TensorId> inputs = {};  ///< those whose values it reads
+    std::vector<Output> outputs = {};
+  };
+
   /// `path`: the module that ran the operator, if one is registered for it.
   void add(const OpEvent& event, const std::optional<std::string>& path);
   void backward_began(const BackwardEvent& event);
@@ -37,28 +56,26 @@ class OpTrace {
     std::string path;  ///< empty: the root, or not known
   };
   std::optional<Maker> maker_of(TensorId id) const;
+  const std::vector<Record>& records() const { return records_; }
+  const std::vector<std::size_t>& consumers_of(TensorId id) const;
+  /// The trainable leaves that operators of this step read.
+  const std::set<TensorId>& used_leaves() const { return used_leaves_; }
+  /// What the last operator of a thread returned, if it ran in this step.
+  std::vector<TensorId> last_outputs(const Stamp& at) const;
+  /// Whether it stands for a number that was read from a tensor, and not for a tensor.
+  static bool is_number(TensorId id) { return id >= kFirstNumber; }
   std::int64_t last_surveyed_cycle() const { return last_surveyed_cycle_; }
 
  private:
-  struct Output {
-    TensorId id = 0;
-    std::vector<std::int64_t> shape;
-    bool requires_grad = false;
-    bool floating = false;
-    std::int64_t bytes = 0;
-  };
-  struct Record {
-    std::string op;
-    std::string path;
-    bool grad_mode = true;
-    bool by_zero = false;
-    std::vector<Output> outputs;
-  };
+  static constexpr TensorId kFirstNumber = TensorId{1} << 63;
   struct Neighbours {
     std::optional<std::string> before;
     std::vector<TensorId> waiting;  ///< unregistered leaves used since
   };
-  void index(const OpEvent& event, const std::optional<std::string>& path);
+  void index(const OpEvent& event, const std::string& path);
+  void index_data(const OpEvent& event, const std::string& path);
+  void index_numbers(const OpEvent& event, Record& record);
+  void keep(Record record);
   bool note_views(const OpEvent& event, TensorId leaf);
   void note_writes(const OpEvent& event);
   void note_uses(const OpEvent& event, const std::optional<std::string>& path);
@@ -66,8 +83,8 @@ class OpTrace {
   std::optional<PathEnd> path_end(TensorId leaf, const std::unordered_set<TensorId>& alive) const;
   std::optional<std::int64_t> bytes_before_zero(TensorId leaf) const;
   std::vector<TensorId> differentiable_next(TensorId id) const;
-  bool goes_on_without_gradient(TensorId id) const;
-  const std::vector<std::size_t>& consumers_of(TensorId id) const;
+  bool enters_gradient_path(TensorId id) const;
+  const Record* cut_after(TensorId id) const;
 
   TensorTable& tensors_;
   std::int64_t step_ = -1;
@@ -78,6 +95,8 @@ class OpTrace {
   std::unordered_map<TensorId, std::vector<std::size_t>> consumers_;
   std::unordered_map<TensorId, std::size_t> producer_;
   std::unordered_map<TensorId, TensorId> views_;
+  std::unordered_map<std::uint64_t, TensorId> carriers_;  ///< by memory, what has a gradient path
+  std::map<double, TensorId> numbers_;                    ///< that were read from tensors
   std::set<TensorId> used_leaves_;
   std::map<std::uint64_t, Neighbours> threads_;
 };

@@ -113,6 +113,7 @@ class RunState {
   void on(const QuietBufferEvent& event) { begin_cycle_if_new(event.at); }
   void on(const HookRefusedEvent&) {}
   void on(const StaleSavedEvent& event) { begin_cycle_if_new(event.at); }
+  void on(const NestedBackwardEvent& event) { begin_cycle_if_new(event.at); }
   void on(const GraphFreedEvent& event) { begin_cycle_if_new(event.at); }
   void on(const FailedWriteEvent& event) { begin_cycle_if_new(event.at); }
 

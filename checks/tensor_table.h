@@ -6,7 +6,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "model/tensor_info.h"
+#include "model/autograd_event.h"
 
 namespace ddpscope {
 
@@ -24,6 +24,8 @@ struct PathEnd {
   bool differentiable = false;  ///< some use of it recorded a gradient path
   bool alive = false;           ///< the last output still existed when backward began
   bool cut = false;             ///< its values went on without a gradient path
+  std::string cut_op = {};      ///< after this operator
+  StackId cut_stack = 0;
 };
 
 /// How surveyed operators read a leaf, views of it included.

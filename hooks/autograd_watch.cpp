@@ -1,19 +1,22 @@
 #include "hooks/autograd_watch.h"
 
 #include <torch/csrc/autograd/engine.h>
+#include <torch/csrc/autograd/functions/accumulate_grad.h>
 
 #include <exception>
 
 #include "hooks/capture.h"
+#include "hooks/doing.h"
 #include "hooks/gradient_watch.h"
 #include "hooks/graph_history.h"
 #include "hooks/interposed.h"
 #include "hooks/loop_phase.h"
 #include "hooks/model_discovery.h"
-#include "hooks/op_callbacks.h"
+#include "hooks/survey_outputs.h"
 
 namespace ddpscope {
 namespace {
+using torch::autograd::AccumulateGrad;
 using torch::autograd::edge_list;
 using torch::autograd::Engine;
 using torch::autograd::variable_list;
@@ -22,6 +25,19 @@ struct Execute;
 using InterposedExecute =
     Interposed<Execute, variable_list(Engine*, const edge_list&, const variable_list&, bool, bool,
                                       bool, const edge_list&)>;
+
+void tell_roots(Capture& capture, const edge_list& roots, BackwardEvent& event) {
+  const SurveyOutputs& outputs = SurveyOutputs::here();
+  for (const auto& root : roots) {
+    const auto* leaf = dynamic_cast<AccumulateGrad*>(root.function.get());
+    event.roots_are_leaves = leaf != nullptr && leaf->variable.defined();
+    const TensorId id = event.roots_are_leaves ? capture.announce(leaf->variable)
+                                               : outputs.made_by(root.function.get());
+    if (id != 0) event.roots.push_back(id);
+  }
+  if (event.roots_are_leaves) event.stack = doing_now(capture).stack;
+}
+
 void begin_backward(Capture& capture, const edge_list& roots, bool keep_graph, bool accumulates) {
   attach_discovered(capture);
   LoopPhase::enter(Phase::kBackward);
@@ -34,7 +50,8 @@ void begin_backward(Capture& capture, const edge_list& roots, bool keep_graph, b
   event.walked = event.surveyed || graph_grows();
   if (event.walked) event.graph = graph_shape(capture, roots);
   if (event.surveyed) {
-    event.alive_outputs = capture.tensors().alive(take_survey_outputs());
+    tell_roots(capture, roots, event);
+    event.alive_outputs = capture.tensors().alive(SurveyOutputs::here().take());
   } else {
     event.graph.leaves.clear();
   }
@@ -53,15 +70,27 @@ void end_backward(Capture& capture, bool accumulates, bool threw) {
   capture.clock_moved(now, capture.marker().backward_ended());
 }
 
+void tell_nested(Capture& capture, int depth) {
+  const auto node = torch::autograd::get_current_node();
+  capture.put_large(NestedBackwardEvent{.at = capture.marker().now(),
+                                        .depth = depth,
+                                        .node = node == nullptr ? "" : node->name(),
+                                        .module = ModuleCalls::innermost()});
+}
+
 // Reports the end of a backward also when it is left by an exception, without catching it.
 class OutermostBackward {
  public:
   OutermostBackward(const edge_list& roots, bool keep_graph, bool accumulates)
       : roots_(roots), accumulates_(accumulates), exceptions_(std::uncaught_exceptions()) {
-    if (++depth() == 1) {
-      as_guest("graph",
-               [&](Capture& capture) { begin_backward(capture, roots, keep_graph, accumulates); });
-    }
+    const int depth = ++OutermostBackward::depth();
+    as_guest("graph", [&](Capture& capture) {
+      if (depth == 1) {
+        begin_backward(capture, roots, keep_graph, accumulates);
+      } else if (accumulates) {
+        tell_nested(capture, depth);
+      }
+    });
   }
   ~OutermostBackward() {
     if (--depth() > 0) return;
@@ -102,7 +131,7 @@ void walk_loss(const at::Tensor& loss) {
   });
 }
 
-bool inside_backward() noexcept { return OutermostBackward::depth() > 0; }
+int backward_depth() noexcept { return OutermostBackward::depth(); }
 
 bool install_autograd_watch() noexcept {
   return InterposedExecute::install(

@@ -13,7 +13,8 @@ bool install_autograd_watch() noexcept;
 /// Tells the leaves that this loss reaches, without a backward.
 void walk_loss(const at::Tensor& loss);
 
-/// Whether this thread is inside a backward.
-bool inside_backward() noexcept;
+/// How many backward calls this thread is inside of.
+int backward_depth() noexcept;
+inline bool inside_backward() noexcept { return backward_depth() > 0; }
 
 }  // namespace ddpscope

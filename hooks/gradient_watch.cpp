@@ -2,6 +2,9 @@
 
 #include <torch/csrc/autograd/functions/accumulate_grad.h>
 
+#include <algorithm>
+
+#include "hooks/autograd_watch.h"
 #include "hooks/capture.h"
 #include "hooks/interposed.h"
 
@@ -20,7 +23,14 @@ unsigned long long scatter(TensorId id) {
   return id ^ (id >> 27);
 }
 
-void before_accumulation(Capture& capture, const at::Tensor& leaf, bool defined) {
+bool is_hooked(const AccumulateGrad& node) {
+  const auto& leaf = node.variable;
+  return !node.post_hooks().empty() || !torch::autograd::impl::hooks(leaf).empty() ||
+         torch::autograd::impl::post_acc_grad_hooks(leaf) != nullptr;
+}
+
+void before_accumulation(Capture& capture, const AccumulateGrad& node, bool defined) {
+  const at::Tensor& leaf = node.variable;
   if (!leaf.defined()) return;
   const TensorSlot& slot = capture.announced_slot(leaf);
   const TensorId id = slot.id.load(std::memory_order_relaxed);
@@ -29,7 +39,9 @@ void before_accumulation(Capture& capture, const at::Tensor& leaf, bool defined)
       GradientEvent{.at = capture.marker().now(),
                     .tensor = id,
                     .before = gradient_before(slot, leaf, capture.options().test_zero_gradients),
-                    .defined = defined});
+                    .defined = defined,
+                    .hooked = is_hooked(node),
+                    .depth = std::max(backward_depth(), 1)});
 }
 
 // Once per parameter and step: without a scope, which would cost more than the work. It calls
@@ -46,8 +58,7 @@ void remember_after(const at::Tensor& leaf) noexcept {
 
 variable_list on_apply(AccumulateGrad* self, variable_list&& gradients) {
   const bool defined = !gradients.empty() && gradients[0].defined();
-  as_guest("gradient",
-           [&](Capture& capture) { before_accumulation(capture, self->variable, defined); });
+  as_guest("gradient", [&](Capture& capture) { before_accumulation(capture, *self, defined); });
   variable_list result = InterposedApply::original(self, std::move(gradients));
   remember_after(self->variable);
   return result;

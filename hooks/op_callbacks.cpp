@@ -3,47 +3,53 @@
 #include <ATen/record_function.h>
 #include <c10/core/GradMode.h>
 
+#include <algorithm>
 #include <exception>
 #include <string_view>
 
 #include "hooks/autograd_watch.h"
 #include "hooks/capture.h"
+#include "hooks/doing.h"
 #include "hooks/error_watch.h"
 #include "hooks/loop_phase.h"
 #include "hooks/op_inputs.h"
 #include "hooks/optimizer_watch.h"
+#include "hooks/survey_outputs.h"
 
 namespace ddpscope {
 namespace {
-constexpr std::size_t kMaxOutputs = 1 << 16;
-
 // Per thread: how deep operators are nested, and which result was recorded last. A composite
 // operator returns the very result of the one inside it that autograd knows; only that is recorded.
 struct Nesting {
   int depth = 0;
   const c10::TensorImpl* recorded = nullptr;
   const void* recorded_node = nullptr;
-  std::vector<TensorId> outputs;
 };
 thread_local Nesting nesting;
 
 struct OpContext final : at::ObserverContext {
   std::vector<TensorId> inputs;
+  std::vector<double> constants;
   bool depends = false;  // on trainable tensors, with a gradient path or without, or on buffers
   bool by_zero = false;
-  WeakInputs all_inputs;  // of the outermost operator
+  bool hides_gradient = false;  // an input has no gradient path, and its memory has
+  WeakInputs all_inputs;        // of the outermost operator
   int exceptions = std::uncaught_exceptions();
 };
 
 bool is_forward() { return !inside_backward() && !inside_optimizer_step(); }
 
 void note_inputs(Capture& capture, const at::RecordFunction& function, OpContext& context) {
+  const SurveyOutputs& outputs = SurveyOutputs::here();
   for_each_tensor(function.inputs(), [&](const at::Tensor& tensor) {
-    context.depends |=
+    const bool follows =
         tensor.unsafeGetTensorImpl()->requires_grad() || capture.tensors().is_followed(tensor);
+    context.hides_gradient |= !follows && outputs.hides_gradient(tensor);
+    context.depends |= follows || context.hides_gradient;
   });
   if (!context.depends) return;
   context.by_zero = multiplies_by_zero(function);
+  context.constants = constants_of(function);
   for_each_tensor(function.inputs(), [&](const at::Tensor& tensor) {
     context.inputs.push_back(capture.announce(tensor));
   });
@@ -60,6 +66,7 @@ std::unique_ptr<at::ObserverContext> on_start(const at::RecordFunction& function
   auto context = std::make_unique<OpContext>();
   as_guest("op", [&](Capture& capture) {
     if (nesting.depth == 1) {
+      nesting.recorded = nullptr;  // its address may be in use again
       context->all_inputs = weak_inputs(function);
       forget_error_text();
     }
@@ -77,6 +84,10 @@ bool already_recorded(const at::Tensor& output) {
   return again;
 }
 
+bool may_end_path(const OpContext& context, const OpEvent& event) {
+  return context.hides_gradient || std::ranges::none_of(event.outputs, &TensorInfo::requires_grad);
+}
+
 void record(Capture& capture, const at::RecordFunction& function, OpContext& context) {
   if (c10::GradMode::is_enabled()) LoopPhase::see_forward();
   OpEvent event{.at = capture.marker().now(),
@@ -84,14 +95,20 @@ void record(Capture& capture, const at::RecordFunction& function, OpContext& con
                 .module = ModuleCalls::innermost(),
                 .grad_mode = c10::GradMode::is_enabled(),
                 .by_zero = context.by_zero,
-                .inputs = std::move(context.inputs)};
+                .inputs = std::move(context.inputs),
+                .outputs = {},
+                .constants = std::move(context.constants),
+                .read = number_read(function)};
+  SurveyOutputs& outputs = SurveyOutputs::here();
+  outputs.begin_step_if_new(event.at.step);
   for_each_tensor(function.outputs(), [&](const at::Tensor& tensor) {
     TensorSlot& slot = capture.tensors().slot(tensor);
     slot.announced = true;  // the event tells it
     slot.computed = true;
     event.outputs.push_back(describe(tensor, slot.id));
-    if (nesting.outputs.size() < kMaxOutputs) nesting.outputs.push_back(slot.id);
+    outputs.add(tensor, slot.id);
   });
+  if (nesting.depth == 0 && may_end_path(context, event)) event.stack = doing_now(capture).stack;
   capture.put_large(std::move(event));
 }
 
@@ -145,7 +162,5 @@ void survey_operators(bool on) noexcept {
     if (Capture* capture = Capture::active()) capture->fault("op");
   }
 }
-
-std::vector<TensorId> take_survey_outputs() { return std::exchange(nesting.outputs, {}); }
 
 }  // namespace ddpscope

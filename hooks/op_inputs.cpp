@@ -33,7 +33,30 @@ bool is_zero(const c10::IValue& value) {
   const at::Tensor& tensor = value.toTensor();
   return tensor.defined() && is_number_on_host(tensor) && is_zero(*tensor.unsafeGetTensorImpl());
 }
+
+std::optional<double> constant(const c10::IValue& value) {
+  if (value.isDouble()) return value.toDouble();
+  if (!value.isTensor() || !value.toTensor().defined()) return std::nullopt;
+  const c10::TensorImpl& impl = *value.toTensor().unsafeGetTensorImpl();
+  if (!is_number_on_host(value.toTensor())) return std::nullopt;
+  if (impl.dtype().Match<double>()) return *static_cast<const double*>(impl.data());
+  if (impl.dtype().Match<float>()) return *static_cast<const float*>(impl.data());
+  return std::nullopt;
+}
 }  // namespace
+
+std::vector<double> constants_of(const at::RecordFunction& function) {
+  std::vector<double> constants;
+  for (const c10::IValue& value : function.inputs()) {
+    if (const auto number = constant(value)) constants.push_back(*number);
+  }
+  return constants;
+}
+
+std::optional<double> number_read(const at::RecordFunction& function) {
+  if (function.outputs().size() != 1 || !function.outputs()[0].isDouble()) return std::nullopt;
+  return function.outputs()[0].toDouble();
+}
 
 bool multiplies_by_zero(const at::RecordFunction& function) {
   const char* name = function.name();

@@ -2,6 +2,7 @@
 
 #include <ATen/record_function.h>
 
+#include <optional>
 #include <vector>
 
 #include "model/error_event.h"
@@ -31,6 +32,13 @@ void for_each_tensor(const Values& values, Visit&& visit) {
 /// A multiplication by a number that is zero: a scalar, or a 0-dimensional tensor in host memory
 /// that does not require grad. Reads no memory of a device.
 bool multiplies_by_zero(const at::RecordFunction& function);
+
+/// The numbers among the arguments that are not integers, by themselves or in such a tensor.
+/// Inputs are there when an operator begins, and may be gone when it ends.
+std::vector<double> constants_of(const at::RecordFunction& function);
+
+/// The number that an operator such as `item()` returned.
+std::optional<double> number_read(const at::RecordFunction& function);
 
 /// The inputs of an operator that may fail. Weak: an operator may free its inputs before it throws.
 using WeakInputs = std::vector<c10::weak_intrusive_ptr<c10::TensorImpl>>;

@@ -27,6 +27,9 @@ struct BackwardEvent {
   bool accumulates = true;
   bool keep_graph = false;
   std::int64_t roots_alive = 0;  ///< of the last 64, those of earlier steps that still exist
+  std::vector<TensorId> roots;   ///< those that a surveyed operator made, or that are leaves
+  bool roots_are_leaves = false;
+  StackId stack = 0;  ///< of a root that is a leaf
   GraphShape graph;
   std::vector<TensorId> alive_outputs;
 };
@@ -41,6 +44,14 @@ struct GraphFreedEvent {
   std::int64_t shared_nodes = 0;
   std::string shared;  ///< the shared node nearest to the failing root
   std::optional<Doing> shared_made;
+};
+
+/// A node of a running backward called another backward.
+struct NestedBackwardEvent {
+  Stamp at;
+  int depth = 2;
+  std::string node;
+  ModuleId module = 0;
 };
 
 struct BackwardEndEvent {
@@ -62,6 +73,8 @@ struct GradientEvent {
   TensorId tensor = 0;
   GradientBefore before = GradientBefore::kUndefined;
   bool defined = true;  ///< the incoming gradient is a tensor
+  bool hooked = false;  ///< the program's own hooks wait for this gradient
+  int depth = 1;        ///< 2 inside a backward that a node of a backward called, and so on
 };
 
 }  // namespace ddpscope

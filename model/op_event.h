@@ -1,8 +1,10 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "model/autograd_event.h"
 #include "model/tensor_info.h"
 
 namespace ddpscope {
@@ -24,6 +26,9 @@ struct OpEvent {
   bool by_zero = false;  ///< a multiplication by a number that is zero
   std::vector<TensorId> inputs;
   std::vector<TensorInfo> outputs;
+  std::vector<double> constants;  ///< numbers among its arguments, without integers
+  std::optional<double> read;     ///< the number that it read from a tensor
+  StackId stack = 0;              ///< where a gradient path may end here
 };
 
 /// Dropout, or batch norm with running statistics, ran with `training` true. Sent whenever grad

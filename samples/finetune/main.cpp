@@ -16,9 +16,10 @@ namespace finetune {
 constexpr std::int64_t kInputs = 8;
 constexpr std::int64_t kWidth = 24;
 
-const samples::BugNames kBugs = {"head-after-optimizer", "left-in-eval",       "frozen-norm-trains",
-                                 "unregistered-mean",    "rebound-mean",       "idle-head",
-                                 "dotted-names",         "transposed-features"};
+const samples::BugNames kBugs = {
+    "head-after-optimizer", "left-in-eval",        "frozen-norm-trains",
+    "unregistered-mean",    "rebound-mean",        "idle-head",
+    "dotted-names",         "transposed-features", "detached-loss"};
 
 struct BodyImpl : torch::nn::Module {
   BodyImpl() {
@@ -92,7 +93,9 @@ class Task {
     const auto centred = features - net_->mean;
     const auto main = torch::cross_entropy_loss(net_->head(centred), batch.labels);
     const double weight = arguments_.has("idle-head") ? 0 : 0.1;  // BUG
-    return main + weight * torch::mse_loss(net_->side(centred), batch.lengths);
+    auto lengths = torch::mse_loss(net_->side(centred), batch.lengths);
+    if (arguments_.has("detached-loss")) lengths = lengths.detach();  // BUG
+    return main + weight * lengths;
   }
 
   void follow_mean(const torch::Tensor& features) {

@@ -60,7 +60,8 @@ TEST_CASE("A detached result gets no gradient") {
     const at::Tensor extra = net->side(input()).detach();
     return net->main_loss() * extra.square().mean();
   });
-  check_findings({"grad-missing warning side - cut aten::addmm"});
+  check_findings({"autograd-cut warning side - detach aten::detach",
+                  "grad-missing warning side - cut aten::addmm"});
 }
 
 TEST_CASE("A parameter that is read through detach gets no gradient") {
@@ -72,7 +73,8 @@ TEST_CASE("A parameter that is read through detach gets no gradient") {
   attach_diagnostics(net, quiet());
   SGD optimizer(net.parameters(), 0.01);
   train(optimizer, [&] { return net.loss(); });
-  check_findings({"grad-missing warning - shift cut aten::detach"});
+  check_findings({"autograd-cut warning - - detach aten::detach",
+                  "grad-missing warning - shift cut aten::detach"});
 }
 
 TEST_CASE("A generator behind detach gets no gradient") {
@@ -107,7 +109,8 @@ TEST_CASE("A layer under a guard gets no gradient") {
     }
     return net->main_loss() * extra.square().mean();
   });
-  check_findings({"grad-missing warning side - grad_mode_off aten::addmm"});
+  check_findings({"autograd-cut warning side - grad_mode_off aten::addmm",
+                  "grad-missing warning side - grad_mode_off aten::addmm"});
 }
 
 TEST_CASE("A function that returns no gradient is named as the cause") {

@@ -115,10 +115,14 @@ void Program::op(const Op& op) {
   event->grad_mode = op.grad_mode;
   event->by_zero = op.by_zero;
   event->inputs = op.inputs;
+  event->constants = op.constants;
+  event->read = op.read;
+  event->stack = op.stack;
   for (const TensorId id : op.outputs) {
     TensorInfo output = info(id, {8, 32});
     output.is_leaf = false;
     output.requires_grad = op.requires_grad && op.grad_mode;
+    output.floating = op.floating;
     if (tensors_.contains(id)) output = tensors_.at(id);
     event->outputs.push_back(output);
   }
@@ -143,6 +147,9 @@ void Program::backward(const std::vector<TensorId>& leaves, std::vector<TensorId
   send(std::make_unique<BackwardEvent>(BackwardEvent{.at = now(),
                                                      .surveyed = true,
                                                      .walked = true,
+                                                     .roots = roots,
+                                                     .roots_are_leaves = roots_are_leaves,
+                                                     .stack = roots_are_leaves ? 90U : 0U,
                                                      .graph = {.leaves = leaves},
                                                      .alive_outputs = std::move(alive)}));
   accumulate(leaves);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -32,6 +33,10 @@ struct Op {
   bool grad_mode = true;
   bool requires_grad = true;  ///< of the outputs
   bool by_zero = false;
+  bool floating = true;  ///< the outputs
+  std::vector<double> constants = {};
+  std::optional<double> read = {};
+  StackId stack = 0;
 };
 
 /// A training program as capture would see it: it stamps steps and cycles and remembers which
@@ -77,6 +82,8 @@ class Program {
   }
 
   void op(const Op& op);
+  std::vector<TensorId> roots;  ///< of the backward calls that follow
+  bool roots_are_leaves = false;
   /// A backward that gives these leaves a gradient.
   void backward(const std::vector<TensorId>& leaves, std::vector<TensorId> alive = {});
   void backward_without_survey(const std::vector<TensorId>& leaves);

@@ -1,0 +1,111 @@
+#include "checks/cut_text.h"
+
+#include <fmt/format.h>
+
+#include "checks/finding_text.h"
+#include "checks/site_text.h"
+#include "checks/subtree.h"
+#include "model/fact_keys.h"
+
+namespace ddpscope {
+namespace {
+using enum Applicability;
+
+std::string named(const TensorGroup& group) {
+  std::string path = group.module_path;
+  if (!group.subject.empty()) path += (path.empty() ? "" : ".") + group.subject;
+  return path.empty() ? group.model_label : path;
+}
+
+std::string names_of(const std::vector<TensorGroup>& groups) {
+  std::vector<std::string> names;
+  for (const TensorGroup& group : groups) names.push_back(named(group));
+  return joined(names);
+}
+
+std::string why_text(const GradientCut& cut, const std::string& names, const std::string& line) {
+  const std::string at = line.empty() ? "" : " at " + line;
+  const std::string output = cut.shape.empty() ? "output" : "output " + shape_text(cut.shape);
+  if (cut.cause == "grad_mode_off") {
+    return fmt::format("{} ran with grad mode off{}; its {} then entered the loss", cut.op, at,
+                       output);
+  }
+  if (cut.cause == "integer_op") {
+    return fmt::format(
+        "{}{} made integers of the output of {}, and integers have no gradient; "
+        "its {} then entered the loss",
+        cut.op, at, names, output);
+  }
+  if (cut.cause == "host_value") {
+    return fmt::format(
+        "{}{} read a number from the output of {}, and that number then entered "
+        "the loss as a constant",
+        cut.op, at, names);
+  }
+  if (cut.cause == "leaf_loss") {
+    if (cut.op.empty()) return "backward began at a leaf, which no operator computed";
+    return fmt::format("backward began at a leaf: the loss lost its graph by {}{}", cut.op, at);
+  }
+  return fmt::format("{} of {} was detached{} and then entered the loss", output, names, at);
+}
+
+std::vector<Fix> fixes_of(const GradientCut& cut, const std::string& names) {
+  std::vector<Fix> fixes;
+  if (cut.cause == "detach") {
+    fixes = {{"remove detach() or data()", kLikely}};
+  } else if (cut.cause == "grad_mode_off") {
+    fixes = {{"close the scope of torch::NoGradGuard before the training forward, restore GradMode",
+              kLikely}};
+  } else if (cut.cause == "integer_op") {
+    fixes = {{"compute the loss from the values before " + cut.op + ", not from its indices",
+              kNeedsDecision}};
+  } else if (cut.cause == "host_value") {
+    fixes = {{"use the tensor in the loss, and item() for printing only", kLikely}};
+  } else {
+    fixes = {{"remove set_requires_grad(true) from the loss", kLikely},
+             {"compute the loss without detach(), data() or a NoGradGuard", kLikely}};
+    return fixes;
+  }
+  fixes.push_back({"if it is intended: requires_grad_(false) on " + names, kNeedsDecision});
+  return fixes;
+}
+}  // namespace
+
+Finding cut_finding(const GradientCut& cut, std::int64_t since_step, const RunState& state) {
+  std::vector<const TensorState*> starved;
+  for (const TensorId id : cut.starved) starved.push_back(state.tensor(id));
+  const std::vector<TensorGroup> groups = collapse(state, starved);
+  TensorGroup all{.model = groups.front().model,
+                  .model_label = groups.front().model_label,
+                  .module_path = groups.front().module_path,
+                  .tensors = starved};
+  for (const TensorGroup& group : groups) {
+    all.module_path = common_path(all.module_path, group.module_path);
+  }
+  const std::string names = names_of(groups);
+  Finding finding;
+  finding.severity = Severity::kWarning;
+  finding.model = all.model_label;
+  finding.module_path = cut.path.empty() ? all.module_path : cut.path;
+  finding.op = cut.op;
+  const std::string line = add_site("used", cut.stack, state, finding);
+  add_site("called", cut.backward, state, finding);
+  finding.what =
+      fmt::format("cuts {} ({}) of {} from the loss",
+                  counted(static_cast<std::int64_t>(starved.size()), "trainable parameter"),
+                  counted(elements_of(starved), "element"), names);
+  finding.why = why_text(cut, names, line);
+  finding.fixes = fixes_of(cut, names);
+  finding.facts = {{fact::kCause, cut.cause},
+                   {fact::kCutOp, cut.op},
+                   {fact::kCutSite, line},
+                   {fact::kParameters, as_fact(paths_of(all))},
+                   {fact::kStarvedParametersCount, static_cast<std::int64_t>(starved.size())},
+                   {fact::kStarvedElements, elements_of(starved)}};
+  if (cut.cause == "grad_mode_off") {
+    finding.facts.push_back({fact::kGradModeOffSinceStep, since_step});
+  }
+  return finding;
+}
+
+}  // namespace ddpscope

@@ -1,0 +1,13 @@
+#pragma once
+
+#include "checks/gradient_cuts.h"
+#include "checks/run_state.h"
+#include "model/finding.h"
+
+namespace ddpscope {
+
+/// A warning of autograd-cut about the starved parameters. `since_step`: the first step with this
+/// cut.
+Finding cut_finding(const GradientCut& cut, std::int64_t since_step, const RunState& state);
+
+}  // namespace ddpscope

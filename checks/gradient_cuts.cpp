@@ -1,0 +1,118 @@
+#include "checks/gradient_cuts.h"
+
+#include <algorithm>
+#include <iterator>
+#include <map>
+#include <optional>
+#include <unordered_set>
+
+namespace ddpscope {
+namespace {
+using Ids = std::unordered_set<TensorId>;
+
+struct Place {
+  std::size_t record = 0;
+  const OpTrace::Output* output = nullptr;
+};
+
+/// All tensors whose values went into the roots, with a gradient path or without.
+Ids tensors_behind(const OpTrace& trace, const std::vector<TensorId>& roots) {
+  Ids behind(roots.begin(), roots.end());
+  const auto is_behind = [&](const OpTrace::Output& output) { return behind.contains(output.id); };
+  for (auto record = trace.records().rbegin(); record != trace.records().rend(); ++record) {
+    if (std::ranges::any_of(record->outputs, is_behind)) {
+      behind.insert(record->inputs.begin(), record->inputs.end());
+    }
+  }
+  return behind;
+}
+
+/// Where the gradient path from a leaf ends first on the way to the roots.
+std::optional<Place> first_cut(const OpTrace& trace, const Ids& behind, TensorId leaf) {
+  std::optional<Place> first;
+  std::vector<TensorId> open = {leaf};
+  Ids seen = {leaf};
+  while (!open.empty()) {
+    const TensorId now = open.back();
+    open.pop_back();
+    for (const std::size_t number : trace.consumers_of(now)) {
+      for (const OpTrace::Output& output : trace.records()[number].outputs) {
+        if (output.requires_grad) {
+          if (seen.insert(output.id).second) open.push_back(output.id);
+        } else if (behind.contains(output.id) && (!first.has_value() || number < first->record)) {
+          first = Place{number, &output};
+        }
+      }
+    }
+  }
+  return first;
+}
+
+std::string cause_of(const OpTrace::Record& record, const OpTrace::Output& output) {
+  if (OpTrace::is_number(output.id)) return "host_value";
+  if (!record.grad_mode) return "grad_mode_off";
+  return output.floating ? "detach" : "integer_op";
+}
+}  // namespace
+
+std::vector<GradientCut> find_cuts(const OpTrace& trace, const std::vector<TensorId>& roots,
+                                   const std::vector<TensorId>& leaves, std::uint64_t thread) {
+  const Ids behind = tensors_behind(trace, roots);
+  std::map<std::size_t, GradientCut> by_record;
+  for (const TensorId leaf : leaves) {
+    const std::optional<Place> place = first_cut(trace, behind, leaf);
+    if (!place.has_value()) continue;
+    const OpTrace::Record& record = trace.records()[place->record];
+    GradientCut& cut = by_record[place->record];
+    cut.cause = cause_of(record, *place->output);
+    cut.op = record.op;
+    cut.path = record.path;
+    cut.shape = place->output->shape;
+    cut.stack = record.stack;
+    cut.by_view = record.inputs.size() == 1;
+    if (cut.cause != "grad_mode_off" || record.thread == thread) cut.starved.push_back(leaf);
+  }
+  std::vector<GradientCut> cuts;
+  for (auto& [number, cut] : by_record) {
+    if (!cut.starved.empty()) cuts.push_back(std::move(cut));
+  }
+  return cuts;
+}
+
+std::vector<GradientCut> merged(const std::vector<GradientCut>& cuts) {
+  std::vector<GradientCut> merged;
+  for (const GradientCut& cut : cuts) {
+    const auto same = std::ranges::find_if(merged, [&cut](const GradientCut& other) {
+      if (cut.cause != other.cause) return false;
+      return cut.cause == "grad_mode_off" || (cut.op == other.op && cut.path == other.path);
+    });
+    if (same == merged.end()) {
+      merged.push_back(cut);
+      continue;
+    }
+    std::vector<TensorId> starved = std::move(same->starved);
+    for (const TensorId id : cut.starved) {
+      if (std::ranges::find(starved, id) == starved.end()) starved.push_back(id);
+    }
+    // A view of a weight says less than the operator that reads it.
+    if (same->by_view && !cut.by_view) *same = cut;
+    same->starved = std::move(starved);
+  }
+  return merged;
+}
+
+std::optional<GradientCut> find_leaf_loss(const OpTrace& trace, const BackwardEvent& event,
+                                          const std::vector<TensorId>& leaves) {
+  if (leaves.empty()) return std::nullopt;
+  std::vector<GradientCut> cuts = find_cuts(trace, event.roots, leaves, event.at.thread);
+  GradientCut whole = cuts.empty() ? GradientCut{.starved = leaves} : std::move(cuts.front());
+  for (std::size_t i = 1; i < cuts.size(); ++i) {
+    std::ranges::copy(cuts[i].starved, std::back_inserter(whole.starved));
+  }
+  whole.cause = "leaf_loss";
+  whole.backward = event.stack;
+  whole.without_path = cuts.empty();
+  return whole;
+}
+
+}  // namespace ddpscope

@@ -1,0 +1,56 @@
+#include "hooks/survey_outputs.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace ddpscope {
+namespace {
+constexpr std::size_t kMaxOutputs = 1 << 16;
+
+const c10::StorageImpl* storage_of(const at::Tensor& tensor) {
+  const c10::TensorImpl& impl = *tensor.unsafeGetTensorImpl();
+  return impl.has_storage() ? impl.unsafe_storage().unsafeGetStorageImpl() : nullptr;
+}
+}  // namespace
+
+SurveyOutputs& SurveyOutputs::here() {
+  // On the heap: a library that is opened late gets only a little thread-local storage. Never
+  // destroyed: the program may run operators until the thread's very end.
+  thread_local SurveyOutputs* here = nullptr;
+  if (here == nullptr) here = new SurveyOutputs;
+  return *here;
+}
+
+void SurveyOutputs::begin_step_if_new(std::int64_t step) {
+  if (step == step_) return;
+  step_ = step;
+  made_.clear();
+  carriers_.clear();
+}
+
+void SurveyOutputs::add(const at::Tensor& output, TensorId id) {
+  if (ids_.size() < kMaxOutputs) ids_.push_back(id);
+  if (!output.unsafeGetTensorImpl()->requires_grad() || made_.size() >= kMaxOutputs) return;
+  made_.push_back({.node = output.grad_fn().get(), .output = id});
+  if (const c10::StorageImpl* storage = storage_of(output)) {
+    carriers_.try_emplace(storage, output.storage().getWeakStorageImpl());
+  }
+}
+
+std::vector<TensorId> SurveyOutputs::take() {
+  carriers_.clear();
+  return std::exchange(ids_, {});
+}
+
+TensorId SurveyOutputs::made_by(const void* node) const {
+  const auto newest = std::find_if(made_.rbegin(), made_.rend(),
+                                   [node](const Made& made) { return made.node == node; });
+  return newest == made_.rend() ? 0 : newest->output;
+}
+
+bool SurveyOutputs::hides_gradient(const at::Tensor& tensor) const {
+  if (carriers_.empty() || tensor.unsafeGetTensorImpl()->requires_grad()) return false;
+  return carriers_.contains(storage_of(tensor));
+}
+
+}  // namespace ddpscope

@@ -1,0 +1,130 @@
+// Programs whose loss lost its way to parameters, each beside a correct twin.
+#include "tests/support/torch_test.h"
+
+namespace ddpscope::test {
+namespace {
+using torch::nn::Linear;
+using torch::nn::Module;
+using torch::optim::SGD;
+
+at::Tensor input() { return torch::randn({5, 8}); }
+std::string here(int line) { return "cut_graphs_test.cpp:" + std::to_string(line); }
+
+/// Trains `net` on what `extra` makes of it beside the main loss.
+template <class Extra>
+void train_with(Side& net, Extra&& extra) {
+  attach_diagnostics(net, quiet());
+  SGD optimizer(net->parameters(), 0.01);
+  train(
+      optimizer, [&] { return net->main_loss() * extra(); }, 3);
+}
+
+void check_cut(const std::string& cause, const std::string& op, int line) {
+  check_findings({"autograd-cut warning side - " + cause + " " + op});
+  const auto all = findings();
+  const Finding* found = find(all, "autograd-cut");
+  REQUIRE(found != nullptr);
+  CHECK(text_fact(*found, "cut_site") == here(line));
+  CHECK(found->what == "cuts 2 trainable parameters (36 elements) of side from the loss");
+}
+}  // namespace
+
+TEST_CASE("A detached part of the loss is named with its line") {
+  Side net;
+  const int line = __LINE__ + 1;
+  train_with(net, [&] { return net->side(input()).detach().square().mean(); });
+  check_cut("detach", "aten::detach", line);
+}
+
+TEST_CASE("Values that are taken by data() are named with the line that uses them") {
+  Side net;
+  const int line = __LINE__ + 1;
+  train_with(net, [&] { return net->side(input()).data().square().mean(); });
+  check_cut("detach", "data()", line);
+}
+
+TEST_CASE("A part of the loss under a guard is named with its line") {
+  Side net;
+  int line = 0;
+  train_with(net, [&] {
+    const torch::NoGradGuard guard;
+    line = __LINE__ + 1;
+    return net->side(input()).square().mean();
+  });
+  check_cut("grad_mode_off", "aten::addmm", line);
+}
+
+TEST_CASE("Indices in place of values are named with their line") {
+  Side net;
+  const int line = __LINE__ + 1;
+  train_with(net, [&] { return net->side(input()).argmax(1).to(torch::kFloat).mean() + 1; });
+  check_cut("integer_op", "aten::argmax", line);
+}
+
+TEST_CASE("A loss that is read as a number and used again is named with its line") {
+  Side net;
+  const int line = __LINE__ + 1;
+  train_with(net, [&] { return net->side(input()).square().mean().item<double>(); });
+  check_cut("host_value", "aten::item", line);
+}
+
+TEST_CASE("Grad mode that nobody switched on again is an error") {
+  Net net;
+  attach_diagnostics(net, quiet());
+  SGD optimizer(net->parameters(), 0.01);
+  torch::GradMode::set_enabled(false);
+  CHECK_THROWS_AS(net->loss().backward(), c10::Error);
+  check_findings({"autograd-cut error first - grad_mode_off aten::addmm"});
+}
+
+TEST_CASE("A loss that was made a leaf is an error") {
+  Net net;
+  attach_diagnostics(net, quiet());
+  SGD optimizer(net->parameters(), 0.01);
+  at::Tensor loss = net->loss().detach();
+  loss.set_requires_grad(true);
+  loss.backward();
+  optimizer.step();
+  check_findings({"autograd-cut error - - leaf_loss aten::detach"});
+}
+
+TEST_CASE("Straight-through estimators, metrics and targets are no cuts") {
+  Side net;
+  Linear target(8, 4);
+  attach_diagnostics(net, quiet());
+  attach_diagnostics(target, quiet()).name("target");
+  SGD optimizer(net->parameters(), 0.01);
+  CHECK(target->parameters().size() == 2);
+  double metric = 0;
+  train(optimizer, [&] {
+    const at::Tensor x = net->side(input());
+    const at::Tensor straight = x + (x.round() - x).detach();
+    metric += x.argmax(1).eq(0).to(torch::kFloat).mean().item<double>();
+    const at::Tensor goal = target(input()).detach() + torch::zeros_like(x);
+    const at::Tensor loss = net->main_loss() + (straight - goal).square().mean();
+    return loss / loss.item<double>();
+  });
+  CHECK(metric >= 0);
+  check_silent(2);
+}
+
+TEST_CASE("A critic that trains on detached samples cuts nothing") {
+  Linear generator(2, 8);
+  Linear critic(8, 1);
+  attach_diagnostics(generator, quiet()).name("generator");
+  attach_diagnostics(critic, quiet()).name("critic");
+  SGD for_generator(generator->parameters(), 0.01);
+  SGD for_critic(critic->parameters(), 0.01);
+  for (int i = 0; i < 6; ++i) {
+    const at::Tensor noise = torch::randn({5, 2});
+    const auto samples = [&] { return generator(noise).detach(); };
+    train(
+        for_critic, [&] { return critic(samples()).mean(); }, 1);
+    for_critic.zero_grad();
+    train(
+        for_generator, [&] { return -critic(generator(noise)).mean(); }, 1);
+  }
+  check_silent(2);
+}
+
+}  // namespace ddpscope::test
