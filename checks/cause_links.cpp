@@ -72,6 +72,10 @@ bool explains(const Finding& cause, const Finding& effect) {
   if (effect.id == "rank-first-failure") return is_why_it_died(cause, effect);
   if (effect.id == "module-operator-failed") return is_why_it_threw(cause, effect);
   if (cause.model != effect.model) return false;
+  if (cause.id == "autograd-cut") {
+    return effect.id == "grad-missing" &&
+           all_in(effect, fact::kParameters, cause, fact::kParameters);
+  }
   if (cause.id == "module-replaced") return is_replacement_seen_as(cause, effect);
   if (cause.id != "module-unregistered") return false;
   const FactValue* what = fact_of(effect, fact::kCause);

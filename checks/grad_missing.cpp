@@ -10,6 +10,7 @@
 #include "checks/finding_text.h"
 #include "checks/missing_cause.h"
 #include "checks/run_state.h"
+#include "checks/site_text.h"
 #include "checks/subtree.h"
 #include "model/fact_keys.h"
 
@@ -40,6 +41,7 @@ class GradMissing final : public Check {
     for (const auto& [cause, tensors] : missing) {
       for (const TensorGroup& group : collapse(state, tensors)) {
         findings.push_back(describe(group, cause, state));
+        add_cut(cause, state, findings.back());
       }
     }
   }
@@ -91,6 +93,12 @@ class GradMissing final : public Check {
     if (!cause.op.empty()) finding.facts.push_back({fact::kPathEndOp, cause.op});
     finding.facts.push_back({fact::kWindowSteps, state.now().step});
     return finding;
+  }
+
+  static void add_cut(const MissingCause& cause, const RunState& state, Finding& finding) {
+    if (cause.cut_op.empty()) return;
+    const std::string line = add_site("used", cause.cut_stack, state, finding);
+    finding.why += "; cut by " + cause.cut_op + (line.empty() ? "" : fmt::format(" ({})", line));
   }
 
   std::unordered_map<TensorId, std::int64_t> cycles_;

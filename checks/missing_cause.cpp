@@ -33,7 +33,13 @@ MissingCause missing_cause_of(const RunState& state, const TensorState& tensor) 
   const std::string first_op = use.ops.empty() ? "" : use.ops.front();
   if (use.last_grad_mode_cycle <= begin) return {.name = "grad_mode_off", .op = first_op};
   if (!use.end.has_value()) return {};
-  if (use.end->cut) return {.name = "cut", .op = use.end->op, .shape = use.end->shape};
+  if (use.end->cut) {
+    return {.name = "cut",
+            .op = use.end->op,
+            .shape = use.end->shape,
+            .cut_op = use.end->cut_op,
+            .cut_stack = use.end->cut_stack};
+  }
   if (!use.end->differentiable) return {.name = "not_used"};
   return {.name = use.end->alive ? "output_not_in_loss" : "result_dropped",
           .op = use.end->op,

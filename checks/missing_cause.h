@@ -19,6 +19,8 @@ struct MissingCause {
   std::string name;  ///< empty: undecided
   std::string op = {};
   std::vector<std::int64_t> shape = {};
+  std::string cut_op = {};  ///< of a cut: the operator after which the path is gone
+  StackId cut_stack = 0;
   auto operator<=>(const MissingCause&) const = default;
 };
 

@@ -1,5 +1,5 @@
 #include "tests/support/catch.h"
-#include "tests/support/events.h"
+#include "tests/support/stale_events.h"
 
 namespace ddpscope::test {
 namespace {
@@ -76,6 +76,31 @@ TEST_CASE("grad-missing reports after 4 cycles and states why", "[check]") {
   CHECK(finding.op == op);
   CHECK(finding.what == "2 parameters (1056 elements) got no gradient in 4 cycles: " + cause);
   CHECK(cause_of(finding) == cause);
+}
+
+TEST_CASE("grad-missing names the line of a cut and the finding that explains it", "[check]") {
+  LinesByStack lines;
+  Program program("grad-missing,autograd-cut", &lines);
+  program.attach(1, kNet);
+  program.optimizer(1, {1, 2, 3});
+  program.roots = {24};
+  train(program, {1}, 4, [&] {
+    program.op({.name = "aten::addmm", .inputs = {3, 21, 2}, .outputs = {22}});
+    program.op({.name = "aten::detach",
+                .inputs = {22},
+                .outputs = {23},
+                .requires_grad = false,
+                .stack = 64});
+    program.op({.name = "aten::add", .inputs = {23, 21}, .outputs = {24}});
+  });
+  const Findings cuts = program.with_id("autograd-cut");
+  const Findings missing = program.with_id("grad-missing");
+  REQUIRE(cuts.size() > 0);
+  REQUIRE(missing.size() == 1);
+  CHECK(missing[0].why ==
+        "what follows aten::addmm [8, 32] went on without a gradient path; cut by aten::detach "
+        "(train.cpp:64)");
+  CHECK(missing[0].caused_by == cuts[0].fingerprint);
 }
 
 TEST_CASE("grad-missing stays undecided without operator records", "[check]") {
