@@ -10,6 +10,7 @@
 #include "hooks/capture.h"
 #include "hooks/interposed.h"
 #include "hooks/model_discovery.h"
+#include "hooks/per_thread.h"
 
 namespace ddpscope {
 namespace {
@@ -33,10 +34,8 @@ std::atomic<std::uint64_t> archives{1};
 thread_local int optimizer_depth = 0;
 
 // The path of an archive inside the one that holds it; stale only until its address is used again.
-std::unordered_map<const InputArchive*, std::string>& prefixes() {
-  thread_local std::unordered_map<const InputArchive*, std::string> known;
-  return known;
-}
+using Prefixes = std::unordered_map<const InputArchive*, std::string>;
+Prefixes& prefixes() { return PerThread<Prefixes>::get(); }
 
 std::string prefix_of(const InputArchive* archive) {
   const auto known = prefixes().find(archive);

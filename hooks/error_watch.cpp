@@ -9,6 +9,7 @@
 
 #include "hooks/capture.h"
 #include "hooks/interposed.h"
+#include "hooks/per_thread.h"
 
 namespace ddpscope {
 namespace {
@@ -18,16 +19,16 @@ struct LastError {
   std::string text;
   const std::type_info* type = nullptr;
 };
-thread_local LastError last;
+LastError& last() { return PerThread<LastError>::get(); }
 
 void remember(const char* text) {
-  last.text = std::string_view(text).substr(0, kMaxText);
-  last.type = nullptr;
+  last().text = std::string_view(text).substr(0, kMaxText);
+  last().type = nullptr;
 }
 
 void tell(Capture& capture) {
   capture.put_large(ErrorEvent{
-      .at = capture.marker().now(), .message = last.text, .module = ModuleCalls::innermost()});
+      .at = capture.marker().now(), .message = last().text, .module = ModuleCalls::innermost()});
 }
 
 /// `object` as an `Error`, if a handler of that type would catch it.
@@ -47,8 +48,8 @@ void note_thrown(Capture& capture, const std::type_info& type, void* object) {
   } else if (const auto* error = as<std::logic_error>(type, object)) {
     remember(error->std::logic_error::what());
   } else {
-    last.text.clear();
-    last.type = &type;
+    last().text.clear();
+    last().type = &type;
   }
 }
 
@@ -87,12 +88,13 @@ void on_check_text(const char* function, const char* file, std::uint32_t line, c
 }  // namespace
 
 std::string last_error_text() {
-  return last.type == nullptr ? last.text : c10::demangle(last.type->name());
+  const LastError& error = last();
+  return error.type == nullptr ? error.text : c10::demangle(error.type->name());
 }
 
-void forget_error_text() noexcept {
-  last.text.clear();
-  last.type = nullptr;
+void forget_error_text() {
+  last().text.clear();
+  last().type = nullptr;
 }
 
 bool install_throw_watch() noexcept { return InterposedThrow::install("__cxa_throw", on_throw); }

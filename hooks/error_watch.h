@@ -12,6 +12,6 @@ bool install_check_watch() noexcept;
 /// The text of the last exception on this thread since it was forgotten, or its type where the
 /// text is the program's own business; empty if there was none.
 std::string last_error_text();
-void forget_error_text() noexcept;
+void forget_error_text();
 
 }  // namespace ddpscope

@@ -14,6 +14,7 @@
 
 #include "hooks/doing.h"
 #include "hooks/graph_walk.h"
+#include "hooks/per_thread.h"
 
 namespace ddpscope {
 namespace {
@@ -56,12 +57,7 @@ class CycleMarks {
   std::size_t count_ = 0;
 };
 
-CycleMarks& marks() {
-  // On the heap: a library that is opened late gets only a little thread-local storage.
-  thread_local std::unique_ptr<CycleMarks> marks;
-  if (marks == nullptr) marks = std::make_unique<CycleMarks>();
-  return *marks;
-}
+CycleMarks& marks() { return PerThread<CycleMarks>::get(); }
 
 /// A backward that began. The reference is weak: it keeps no node and no tensor.
 struct Pass {
@@ -84,7 +80,12 @@ Passes& passes() {
 thread_local std::int64_t last_cycles_back = 0;
 thread_local bool grows = false;
 thread_local std::optional<NodeKey> freed_node;
-thread_local std::string freed_name;
+std::string& freed_name() {
+  struct Name {
+    std::string text;
+  };
+  return PerThread<Name>::get().text;
+}
 
 struct Shared {
   std::int64_t nodes = 0;
@@ -176,7 +177,7 @@ void backward_ended(const Capture& capture) {
 
 void note_freed(const Node& node) {
   freed_node = key_of(node);
-  freed_name = node.name();
+  freed_name() = node.name();
 }
 
 void tell_freed(Capture& capture, const edge_list& roots) {
@@ -184,7 +185,7 @@ void tell_freed(Capture& capture, const edge_list& roots) {
   const NodeKey freed = *freed_node;
   freed_node.reset();
   GraphFreedEvent event{
-      .at = capture.marker().now(), .node = freed_name, .second = doing_now(capture)};
+      .at = capture.marker().now(), .node = freed_name(), .second = doing_now(capture)};
   std::deque<Pass> known;
   {
     Passes& all = passes();

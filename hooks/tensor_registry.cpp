@@ -3,7 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <memory>
+
+#include "hooks/per_thread.h"
 
 namespace ddpscope {
 namespace {
@@ -15,10 +16,8 @@ struct CacheLine {
 };
 
 CacheLine& cache_line(const c10::TensorImpl* impl) {
-  // On the heap: a library that is opened late gets only a little thread-local storage.
-  thread_local std::unique_ptr<std::array<CacheLine, kCached>> cache;
-  if (cache == nullptr) cache = std::make_unique<std::array<CacheLine, kCached>>();
-  return (*cache)[(reinterpret_cast<std::uintptr_t>(impl) >> 6) % kCached];
+  auto& cache = PerThread<std::array<CacheLine, kCached>>::get();
+  return cache[(reinterpret_cast<std::uintptr_t>(impl) >> 6) % kCached];
 }
 
 // `Tensor::grad()` warns about tensors that are no leaves: never ask those.

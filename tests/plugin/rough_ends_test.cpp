@@ -41,6 +41,18 @@ Net watched_net() {
   attach_diagnostics(net, quiet());
   return net;
 }
+
+// A forward that fails and one that does not.
+void try_forwards(const Notes& notes, Net& net) {
+  notes.text(thrown_by([&] { net->forward(torch::ones({2, 3})); }));
+  notes.bits(net->forward(torch::ones({2, 8})));
+}
+
+struct UsesNetAtItsEnd {
+  Notes notes;
+  Net net;
+  ~UsesNetAtItsEnd() { try_forwards(notes, net); }
+};
 }  // namespace
 
 TEST_CASE("Exceptions of a forward keep type and text and training goes on") {
@@ -140,6 +152,25 @@ TEST_CASE("An exit inside a forward or on another thread keeps its code") {
   });
   CHECK(outcome.exit_code == 41);
   CHECK(records("summary").size() == 1);
+}
+
+TEST_CASE("A model is used while the objects of a process or a thread are destroyed") {
+  const bool of_thread = GENERATE(false, true);
+  const Outcome outcome = twin_runs([of_thread](const Notes& notes) {
+    Net net = watched_net();
+    train_noted(notes, net, 1);
+    if (of_thread) {
+      std::thread([&] {
+        thread_local UsesNetAtItsEnd last{notes, net};
+        try_forwards(notes, net);
+      }).join();
+    } else {
+      try_forwards(notes, net);
+      static UsesNetAtItsEnd last{notes, net};
+    }
+    return 0;
+  });
+  CHECK(outcome.exit_code == 0);
 }
 
 TEST_CASE("A quick exit in a backward runs its handlers and keeps its code") {
