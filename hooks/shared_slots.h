@@ -26,7 +26,7 @@ class SharedSlots {
   /// Rounded up to a power of two.
   explicit SharedSlots(std::size_t slots) : mask_(std::bit_ceil(slots) - 1) {
     void* memory = mmap(nullptr, sizeof(Slot) * size(), PROT_READ | PROT_WRITE,
-                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
     if (memory == MAP_FAILED) throw std::bad_alloc();
     slots_ = static_cast<Slot*>(memory);
   }

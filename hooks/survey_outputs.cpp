@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "hooks/per_thread.h"
+
 namespace ddpscope {
 namespace {
 constexpr std::size_t kMaxOutputs = 1 << 16;
@@ -13,13 +15,7 @@ const c10::StorageImpl* storage_of(const at::Tensor& tensor) {
 }
 }  // namespace
 
-SurveyOutputs& SurveyOutputs::here() {
-  // On the heap: a library that is opened late gets only a little thread-local storage. Never
-  // destroyed: the program may run operators until the thread's very end.
-  thread_local SurveyOutputs* here = nullptr;
-  if (here == nullptr) here = new SurveyOutputs;
-  return *here;
-}
+SurveyOutputs& SurveyOutputs::here() { return PerThread<SurveyOutputs>::get(); }
 
 void SurveyOutputs::begin_step_if_new(std::int64_t step) {
   if (step == step_) return;
