@@ -5,8 +5,9 @@ target_compile_options(ddpscope_build INTERFACE
   $<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra;-Wno-missing-field-initializers;$<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>;-Wnon-virtual-dtor;-fvisibility=hidden;-fvisibility-inlines-hidden>
   $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<BOOL:${DDPSCOPE_WERROR}>>:-Werror>)
 if(DDPSCOPE_SANITIZE)
+  # Reports need functions and lines; with more, a file that includes LibTorch compiles twice as long.
   target_compile_options(ddpscope_build INTERFACE
-    $<$<COMPILE_LANGUAGE:CXX,C>:-fsanitize=${DDPSCOPE_SANITIZE};-fno-sanitize-recover=all;-fno-omit-frame-pointer>)
+    $<$<COMPILE_LANGUAGE:CXX,C>:-fsanitize=${DDPSCOPE_SANITIZE};-fno-sanitize-recover=all;-fno-omit-frame-pointer;-g1>)
   target_link_options(ddpscope_build INTERFACE -fsanitize=${DDPSCOPE_SANITIZE})
 endif()
 if(DDPSCOPE_TOP_LEVEL AND NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
