@@ -155,7 +155,7 @@ class ResnetTask {
     net_->push_back(torch::nn::AdaptiveAvgPool2d(1));
     net_->push_back(torch::nn::Flatten());
     net_->push_back(torch::nn::Linear(512, 10));
-    return {net_->parameters(), torch::optim::SGDOptions(0.01).momentum(0.9)};
+    return torch::optim::SGD(net_->parameters(), torch::optim::SGDOptions(0.01).momentum(0.9));
   }
 
   torch::nn::Sequential net_;
