@@ -9,6 +9,7 @@
 
 #include "hooks/capture.h"
 #include "hooks/interposed.h"
+#include "hooks/model_discovery.h"
 #include "hooks/per_thread.h"
 
 namespace ddpscope {
@@ -27,6 +28,7 @@ void remember(const char* text) {
 }
 
 void tell(Capture& capture) {
+  attach_discovered(capture);  // so that the place of the error has a name
   capture.put_large(ErrorEvent{
       .at = capture.marker().now(), .message = last().text, .module = ModuleCalls::innermost()});
 }
