@@ -79,6 +79,7 @@ Judge::Judge(const JudgeOptions& options, Sink sink)
 Judge::Judge(const JudgeOptions& options, Sink sink, std::span<const CheckRow> table)
     : rank_(options.rank), sink_(std::move(sink)) {
   state_.set_sites(options.sites);
+  state_.set_world_size(options.world_size);
   for (const CheckRow& row : table) {
     if (row.factory != nullptr && check_enabled(options.checks, row.id)) add(row, options);
   }
@@ -189,6 +190,7 @@ void Judge::keep(Finding finding) {
   }
   Finding& kept = kept_[known->second];
   const bool rises = finding.severity > kept.severity;
+  if (!rises) finding.step = kept.step;
   finding.severity = std::max(finding.severity, kept.severity);
   finding.first_step = kept.first_step;
   finding.occurrences = kept.occurrences + 1;

@@ -16,6 +16,7 @@ namespace ddpscope {
 
 struct JudgeOptions {
   std::int64_t rank = 0;
+  std::int64_t world_size = 1;
   CheckLevel level = CheckLevel::kValues;
   std::string checks = "*";  ///< globs as in the setting `checks`
   /// Capture sources that deliver: tree, forward, op, graph, gradient, optimizer, error,

@@ -51,6 +51,9 @@ class RunState {
   /// Where stacks become frames; null where none are taken.
   SiteSource* sites() const { return sites_; }
   void set_sites(SiteSource* sites) { sites_ = sites; }
+  /// Of the processes that train together, as the launcher or the program said.
+  std::int64_t world_size() const { return world_size_; }
+  void set_world_size(std::int64_t world_size) { world_size_ = world_size; }
   const std::map<ModelId, ModelState>& models() const { return models_; }
   /// Whether a model was ever attached; it may be detached by now.
   bool had_models() const { return had_models_; }
@@ -123,6 +126,7 @@ class RunState {
   void begin_cycle_if_new(const Stamp& at);
 
   Stamp now_;
+  std::int64_t world_size_ = 1;
   SiteSource* sites_ = nullptr;
   std::int64_t event_number_ = 0;
   std::int64_t optimizer_steps_ = 0;

@@ -21,6 +21,8 @@ using torch::autograd::edge_list;
 using torch::autograd::Engine;
 using torch::autograd::variable_list;
 
+thread_local int calls = 0;  // of backward that this thread is inside of
+
 struct Execute;
 using InterposedExecute =
     Interposed<Execute, variable_list(Engine*, const edge_list&, const variable_list&, bool, bool,
@@ -82,32 +84,35 @@ void tell_nested(Capture& capture, int depth) {
 class OutermostBackward {
  public:
   OutermostBackward(const edge_list& roots, bool keep_graph, bool accumulates)
-      : roots_(roots), accumulates_(accumulates), exceptions_(std::uncaught_exceptions()) {
-    const int depth = ++OutermostBackward::depth();
+      : roots_(roots),
+        accumulates_(accumulates),
+        calls_before_(calls),
+        is_nested_(inside_backward()),
+        exceptions_(std::uncaught_exceptions()) {
+    calls = backward_depth() + 1;
     as_guest("graph", [&](Capture& capture) {
-      if (depth == 1) {
+      if (!is_nested_) {
         begin_backward(capture, roots, keep_graph, accumulates);
       } else if (accumulates) {
-        tell_nested(capture, depth);
+        tell_nested(capture, calls);
       }
     });
   }
   ~OutermostBackward() {
-    if (--depth() > 0) return;
+    calls = calls_before_;
+    if (is_nested_) return;
     const bool threw = std::uncaught_exceptions() > exceptions_;
     as_guest("graph", [&](Capture& capture) {
       if (threw) tell_freed(capture, roots_);
       end_backward(capture, accumulates_, threw);
     });
   }
-  static int& depth() {
-    thread_local int depth = 0;
-    return depth;
-  }
 
  private:
   const edge_list& roots_;
   bool accumulates_;
+  int calls_before_;
+  bool is_nested_;
   int exceptions_;
 };
 
@@ -131,7 +136,10 @@ void walk_loss(const at::Tensor& loss) {
   });
 }
 
-int backward_depth() noexcept { return OutermostBackward::depth(); }
+int backward_depth() noexcept {
+  // A thread of the engine runs nodes of a backward that another thread called.
+  return calls == 0 && torch::autograd::get_current_node() != nullptr ? 1 : calls;
+}
 
 bool install_autograd_watch() noexcept {
   return InterposedExecute::install(

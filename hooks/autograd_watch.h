@@ -13,7 +13,8 @@ bool install_autograd_watch() noexcept;
 /// Tells the leaves that this loss reaches, without a backward.
 void walk_loss(const at::Tensor& loss);
 
-/// How many backward calls this thread is inside of.
+/// How many backward calls this thread is inside of; a thread of the engine that runs a node is
+/// inside of one at least.
 int backward_depth() noexcept;
 inline bool inside_backward() noexcept { return backward_depth() > 0; }
 

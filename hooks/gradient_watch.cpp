@@ -2,8 +2,6 @@
 
 #include <torch/csrc/autograd/functions/accumulate_grad.h>
 
-#include <algorithm>
-
 #include "hooks/autograd_watch.h"
 #include "hooks/capture.h"
 #include "hooks/interposed.h"
@@ -41,7 +39,7 @@ void before_accumulation(Capture& capture, const AccumulateGrad& node, bool defi
                     .before = gradient_before(slot, leaf, capture.options().test_zero_gradients),
                     .defined = defined,
                     .hooked = is_hooked(node),
-                    .depth = std::max(backward_depth(), 1)});
+                    .depth = backward_depth()});
 }
 
 // Once per parameter and step: without a scope, which would cost more than the work. It calls

@@ -101,6 +101,7 @@ WorkerOptions worker_options(const Resolved& resolved, std::map<std::string, std
       options.settings.report_dir, options.run.rank, options.run.pid, options.run.host));
   add_coverage(options.run, options.settings);
   options.judge = {.rank = options.run.rank,
+                   .world_size = options.run.world_size,
                    .level = static_cast<CheckLevel>(options.settings.level),
                    .checks = options.settings.checks};
   for (const auto& [source, state] : options.run.sources) {

@@ -1,11 +1,11 @@
 #include "records/process_start.h"
 
 #include <fmt/format.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <charconv>
+#include <ctime>
 #include <fstream>
 #include <string_view>
 

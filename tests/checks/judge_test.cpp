@@ -62,6 +62,7 @@ TEST_CASE("a repeated finding is told at 10, 100, 1000 and when its severity ris
   CHECK(findings[2].occurrences == 10);
   CHECK(findings[2].severity == Severity::kError);
   CHECK(findings[3].occurrences == 100);
+  CHECK(findings[3].step == 5);  // its severity is that of this step
   CHECK(findings[3].first_step == 1);
   CHECK(findings[3].last_step == 100);
   CHECK(findings[3].fingerprint == findings[0].fingerprint);

@@ -26,8 +26,9 @@ std::string module_of(const std::string& path) {
 }
 }  // namespace
 
-JudgeOptions Program::options(std::string checks, SiteSource* sites) {
+JudgeOptions Program::options(std::string checks, SiteSource* sites, std::int64_t world_size) {
   JudgeOptions options;
+  options.world_size = world_size;
   options.checks = std::move(checks);
   options.sources = {"tree",      "forward", "op",          "graph",         "gradient",
                      "optimizer", "error",   "training_op", "zero_gradient", "archive",

@@ -43,8 +43,9 @@ struct Op {
 /// gradients were cleared. What the judge found is in `findings`.
 class Program {
  public:
-  explicit Program(std::string checks = "*", SiteSource* sites = nullptr)
-      : judge_(options(std::move(checks), sites), sink()) {}
+  explicit Program(std::string checks = "*", SiteSource* sites = nullptr,
+                   std::int64_t world_size = 1)
+      : judge_(options(std::move(checks), sites, world_size), sink()) {}
 
   Findings findings;
   Judge& judge() { return judge_; }
@@ -101,7 +102,7 @@ class Program {
   Findings with_id(std::string_view id) const;
 
  private:
-  static JudgeOptions options(std::string checks, SiteSource* sites);
+  static JudgeOptions options(std::string checks, SiteSource* sites, std::int64_t world_size);
   Judge::Sink sink() {
     return [this](const Finding& finding) { findings.push_back(finding); };
   }
