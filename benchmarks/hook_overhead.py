@@ -2,7 +2,7 @@
 """Runs hook_overhead in pairs of processes, with and without ddpscope, and writes the result.
 
 One round runs, in random order, two processes with DDPSCOPE=0 (their difference is the noise: A/A)
-and one per level. Differences are taken within a round, then the median and the quartiles over the
+and one per level; the level `anomaly` stands for LibTorch's own anomaly mode without ddpscope. Differences are taken within a round, then the median and the quartiles over the
 rounds.
 """
 
@@ -19,6 +19,8 @@ import tempfile
 
 BASE = "off"
 NOISE = "off again (A/A)"
+ANOMALY = "anomaly"
+ANOMALY_STEPS = 8  # it is that slow
 BARS = {("digits", "watch"): 0.5, ("mlp", "watch"): 2.0,
         ("digits", "values"): 2.0, ("chars", "values"): 2.0,
         ("digits", "stacks"): 10.0, ("chars", "stacks"): 10.0}
@@ -35,10 +37,11 @@ CLOCKS = [("thread_median", "thread CPU, median"), ("thread_mean", "thread CPU, 
 
 
 def run_once(program, model, variant, cores, scratch):
-    setting = "0" if variant in (BASE, NOISE) else (
+    setting = "0" if variant in (BASE, NOISE, ANOMALY) else (
         f"level={variant}:report_dir={scratch}/%p:console=quiet")
+    words = [str(ANOMALY_STEPS), ANOMALY] if variant == ANOMALY else [str(STEPS[model])]
     result = subprocess.run(
-        [program, model, str(STEPS[model])], stdout=subprocess.PIPE, text=True, check=True,
+        [program, model, *words], stdout=subprocess.PIPE, text=True, check=True,
         env={**os.environ, **MALLOC, "DDPSCOPE": setting},
         preexec_fn=lambda: os.sched_setaffinity(0, cores))
     times = {}
@@ -61,7 +64,7 @@ def measure(program, model, cores, levels, rounds):
             measured.append(
                 {variant: run_once(program, model, variant, cores, scratch)
                  for variant in variants})
-            sums = {times["sum"] for times in measured[-1].values()}
+            sums = {times["sum"] for variant, times in measured[-1].items() if variant != ANOMALY}
             if len(sums) != 1:
                 sys.exit(f"hook_overhead.py: ddpscope changed what {model} computes: {sums}")
             print(f"{model} on cores {sorted(cores)}: round {number + 1} of {rounds}",
@@ -87,7 +90,7 @@ def table(measured, model, levels):
                   "|---|" + "---|" * (len(CLOCKS) + 1),
                   "| off, per step | " +
                   " | ".join(f"{base[clock]:.0f} µs" for clock, _ in CLOCKS) + " | |"]
-        for variant in [NOISE, *levels]:
+        for variant in [NOISE, *(level for level in levels if level != ANOMALY)]:
             cells = []
             for clock, _ in CLOCKS:
                 low, middle, high, micros = difference(measured, variant, phase, clock)
@@ -95,7 +98,19 @@ def table(measured, model, levels):
             bar = BARS.get((model, variant)) if phase == "steady" else None
             text = "" if bar is None else f"{bar} %"
             lines.append(f"| {variant} | " + " | ".join(cells) + f" | {text} |")
+        if phase == "steady" and ANOMALY in levels:
+            lines += ["", anomaly_line(measured)]
     return lines
+
+
+def anomaly_line(measured):
+    times = statistics.median(r[ANOMALY]["all"]["wall_median"] for r in measured)
+    factors = [r[ANOMALY]["all"]["wall_median"] / r[BASE]["steady"]["wall_median"]
+               for r in measured]
+    low, middle, high = statistics.quantiles(factors, n=4)
+    return (f"LibTorch's anomaly mode, without its search for NaN, {ANOMALY_STEPS} steps per "
+            f"process: {times / 1000:.0f} ms per step, {middle:.0f} [{low:.0f}, {high:.0f}] times "
+            "as long as without.")
 
 
 def first_match(pattern, file):

@@ -16,7 +16,8 @@ PUBLIC_USERS = ("include", "plugin", "ops", "samples", "benchmarks", "tests")
 GATE_HEADER = {"interpose/gate.h": ("hooks", "plugin")}
 # What a library may be included from; a test may use what its module may.
 LIBRARIES = {
-    "fmt": ("config/", "records/", "checks/", "report/", "stacks/", "tools/", "plugin/log."),
+    "fmt": ("config/", "records/", "checks/", "report/", "stacks/", "tools/", "plugin/log.",
+            "cmake/compiled_fmt."),
     "nlohmann": ("records/", "report/", "tools/", "tests/"),
     "simdjson": ("records/",),
     "spdlog": ("plugin/log.",),
