@@ -2,8 +2,8 @@
 """Runs hook_overhead in pairs of processes, with and without ddpscope, and writes the result.
 
 One round runs, in random order, two processes with DDPSCOPE=0 (their difference is the noise: A/A)
-and one per level; the level `anomaly` stands for LibTorch's own anomaly mode without ddpscope. Differences are taken within a round, then the median and the quartiles over the
-rounds.
+and one per level; the level `anomaly` stands for LibTorch's own anomaly mode without ddpscope.
+Differences are taken within a round, then the median and the quartiles over the rounds.
 """
 
 import argparse

@@ -12,6 +12,7 @@
 #include "hooks/interposed.h"
 #include "hooks/loop_phase.h"
 #include "hooks/model_discovery.h"
+#include "hooks/near_tls.h"
 #include "hooks/survey_outputs.h"
 
 namespace ddpscope {
@@ -21,7 +22,7 @@ using torch::autograd::edge_list;
 using torch::autograd::Engine;
 using torch::autograd::variable_list;
 
-thread_local int calls = 0;  // of backward that this thread is inside of
+DDPSCOPE_NEAR thread_local int calls = 0;  // of backward that this thread is inside of
 
 struct Execute;
 using InterposedExecute =

@@ -1,28 +1,34 @@
 #include "hooks/capture.h"
 
+#include "hooks/near_tls.h"
 #include "hooks/op_callbacks.h"
 
 namespace ddpscope {
 namespace {
-#if defined(__GNUC__)
-__attribute__((tls_model("initial-exec")))
-#endif
-thread_local bool inside_hook = false;
+DDPSCOPE_NEAR thread_local bool inside_hook = false;
+DDPSCOPE_NEAR thread_local std::uint32_t brief_scopes = 0;
+constexpr std::uint32_t kTimeOneOf = 17;  // prime: the hooks of a step follow a pattern
 }  // namespace
 
 constinit std::atomic<Capture*> Capture::active_{nullptr};
 
-HookScope::HookScope() noexcept {
+HookScope::HookScope(Timed timed) noexcept {
   if (inside_hook) return;
   capture_ = Capture::active();
   if (capture_ == nullptr) return;
   inside_hook = true;
+  if (timed == Timed::kSampled) {
+    if (++brief_scopes % kTimeOneOf != 0) return;
+    weight_ = kTimeOneOf;
+  } else {
+    weight_ = 1;
+  }
   begin_ = ticks();
 }
 
 HookScope::~HookScope() noexcept {
   if (capture_ == nullptr) return;
-  capture_->add_hook_ticks(ticks() - begin_);
+  if (weight_ > 0) capture_->add_hook_ticks(weight_ * (ticks() - begin_));
   inside_hook = false;
 }
 

@@ -54,6 +54,7 @@ class Capture {
   const StepMarker& marker() const noexcept { return marker_; }
   ModuleTracker& modules() noexcept { return modules_; }
   WriteLog& writes() noexcept { return writes_; }
+  const WriteLog& writes() const noexcept { return writes_; }
   SavedNodes& nodes() noexcept { return nodes_; }
   const CaptureOptions& options() const noexcept { return options_; }
 
@@ -108,8 +109,8 @@ class Capture {
 
 /// Runs `work(capture)` as a guest: not when we are inside a hook already, nothing is thrown.
 template <class Work>
-void as_guest(const char* source, Work&& work) noexcept {
-  HookScope scope;
+void as_guest(const char* source, Work&& work, Timed timed = Timed::kAlways) noexcept {
+  const HookScope scope(timed);
   if (!scope) return;
   try {
     work(*scope);

@@ -5,6 +5,7 @@
 #include "hooks/autograd_watch.h"
 #include "hooks/capture.h"
 #include "hooks/interposed.h"
+#include "hooks/near_tls.h"
 
 namespace ddpscope {
 namespace {
@@ -14,7 +15,7 @@ using torch::autograd::variable_list;
 struct Apply;
 using InterposedApply = Interposed<Apply, variable_list(AccumulateGrad*, variable_list&&)>;
 
-thread_local unsigned long long leaves_hash = 0;
+DDPSCOPE_NEAR thread_local unsigned long long leaves_hash = 0;
 
 unsigned long long scatter(TensorId id) {
   id = (id ^ (id >> 30)) * 0xbf58476d1ce4e5b9;
@@ -27,10 +28,9 @@ bool is_hooked(const AccumulateGrad& node) {
          torch::autograd::impl::post_acc_grad_hooks(leaf) != nullptr;
 }
 
-void before_accumulation(Capture& capture, const AccumulateGrad& node, bool defined) {
+TensorSlot& before_accumulation(Capture& capture, const AccumulateGrad& node, bool defined) {
   const at::Tensor& leaf = node.variable;
-  if (!leaf.defined()) return;
-  const TensorSlot& slot = capture.announced_slot(leaf);
+  TensorSlot& slot = capture.announced_slot(leaf);
   const TensorId id = slot.id.load(std::memory_order_relaxed);
   leaves_hash += scatter(id);
   capture.put(
@@ -40,25 +40,25 @@ void before_accumulation(Capture& capture, const AccumulateGrad& node, bool defi
                     .defined = defined,
                     .hooked = is_hooked(node),
                     .depth = backward_depth()});
+  return slot;
 }
 
 // Once per parameter and step: without a scope, which would cost more than the work. It calls
 // nothing of LibTorch that is hooked.
-void remember_after(const at::Tensor& leaf) noexcept {
-  Capture* capture = Capture::active();
-  if (capture == nullptr || !leaf.defined()) return;
-  try {
-    remember_gradient(capture->tensors().slot(leaf), leaf);
-  } catch (...) {
-    capture->fault("gradient");
-  }
+void remember_after(TensorSlot* slot, const at::Tensor& leaf) noexcept {
+  if (slot != nullptr && Capture::active() != nullptr) remember_gradient(*slot, leaf);
 }
 
 variable_list on_apply(AccumulateGrad* self, variable_list&& gradients) {
   const bool defined = !gradients.empty() && gradients[0].defined();
-  as_guest("gradient", [&](Capture& capture) { before_accumulation(capture, *self, defined); });
+  TensorSlot* slot = nullptr;
+  if (self->variable.defined()) {
+    as_guest(
+        "gradient", [&](Capture& capture) { slot = &before_accumulation(capture, *self, defined); },
+        Timed::kSampled);
+  }
   variable_list result = InterposedApply::original(self, std::move(gradients));
-  remember_after(self->variable);
+  remember_after(slot, self->variable);
   return result;
 }
 }  // namespace

@@ -14,6 +14,7 @@
 
 #include "hooks/doing.h"
 #include "hooks/graph_walk.h"
+#include "hooks/near_tls.h"
 #include "hooks/per_thread.h"
 
 namespace ddpscope {
@@ -77,8 +78,8 @@ Passes& passes() {
   return *leaked;
 }
 
-thread_local std::int64_t last_cycles_back = 0;
-thread_local bool grows = false;
+DDPSCOPE_NEAR thread_local std::int64_t last_cycles_back = 0;
+DDPSCOPE_NEAR thread_local bool grows = false;
 thread_local std::optional<NodeKey> freed_node;
 std::string& freed_name() {
   struct Name {
@@ -146,7 +147,7 @@ GraphShape graph_shape(Capture& capture, const edge_list& roots) {
   last_cycles_back = shape.cycles_back;
   if (entry == nullptr) return shape;
   shape.entry = entry->name();
-  if (const auto birth = capture.nodes().find(key_of(*entry))) shape.entered = birth->by;
+  if (const auto birth = capture.nodes().find(key_of(*entry))) shape.entered = birth->by.unpacked();
   return shape;
 }
 
@@ -203,7 +204,8 @@ void tell_freed(Capture& capture, const edge_list& roots) {
     event.established = !pass->root.expired();
     event.shared_nodes = shared.nodes;
     event.shared = shared.newest_name;
-    if (const auto birth = capture.nodes().find(shared.newest)) event.shared_made = birth->by;
+    if (const auto birth = capture.nodes().find(shared.newest))
+      event.shared_made = birth->by.unpacked();
     break;
   }
   capture.put_large(std::move(event));

@@ -9,11 +9,14 @@ class Capture;
 /// Nanoseconds-cheap clock; ticks are turned into time once, at the end of the run.
 inline std::uint64_t ticks() noexcept { return __builtin_ia32_rdtsc(); }
 
+/// Reading the clock twice takes as long as the work of a brief hook: of those some are timed.
+enum class Timed : std::uint8_t { kAlways, kSampled };
+
 /// The first object of every hook: true when capture runs and this thread is not inside a hook of
 /// ours already. While it lives, what LibTorch calls on this thread is not recorded.
 class HookScope {
  public:
-  HookScope() noexcept;
+  explicit HookScope(Timed timed = Timed::kAlways) noexcept;
   ~HookScope() noexcept;
   HookScope(const HookScope&) = delete;
   HookScope& operator=(const HookScope&) = delete;
@@ -25,6 +28,7 @@ class HookScope {
  private:
   Capture* capture_ = nullptr;
   std::uint64_t begin_ = 0;
+  std::uint32_t weight_ = 0;
 };
 
 }  // namespace ddpscope

@@ -6,6 +6,7 @@
 #include <array>
 
 #include "hooks/capture.h"
+#include "hooks/near_tls.h"
 #include "hooks/op_callbacks.h"
 
 namespace ddpscope {
@@ -79,8 +80,8 @@ std::uint64_t hash_of(const TreeEvent& event) {
   return hash;
 }
 
-thread_local std::array<ModuleId, 64> call_stack;
-thread_local std::size_t call_depth = 0;
+DDPSCOPE_NEAR thread_local std::array<ModuleId, 64> call_stack;
+DDPSCOPE_NEAR thread_local std::size_t call_depth = 0;
 }  // namespace
 
 constinit std::atomic<std::uint64_t> ModuleTracker::changes_{1};

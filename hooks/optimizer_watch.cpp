@@ -12,6 +12,7 @@
 #include "hooks/interposed.h"
 #include "hooks/loop_phase.h"
 #include "hooks/model_discovery.h"
+#include "hooks/near_tls.h"
 #include "hooks/zero_gradients.h"
 
 namespace ddpscope {
@@ -43,7 +44,8 @@ struct Early {
   std::vector<std::vector<c10::weak_intrusive_ptr<c10::TensorImpl>>> groups;
 };
 constexpr std::size_t kMaxEarly = 256;
-thread_local OptimizerId stepping = 0;
+DDPSCOPE_NEAR thread_local OptimizerId stepping = 0;
+DDPSCOPE_NEAR thread_local int step_depth = 0;
 
 // Optimizers by address. An address is used again only after `add_param_group` from a constructor,
 // which meets an optimizer without groups and then starts a new entry.
@@ -178,7 +180,7 @@ class OutermostStep {
   OutermostStep(Optimizer& optimizer, bool with_closure)
       : optimizer_(optimizer), exceptions_(std::uncaught_exceptions()) {
     end_.with_closure = with_closure;
-    if (++depth() > 1) return;
+    if (++step_depth > 1) return;
     LoopPhase::enter(Phase::kOptimizer);
     as_guest("zero_gradient", [&](Capture& capture) {
       Known& known = table().entry(optimizer, /*is_new=*/false);
@@ -189,14 +191,10 @@ class OutermostStep {
     });
   }
   ~OutermostStep() {
-    if (--depth() > 0) return;
+    if (--step_depth > 0) return;
     stepping = 0;
     end_.threw = std::uncaught_exceptions() > exceptions_;
     as_guest("optimizer", [&](Capture& capture) { after_step(capture, optimizer_, end_); });
-  }
-  static int& depth() {
-    thread_local int depth = 0;
-    return depth;
   }
 
  private:
@@ -235,7 +233,7 @@ bool ships_with_torch(const Optimizer& optimizer) {
 void on_zero_grad(Optimizer* self, bool set_to_none) {
   as_guest("optimizer", [&](Capture& capture) {
     Known& known = table().entry(*self, /*is_new=*/false);
-    const bool own_step = !ships_with_torch(*self) && OutermostStep::depth() == 0 &&
+    const bool own_step = !ships_with_torch(*self) && step_depth == 0 &&
                           capture.marker().backwards() > known.backwards_at_step;
     if (own_step) after_step(capture, *self, {});
     capture.put(ZeroGradEvent{.at = capture.marker().now(), .optimizer = known.id});
@@ -253,7 +251,7 @@ bool install_step(const char* mangled_class) noexcept {
 
 OptimizerId current_optimizer() noexcept { return stepping; }
 
-bool inside_optimizer_step() noexcept { return OutermostStep::depth() > 0; }
+bool inside_optimizer_step() noexcept { return step_depth > 0; }
 
 bool install_optimizer_creation() noexcept {
   static const bool live = InterposedAddGroup::install(

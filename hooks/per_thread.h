@@ -2,6 +2,8 @@
 
 #include <pthread.h>
 
+#include "hooks/near_tls.h"
+
 namespace ddpscope {
 
 /// One `T` for each thread, which it may ask for until its very end: what is `thread_local` and has
@@ -34,7 +36,7 @@ class PerThread {
     delete static_cast<T*>(object);
   }
 
-  static inline thread_local T* mine_ = nullptr;
+  DDPSCOPE_NEAR static inline thread_local T* mine_ = nullptr;
 };
 
 }  // namespace ddpscope

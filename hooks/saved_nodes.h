@@ -2,8 +2,8 @@
 
 #include <optional>
 
+#include "hooks/packed_doing.h"
 #include "hooks/shared_slots.h"
-#include "model/autograd_event.h"
 
 namespace ddpscope {
 
@@ -16,7 +16,7 @@ struct NodeKey {
 /// When and where a node was made.
 struct NodeBirth {
   std::uint64_t next_write = 0;  ///< the number of the first write that came after it
-  Doing by;
+  PackedDoing by;
 };
 
 /// The births of the newest nodes; one that a newer node has displaced is not found.

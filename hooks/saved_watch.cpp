@@ -43,10 +43,13 @@ void note_node(Capture& capture, const NodeKey& node) {
 // The node that is being built: its number was the last one this thread gave out.
 void note_saved(const at::Tensor& tensor) noexcept {
   if (!tensor.defined()) return;
-  as_guest("saved", [](Capture& capture) {
-    note_node(capture, {.thread = at::RecordFunction::currentThreadId(),
-                        .sequence = at::sequence_number::peek() - 1});
-  });
+  as_guest(
+      "saved",
+      [](Capture& capture) {
+        note_node(capture, {.thread = at::RecordFunction::currentThreadId(),
+                            .sequence = at::sequence_number::peek() - 1});
+      },
+      Timed::kSampled);
 }
 
 struct Save;
@@ -66,7 +69,8 @@ void on_save_maybe(SavedVariable* self, const std::optional<at::Tensor>& tensor,
 }
 
 Write write_of(const WriteRecord& record) {
-  return {.op = writer_base_name(record.op), .by = record.by};
+  return {.op = writer_base_name(static_cast<std::uint16_t>(record.op)),
+          .by = record.by.unpacked()};
 }
 
 /// What is known of a saved tensor that backward asks for.
@@ -84,7 +88,7 @@ class Asked {
   void find_hidden_write() const {
     if (!birth_.has_value()) return;
     const c10::TensorImpl& impl = *tensor_.unsafeGetTensorImpl();
-    if (capture_.writes().last_hidden(impl) < birth_->next_write) return;
+    if (capture_.writes().last_hidden(impl) < birth_->next_write) return;  // before it was saved
     const WriteLog::Found found = capture_.writes().hidden_in(impl, birth_->next_write);
     if (found.first.has_value()) tell(found, /*silent=*/true);
   }
@@ -109,7 +113,7 @@ class Asked {
                           .writes_since_save = found.writes,
                           .writer_evicted = since < capture_.writes().oldest(),
                           .history = capture_.writes().history()};
-    if (birth_.has_value()) event.saved = birth_->by;
+    if (birth_.has_value()) event.saved = birth_->by.unpacked();
     if (found.first.has_value()) event.writer = write_of(*found.first);
     capture_.put_large(std::move(event));
   }
@@ -126,10 +130,10 @@ class Unpacking {
  public:
   explicit Unpacking(const SavedVariable& saved)
       : saved_(saved), exceptions_(std::uncaught_exceptions()) {
-    if (!data_of(saved).defined()) return;
-    as_guest("saved", [&](Capture& capture) {
-      if (capture.writes().any_hidden()) Asked(capture, saved_).find_hidden_write();
-    });
+    if (!may_be_hidden(saved)) return;
+    as_guest(
+        "saved", [&](Capture& capture) { Asked(capture, saved_).find_hidden_write(); },
+        Timed::kSampled);
   }
   ~Unpacking() {
     if (std::uncaught_exceptions() == exceptions_) return;
@@ -145,6 +149,14 @@ class Unpacking {
   Unpacking& operator=(const Unpacking&) = delete;
 
  private:
+  // Most saved tensors were never written so: those are told apart without a scope.
+  static bool may_be_hidden(const SavedVariable& saved) noexcept {
+    const Capture* capture = Capture::active();
+    if (capture == nullptr || !capture->writes().any_hidden()) return false;
+    const at::Tensor& data = data_of(saved);
+    return data.defined() && capture->writes().last_hidden(*data.unsafeGetTensorImpl()) > 0;
+  }
+
   const SavedVariable& saved_;
   int exceptions_;
 };

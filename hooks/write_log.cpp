@@ -63,19 +63,22 @@ std::uint64_t counter_of(const c10::TensorImpl& impl) noexcept {
 void WriteLog::put(const at::Tensor& written, std::uint16_t op, const Doing& by) noexcept {
   if (!written.defined()) return;
   const c10::TensorImpl& impl = *written.unsafeGetTensorImpl();
-  const WriteRecord record{.counter = counter_of(impl),
-                           .storage = storage_of(impl),
-                           .bytes = bytes_of(impl),
-                           .by = by,
-                           .version = version_of(impl),
-                           .op = op,
-                           .hidden = is_hidden(impl)};
+  WriteRecord record{.counter = counter_of(impl),
+                     .storage = storage_of(impl),
+                     .by = by,
+                     .version = version_of(impl),
+                     .op = op};
   const std::uint64_t number = next_.fetch_add(1, std::memory_order_relaxed);
+  if (is_hidden(impl)) put_hidden(impl, record, number);
   slots_.put(number, number, record);
-  if (record.hidden != 0) {
-    last_hidden_in(record.storage).store(number, std::memory_order_relaxed);
-    any_hidden_.store(true, std::memory_order_relaxed);
-  }
+}
+
+void WriteLog::put_hidden(const c10::TensorImpl& impl, WriteRecord& record,
+                          std::uint64_t number) noexcept {
+  record.hidden = hidden_count_.fetch_add(1, std::memory_order_relaxed) + 1;
+  hidden_bytes_.put(record.hidden, record.hidden, bytes_of(impl));
+  last_hidden_in(record.storage).store(number, std::memory_order_relaxed);
+  any_hidden_.store(true, std::memory_order_relaxed);
 }
 
 std::uint64_t WriteLog::oldest() const noexcept {
@@ -110,8 +113,9 @@ WriteLog::Found WriteLog::moved_beyond(const c10::TensorImpl& impl, std::uint32_
 WriteLog::Found WriteLog::hidden_in(const c10::TensorImpl& impl, std::uint64_t since) const {
   return search(since, [&, counter = counter_of(impl), storage = storage_of(impl),
                         bytes = bytes_of(impl)](const WriteRecord& record) {
-    return record.hidden != 0 && record.storage == storage && record.counter != counter &&
-           overlap(record.bytes, bytes);
+    if (record.hidden == 0 || record.storage != storage || record.counter == counter) return false;
+    const std::optional<ByteRows> written = hidden_bytes_.find(record.hidden, record.hidden);
+    return written.has_value() && overlap(*written, bytes);
   });
 }
 

@@ -6,8 +6,8 @@
 #include <atomic>
 #include <optional>
 
+#include "hooks/packed_doing.h"
 #include "hooks/shared_slots.h"
-#include "model/autograd_event.h"
 
 namespace ddpscope {
 
@@ -23,16 +23,17 @@ ByteRows bytes_of(const c10::TensorImpl& impl) noexcept;
 /// Columns of one matrix lie between each other without sharing a byte.
 bool overlap(const ByteRows& a, const ByteRows& b) noexcept;
 
-/// One write by an operator.
+/// One write by an operator. A slot of the log is one cache line.
 struct WriteRecord {
   std::uint64_t counter = 0;  ///< the version counter it moved
   std::uint64_t storage = 0;
-  ByteRows bytes;
-  Doing by;
+  PackedDoing by;
   std::uint32_t version = 0;  ///< after it
-  std::uint16_t op = 0;       ///< place in the list of writers
-  std::uint16_t hidden = 0;   ///< 1: other tensors share the memory, but not the version counter
+  std::uint32_t hidden = 0;  ///< other tensors share the memory, but not the version counter: which
+                             ///< such write this is, from 1
+  std::uint64_t op = 0;      ///< place in the list of writers
 };
+static_assert(sizeof(WriteRecord) == 56);
 
 /// The identity of the version counter that `impl` and its aliases share; 0 without one.
 std::uint64_t counter_of(const c10::TensorImpl& impl) noexcept;
@@ -40,7 +41,7 @@ std::uint64_t counter_of(const c10::TensorImpl& impl) noexcept;
 /// The newest writes of all threads.
 class WriteLog {
  public:
-  explicit WriteLog(std::size_t history) : slots_(history) {}
+  explicit WriteLog(std::size_t history) : slots_(history), hidden_bytes_(history / 4) {}
 
   void put(const at::Tensor& written, std::uint16_t op, const Doing& by) noexcept;
   /// The number that the next write gets; the first has 1.
@@ -69,7 +70,11 @@ class WriteLog {
   template <class Matches>
   Found search(std::uint64_t since, Matches&& matches) const;
 
+  void put_hidden(const c10::TensorImpl& impl, WriteRecord& record, std::uint64_t number) noexcept;
+
   SharedSlots<WriteRecord> slots_;
+  SharedSlots<ByteRows> hidden_bytes_;
+  std::atomic<std::uint32_t> hidden_count_{0};
   std::atomic<std::uint64_t> next_{1};
   std::atomic<bool> any_hidden_{false};
   mutable std::array<std::atomic<std::uint64_t>, kHashes> hidden_{};

@@ -10,15 +10,13 @@
 
 #include "hooks/capture.h"
 #include "hooks/doing.h"
+#include "hooks/near_tls.h"
 
 namespace ddpscope {
 namespace {
 using torch::autograd::CreationMeta;
 
-#if defined(__GNUC__)
-__attribute__((tls_model("initial-exec")))
-#endif
-thread_local int depth = 0;
+DDPSCOPE_NEAR thread_local int depth = 0;
 
 // Inside the kernels of autograd an operator only makes the result of the one that was called.
 bool below_autograd() {
@@ -48,7 +46,7 @@ void add_creator(Capture& capture, const at::Tensor& view, FailedWriteEvent& eve
   event.output_index = meta->output_nr_;
   event.outputs = static_cast<std::int64_t>(node->num_inputs());
   if (const auto birth = capture.nodes().find({node->thread_id(), node->sequence_nr()})) {
-    event.created = birth->by;
+    event.created = birth->by.unpacked();
   }
 }
 
@@ -96,10 +94,13 @@ void WriteScope::for_each(Visit&& visit) const {
 }
 
 void WriteScope::record() const noexcept {
-  as_guest("write", [&](Capture& capture) {
-    const Doing by = doing_now(capture);
-    for_each([&](const at::Tensor& tensor) { capture.writes().put(tensor, op_, by); });
-  });
+  as_guest(
+      "write",
+      [&](Capture& capture) {
+        const Doing by = doing_now(capture);
+        for_each([&](const at::Tensor& tensor) { capture.writes().put(tensor, op_, by); });
+      },
+      Timed::kSampled);
 }
 
 void WriteScope::tell_failed() const noexcept {

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Sets up, builds and runs all tests, then under AddressSanitizer and UBSan those that read files and
-# stacks or follow memory to its end, and under ThreadSanitizer those of the queue, the worker, the
-# rank files and the reports; the last line counts them all. Stops at the first build that fails.
+# Sets up, builds and runs all tests, then under AddressSanitizer and UBSan those that read files
+# and stacks or follow memory to its end, and under ThreadSanitizer those of the queue, the worker,
+# the rank files and the reports; the last line counts them all. Stops when a build fails.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
 cd "$ddpscope_root"
@@ -36,8 +36,9 @@ ddpscope_build
 run_tests dev
 ddpscope_build_preset asan --target config_test records_test report_test stacks_test values_test \
   worker_test crash_signals_test fuzz_targets guest_lives
-run_tests asan --tests-regex \
-  '^(config|records|report|stacks|values|worker|crash_signals)_test$|^fuzz\.|^(lifetimes|public_api|rough_ends|stale_tensors|survival)_test\.'
+units='^(config|records|report|stacks|values|worker|crash_signals)_test$|^fuzz\.'
+guests='^(lifetimes|public_api|rough_ends|stale_tensors|survival)_test\.'
+run_tests asan --tests-regex "$units|$guests"
 ddpscope_build_preset tsan --target worker_test records_test report_test fuzz_targets
 run_tests tsan --tests-regex '^(worker|records|report)_test$|^fuzz\.'
 echo "$passed passed, $failed failed, $skipped skipped"
