@@ -26,10 +26,6 @@ def expect(finding, **expected):
             sys.exit(f"{key} is {has!r}, not {value!r}, in {finding}")
 
 
-def statuses(processes):
-    return [process.wait(timeout=100) for process in processes]
-
-
 def end_all(processes):
     for process in processes:
         process.kill()
@@ -55,7 +51,7 @@ def killed(args):
                                   rank_runs.watched(args.preload, args.out))
     rank_runs.wait_for_steps(args.out, 2)
     ranks[0].kill()
-    statuses(ranks)
+    rank_runs.ended(ranks)
     report, _ = rank_runs.merged(args.tool, args.out)
     expect(failure_in(report), first_rank=0, reason_kind="killed", severity="error",
            evidence_status="supported")
@@ -68,7 +64,7 @@ def told_to_stop(args):
     rank_runs.wait_for_steps(args.out, 2)
     for rank in ranks:
         rank.terminate()
-    if statuses(ranks) != [-signal.SIGTERM] * 2:
+    if rank_runs.ended(ranks) != [-signal.SIGTERM] * 2:
         sys.exit("SIGTERM did not end the ranks")
     report, code = rank_runs.merged(args.tool, args.out)
     expect(failure_in(report), severity="note", cause="launcher_or_session", signal="SIGTERM")

@@ -2,12 +2,10 @@
 """Runs a sample under `ddpscope run` and compares its findings with its expected.txt.
 
 Everything above a note is compared: an expected finding that is absent and an unexpected one that
-is present both fail, as does a rank that does not have what the others have. Columns that are named
-after sites hold what is remarked in the source at the line of each, so that lines may move. Without
-a mistake the table must also have rows for exactly the mistakes that the sample lists, and
-samples/README.md must name them. With --strip a stripped copy of the program is run: its sites must
-have no line, and `ddpscope show --symbols` must find them. What stands after `--` is given to the
-sample.
+is present both fail, as does a rank that does not have what the others have. Without a mistake the
+table must also have rows for exactly the mistakes that the sample lists, and samples/README.md must
+name them. With --strip a stripped copy of the program is run: its sites must have no line, and
+`ddpscope show --symbols` must find them. What stands after `--` is given to the sample.
 """
 import argparse
 import json
@@ -18,66 +16,8 @@ import shutil
 import subprocess
 import sys
 
-MEMBERS = ("id", "severity", "module_path", "subject", "model")
-SITES = ("saved", "created", "changed", "used", "called", "registered")
-NO_LINE = "no line"
-# The sample ends on what was thrown.
-THROWN = {"module-operator-failed", "autograd-inplace-saved", "autograd-multiview-inplace",
-          "autograd-leaf-inplace", "autograd-double-backward", "norm-buffer-overwritten"}
-
-
-def read_table(file):
-    """The names of the columns, and the expected findings of each mistake."""
-    columns, table = [], {"none": []}
-    for line in file.read_text().splitlines():
-        words = re.split(r"\s{2,}", line.strip())
-        if line.startswith("# bug "):
-            columns = ["bug"] + words[1:]
-        elif line.strip() and not line.startswith("#"):
-            if len(words) != len(columns):
-                sys.exit(f"{file}: not {len(columns)} columns: {line}")
-            row = tuple("" if word == "-" else word for word in words[1:])
-            table.setdefault(words[0], []).append(row)
-    return columns[1:], table
-
-
-def remark(site, folder):
-    """What is remarked at the line of the program's own first frame."""
-    own = next((frame for frame in site["frames"] if not frame["library"]), None)
-    if own is None or own["line"] == 0:
-        return NO_LINE
-    file = pathlib.Path(own["file"])
-    if file.parent != folder:
-        return f"{file}:{own['line']}"
-    lines = [line.partition("//")[2].strip() for line in file.read_text().splitlines()]
-    text = lines[own["line"] - 1]
-    return text if lines.count(text) == 1 else f"{file.name}:{own['line']} {text}"
-
-
-def cell(finding, column, findings, folder):
-    if column in MEMBERS:
-        return finding[column]
-    if column == "caused_by":
-        cause = finding[column]
-        return next((other["id"] for other in findings if other["fingerprint"] == cause), "")
-    if column in SITES:
-        sites = [site for site in finding["sites"] if site["role"] == column]
-        return "; ".join(remark(site, folder) for site in sites)
-    return finding["facts"].get(column, "")
-
-
-def found_findings(findings, ranks, columns, folder):
-    rows = []
-    for finding in findings:
-        if finding["severity"] == "note":
-            continue
-        row = tuple(cell(finding, column, findings, folder) for column in columns)
-        rows.append(row)
-        # A consequence may show where only some ranks go.
-        is_of_some = finding["caused_by"] is not None or finding["id"] == "rank-first-failure"
-        if not is_of_some and sorted(finding["ranks"]) != list(range(ranks)):
-            sys.exit(f"{row} is reported for the ranks {finding['ranks']} of {ranks}")
-    return sorted(rows)
+from findings_table import (FIRST_FAILURE, NO_LINE, SITES, compare, expected_on, found_rows,
+                            read_table, throws)
 
 
 def without_lines(rows, columns):
@@ -86,22 +26,13 @@ def without_lines(rows, columns):
     return sorted(tuple(map(change, columns, row)) for row in rows)
 
 
-def compare(what, expected, found):
-    for row in expected:
-        print("expected", row)
-    for row in found:
-        print("found   ", row)
-    if found != expected:
-        sys.exit(f"the findings differ {what}")
-
-
 def check_symbols(args, columns, expected, output):
     """The stripped program gave no line; its file as it was built gives all of them."""
     if re.search(r"\bmain\.cpp:\d", output):
         sys.exit("a program without debug information gave a line")
     show = [args.tool, "show", args.out / "report", "--json", "--symbols", args.program.parent]
     shown = subprocess.run(show, stdout=subprocess.PIPE, text=True, check=False)
-    found = found_findings(json.loads(shown.stdout), args.ranks, columns, args.expected.parent)
+    found = found_rows(json.loads(shown.stdout), args.ranks, columns, args.expected.parent)
     compare("with --symbols", expected, found)
 
 
@@ -120,10 +51,9 @@ def check_listed_bugs(program, table, readme):
 
 
 def expected_status(expected):
-    ids = {row[0] for row in expected}
-    if "rank-first-failure" in ids:
+    if any(row[0] == FIRST_FAILURE for row in expected):
         return 134  # abort
-    if ids & THROWN:
+    if throws(expected):
         return 2
     return 1 if any(row[1] == "error" for row in expected) else 0
 
@@ -161,10 +91,9 @@ def main():
     columns, table = read_table(args.expected)
     if args.bug == "none":
         check_listed_bugs(args.program, table, (args.expected.parents[1] / "README.md").read_text())
-    expected = sorted(row for row in table[args.bug]
-                      if args.ranks > 1 or row[0] != "rank-first-failure")
+    expected = expected_on(args.ranks, table[args.bug])
     report = json.loads((args.out / "report/report.json").read_text())
-    found = found_findings(report["findings"], args.ranks, columns, args.expected.parent)
+    found = found_rows(report["findings"], args.ranks, columns, args.expected.parent)
     compare("", without_lines(expected, columns) if args.strip else expected, found)
     if args.strip:
         check_symbols(args, columns, expected, run.stdout)

@@ -1,76 +1,124 @@
 #!/usr/bin/env python3
-"""Runs a program that knows nothing of ddpscope under another launcher, merges, and compares the
-findings with its expected.txt. What stands after `--` is given to the program."""
+"""Runs a program that knows nothing of ddpscope under several launchers, on several numbers of
+ranks. Every finding of the merged reports must be the same in all of these runs; with --expected
+those above a note must be those of the table. What stands after `--` is given to the program."""
 import argparse
+import collections
+import json
 import pathlib
-import shlex
 import shutil
-import subprocess
 import sys
+import time
 
 import rank_runs
+from findings_table import (FIRST_FAILURE, OF_SEVERAL_RANKS, cause_of, compare, expected_on,
+                            found_rows, read_table, throws)
 
 SKIPPED = 77
+BY_TOOL = ("run", "script")
+Run = collections.namedtuple("Run", "launcher ranks")
 
 
-def expected_rows(file, bug):
-    rows = [line.split() for line in file.read_text().splitlines() if not line.startswith("#")]
-    return sorted((row[1], row[2], "" if row[3] == "-" else row[3]) for row in rows
-                  if row and row[0] == bug)
+def read_run(text):
+    launcher, ranks = text.split(":")
+    if launcher not in rank_runs.LAUNCHERS:
+        raise argparse.ArgumentTypeError(f"no launcher is named {launcher}")
+    return Run(launcher, int(ranks))
 
 
-def run_preloaded(args, command):
-    ranks = rank_runs.start_ranks(command, args.ranks, rank_runs.watched(args.preload, args.out))
-    if any(rank.wait(timeout=100) for rank in ranks):
-        sys.exit("a rank failed")
+def identities(findings, left_out):
+    """What must be equal in every run."""
+    members = ("fingerprint", "id", "severity", "model", "module_path", "subject", "op")
+    return sorted((*(finding[member] for member in members), finding["facts"].get("cause", ""),
+                   cause_of(finding, findings))
+                  for finding in findings if finding["id"] not in left_out)
 
 
-def run_script(args, command):
-    """`ddpscope run` of a script that starts the program."""
-    script = args.out.parent / (args.out.name + ".sh")
-    script.write_text("ls / > /dev/null\n" + shlex.join(map(str, command)) + "\nexit $?\n")
-    launch = [args.tool, "run", "--nproc", str(args.ranks), "--out", args.out, "--", "bash", script]
-    subprocess.run(launch, env=rank_runs.base_environment(), timeout=100)
+def check_statuses(run, statuses, must_fail, has_error):
+    """The program's own statuses; `ddpscope run` adds 1 where the program itself gives 0."""
+    if must_fail:
+        is_right = any(status not in (0, 1) for status in statuses)
+    else:
+        is_right = set(statuses) == {int(has_error and run.launcher in BY_TOOL)}
+    if not is_right:
+        sys.exit(f"{run.launcher} on {run.ranks} ranks ended with {statuses}")
 
 
-def run_mpi(args, command):
-    mpirun = shutil.which("mpirun")
-    if mpirun is None:
-        print("mpirun is not installed (Debian: openmpi-bin)")
-        sys.exit(SKIPPED)
-    program = ("export RANK=$OMPI_COMM_WORLD_RANK WORLD_SIZE=$OMPI_COMM_WORLD_SIZE; exec " +
-               shlex.join(map(str, command)))
-    env = {**rank_runs.base_environment(), **rank_runs.watched(args.preload, args.out)}
-    env.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
-    launch = [mpirun, "--oversubscribe", "--bind-to", "none", "-n", str(args.ranks)]
-    if subprocess.run(launch + ["bash", "-c", program], env=env, timeout=100).returncode:
-        sys.exit("mpirun failed")
+def without_failure(rows, ranks):
+    """What a rank ends on leaves a finding of the first that ended."""
+    failures = [row for row in rows if row[0] == FIRST_FAILURE]
+    if len(failures) != (ranks > 1) or any(row[1] != "error" for row in failures):
+        sys.exit(f"{ranks} ranks and {len(failures)} findings of {FIRST_FAILURE}: {failures}")
+    return [row for row in rows if row[0] != FIRST_FAILURE]
+
+
+def check_table(args, run, report):
+    """Compares with the table, and says whether the ranks had to fail."""
+    columns, table = read_table(args.expected)
+    expected = expected_on(run.ranks, table[args.bug])
+    found = found_rows(report["findings"], run.ranks, columns, args.expected.parent)
+    is_listed = any(row[0] == FIRST_FAILURE for row in expected)
+    if throws(expected) and not is_listed:
+        found = without_failure(found, run.ranks)
+    compare(f"under {run.launcher} on {run.ranks} ranks", expected, found)
+    return is_listed or throws(expected)
+
+
+def compare_runs(known, run, findings):
+    """Compares with the first run, and what is of several ranks alone with the first of those."""
+    scopes = {"any ranks": OF_SEVERAL_RANKS}
+    if run.ranks > 1:
+        scopes["several ranks"] = {FIRST_FAILURE}  # any rank may be the first, anywhere
+    for scope, left_out in scopes.items():
+        found = identities(findings, left_out)
+        first, expected = known.setdefault(scope, (run, found))
+        compare(f"between {first} and {run}", expected, found)
+
+
+def report_of(args, run):
+    """Runs the program and gives its report and the statuses of what was started."""
+    out = rank_runs.empty_folder(args.out / f"{run.launcher}.{run.ranks}")
+    out.parent.mkdir(parents=True, exist_ok=True)
+    command = [args.program, "--bug", args.bug] + args.arguments
+    start = time.monotonic()
+    statuses = rank_runs.ended(rank_runs.LAUNCHERS[run.launcher](args, command, run.ranks, out))
+    seconds = time.monotonic() - start
+    if run.launcher in BY_TOOL:
+        report = json.loads((out / "report.json").read_text())
+    else:
+        report, code = rank_runs.merged(args.tool, out)
+        if code != (report["summary"]["errors"] > 0):
+            sys.exit(f"merge ended with {code}")
+    count = len(report["findings"])
+    print(f"== {run.launcher} on {run.ranks} ranks: {count} findings, {seconds:.1f} s", flush=True)
+    if report["world_size"] != run.ranks or report["missing_ranks"]:
+        sys.exit(f"{report['world_size']} ranks, without {report['missing_ranks']}")
+    return report, statuses
 
 
 def main():
-    launchers = {"preload": run_preloaded, "script": run_script, "mpirun": run_mpi}
     parser = argparse.ArgumentParser()
-    for name in ("tool", "program", "preload", "expected", "out"):
+    for name in ("tool", "program", "preload", "out"):
         parser.add_argument(f"--{name}", type=pathlib.Path, required=True)
-    parser.add_argument("--launcher", choices=launchers, required=True)
+    parser.add_argument("--expected", type=pathlib.Path)
     parser.add_argument("--bug", required=True)
-    parser.add_argument("--ranks", type=int, required=True)
+    parser.add_argument("--runs", type=read_run, nargs="+", required=True,
+                        metavar="LAUNCHER:RANKS")
     parser.add_argument("arguments", nargs="*")
     args = parser.parse_args()
-    rank_runs.empty_folder(args.out)
-    args.out.parent.mkdir(parents=True, exist_ok=True)
-    launchers[args.launcher](args, [args.program, "--bug", args.bug] + args.arguments)
-    report, code = rank_runs.merged(args.tool, args.out)
-    found = sorted((f["id"], f["severity"], f["module_path"]) for f in report["findings"]
-                   if f["severity"] != "note")
-    expected = expected_rows(args.expected, args.bug)
-    print("expected", expected, "found", found, sep="\n")
-    if found != expected or report["world_size"] != args.ranks or report["missing_ranks"]:
-        sys.exit("the findings or the ranks differ")
-    if any(f["ranks"] != list(range(args.ranks)) for f in report["findings"]):
-        sys.exit("not every rank has the finding")
-    if code != (1 if expected else 0):
-        sys.exit(f"merge ended with {code}")
+    has_mpi = shutil.which("mpirun") is not None
+    runs = [run for run in args.runs if has_mpi or run.launcher != "mpirun"]
+    known = {}
+    for run in runs:
+        report, statuses = report_of(args, run)
+        must_fail = args.expected is not None and check_table(args, run, report)
+        check_statuses(run, statuses, must_fail, report["summary"]["errors"] > 0)
+        compare_runs(known, run, report["findings"])
+    if len(runs) < len(args.runs):
+        print(f"mpirun is not installed (Debian: openmpi-bin); {len(runs)} other runs were equal")
+        sys.exit(SKIPPED)
+    count = max(len(findings) for _, findings in known.values())
+    print(f"{len(runs)} runs gave {count} equal findings")
 
 
 main()

@@ -2,31 +2,16 @@
 """Trains a sample with and without ddpscope and compares every byte of the outcome. What stands
 after `--` is given to the sample."""
 import argparse
-import os
 import pathlib
-import shutil
-import socket
-import subprocess
 import sys
 
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+import rank_runs
 
 
 def train(args, name, extra, environment):
     """The dumps of all ranks, one after the other."""
-    port = str(free_port())
-    processes = []
-    for rank in range(args.ranks):
-        env = {key: value for key, value in os.environ.items() if key != "LD_PRELOAD"}
-        env.update(environment, RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(args.ranks),
-                   MASTER_ADDR="127.0.0.1", MASTER_PORT=port)
-        command = [args.program, "--dump", args.out / name] + args.arguments
-        processes.append(subprocess.Popen(command + extra, env=env))
-    if any(process.wait(timeout=100) for process in processes):
+    command = [args.program, "--dump", args.out / name] + args.arguments + extra
+    if any(rank_runs.ended(rank_runs.start_ranks(command, args.ranks, environment))):
         sys.exit(f"{name}: a rank failed")
     return b"".join((args.out / f"{name}.{rank}").read_bytes() for rank in range(args.ranks))
 
@@ -39,8 +24,7 @@ def main():
     parser.add_argument("--levels", type=lambda text: text.split(","), required=True)
     parser.add_argument("arguments", nargs="*")
     args = parser.parse_args()
-    shutil.rmtree(args.out, ignore_errors=True)
-    args.out.mkdir(parents=True)
+    rank_runs.empty_folder(args.out).mkdir(parents=True)
 
     def settings(name, level):
         return {"DDPSCOPE": f"level={level}:report_dir={args.out / ('report-' + name)}"}

@@ -1,10 +1,13 @@
-"""Runs the ranks of a sample as several launchers do, without `ddpscope run`'s help."""
+"""Runs the ranks of a program under several launchers."""
 import json
 import os
+import shlex
 import shutil
 import socket
 import subprocess
 import time
+
+LIMIT_S = 100
 
 
 def free_port():
@@ -27,7 +30,7 @@ def base_environment():
 def start_ranks(command, ranks, environment):
     """One process per rank, as a launcher of jobs starts them."""
     base = base_environment()
-    return [subprocess.Popen(command, stderr=subprocess.DEVNULL,
+    return [subprocess.Popen(command,
                              env={**base, **environment, "RANK": str(rank), "LOCAL_RANK": str(rank),
                                   "WORLD_SIZE": str(ranks)})
             for rank in range(ranks)]
@@ -62,6 +65,45 @@ def merged(tool, out):
                          text=True, errors="replace")
     print(run.stdout)
     return json.loads((out / "report.json").read_text()), run.returncode
+
+
+def ended(processes):
+    """Their statuses; none outlives this."""
+    try:
+        return [process.wait(timeout=LIMIT_S) for process in processes]
+    finally:
+        for process in processes:
+            process.kill()
+
+
+def start_preloaded(paths, command, ranks, out):
+    return start_ranks(command, ranks, watched(paths.preload, out))
+
+
+def start_run(paths, command, ranks, out):
+    launch = [paths.tool, "run", "--nproc", str(ranks), "--out", out, "--"]
+    return [subprocess.Popen(launch + command, env=base_environment())]
+
+
+def start_script(paths, command, ranks, out):
+    """`ddpscope run` of a script that starts the program, after another one."""
+    script = out.parent / (out.name + ".sh")
+    script.write_text("ls / > /dev/null\n" + shlex.join(map(str, command)) + "\nexit $?\n")
+    return start_run(paths, ["bash", script], ranks, out)
+
+
+def start_mpi(paths, command, ranks, out):
+    program = ("export RANK=$OMPI_COMM_WORLD_RANK WORLD_SIZE=$OMPI_COMM_WORLD_SIZE; exec " +
+               shlex.join(map(str, command)))
+    env = {**base_environment(), **watched(paths.preload, out)}
+    env.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
+    launch = ["mpirun", "--oversubscribe", "--bind-to", "none", "-n", str(ranks)]
+    return [subprocess.Popen(launch + ["bash", "-c", program], env=env)]
+
+
+# Each starts the processes that end when the ranks have ended.
+LAUNCHERS = {"preload": start_preloaded, "run": start_run, "script": start_script,
+             "mpirun": start_mpi}
 
 
 def empty_folder(path):

@@ -1,0 +1,93 @@
+"""The expected findings of a sample's mistakes, as its expected.txt lists them, and those of a
+report in the same form. Columns that are named after sites hold what is remarked in the source at
+the line of each, so that lines may move."""
+import pathlib
+import re
+import sys
+
+MEMBERS = ("id", "severity", "module_path", "subject", "model")
+SITES = ("saved", "created", "changed", "used", "called", "registered")
+NO_LINE = "no line"
+# The sample ends on what was thrown.
+THROWN = {"module-operator-failed", "autograd-inplace-saved", "autograd-multiview-inplace",
+          "autograd-leaf-inplace", "autograd-double-backward", "norm-buffer-overwritten"}
+FIRST_FAILURE = "rank-first-failure"
+OF_SEVERAL_RANKS = {FIRST_FAILURE, "autograd-ready-twice"}
+
+
+def read_table(file):
+    """The names of the columns, and the expected findings of each mistake."""
+    columns, table = [], {"none": []}
+    for line in file.read_text().splitlines():
+        words = re.split(r"\s{2,}", line.strip())
+        if line.startswith("# bug "):
+            columns = ["bug"] + words[1:]
+        elif line.strip() and not line.startswith("#"):
+            if len(words) != len(columns):
+                sys.exit(f"{file}: not {len(columns)} columns: {line}")
+            row = tuple("" if word == "-" else word for word in words[1:])
+            table.setdefault(words[0], []).append(row)
+    return columns[1:], table
+
+
+def expected_on(ranks, rows):
+    return sorted(row for row in rows if ranks > 1 or row[0] not in OF_SEVERAL_RANKS)
+
+
+def throws(rows):
+    """Whether the sample ends on what was thrown, in every rank."""
+    return any(row[0] in THROWN for row in rows)
+
+
+def remark(site, folder):
+    """What is remarked at the line of the program's own first frame."""
+    own = next((frame for frame in site["frames"] if not frame["library"]), None)
+    if own is None or own["line"] == 0:
+        return NO_LINE
+    file = pathlib.Path(own["file"])
+    if file.parent != folder:
+        return f"{file}:{own['line']}"
+    lines = [line.partition("//")[2].strip() for line in file.read_text().splitlines()]
+    text = lines[own["line"] - 1]
+    return text if lines.count(text) == 1 else f"{file.name}:{own['line']} {text}"
+
+
+def cause_of(finding, findings):
+    """The id of the finding that explains this one."""
+    cause = finding["caused_by"]
+    return next((other["id"] for other in findings if other["fingerprint"] == cause), "")
+
+
+def cell(finding, column, findings, folder):
+    if column in MEMBERS:
+        return finding[column]
+    if column == "caused_by":
+        return cause_of(finding, findings)
+    if column in SITES:
+        sites = [site for site in finding["sites"] if site["role"] == column]
+        return "; ".join(remark(site, folder) for site in sites)
+    return finding["facts"].get(column, "")
+
+
+def found_rows(findings, ranks, columns, folder):
+    """The findings above a note. Each must be of all ranks, but a consequence and what ends a rank
+    may show where only some ranks go."""
+    rows = []
+    for finding in findings:
+        if finding["severity"] == "note":
+            continue
+        row = tuple(cell(finding, column, findings, folder) for column in columns)
+        rows.append(row)
+        is_of_some = finding["caused_by"] is not None or finding["id"] in THROWN | {FIRST_FAILURE}
+        if not is_of_some and sorted(finding["ranks"]) != list(range(ranks)):
+            sys.exit(f"{row} is reported for the ranks {finding['ranks']} of {ranks}")
+    return sorted(rows)
+
+
+def compare(what, expected, found):
+    for row in expected:
+        print("expected", row)
+    for row in found:
+        print("found   ", row)
+    if found != expected:
+        sys.exit(f"the findings differ {what}")
