@@ -75,8 +75,15 @@ ID[:model=GLOB][:module=GLOB][:subject=GLOB][:op=GLOB][:until=YYYY-MM-DD]  # rea
 
 `ID` is a check id, a glob of ids or a fingerprint. A field that is left out matches everything, an
 empty one only the empty text: `module=` is the root. The last day of `until` is still in force. A
-literal colon is written `\:`. Lines that begin with `#` are comments. Lines that are expired or
-matched nothing are named at the end of the run.
+literal colon is written `\:`. Lines that begin with `#` are comments.
+
+At the end of the run each line that had no effect is named: those past their last day, and those
+that matched no finding of any rank, if all ranks came to their end.
+
+```
+suppressed: 1
+  suppression: ci.txt:4: grad-missing:module=decoder.*: matched no finding
+```
 )";
 
 std::string table_cell(std::string_view text) {

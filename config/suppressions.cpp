@@ -13,6 +13,7 @@ namespace ddpscope {
 namespace {
 constexpr std::size_t kMaxFileBytes = 1 << 20;
 constexpr std::size_t kMaxProblems = 20;
+constexpr std::size_t kMaxShownText = 256;
 constexpr std::string_view kForm =
     "ID[:model=GLOB][:module=GLOB][:subject=GLOB][:op=GLOB][:until=YYYY-MM-DD]  # reason";
 
@@ -64,10 +65,15 @@ std::string take_field(std::string_view part, Suppression& entry) {
   return {};
 }
 
+std::string shown(std::string_view text) {
+  if (text.size() <= kMaxShownText) return escaped(text);
+  return escaped(text.substr(0, kMaxShownText)) + "...";
+}
+
 std::string take_line(const CommentedLine& line, Suppression& entry) {
   if (!line.comment || line.comment->empty()) return "no reason; the form is " + std::string(kForm);
   entry.reason = *line.comment;
-  entry.text = escaped(line.content);
+  entry.text = shown(line.content);
   const std::vector<std::string> parts = split_escaped(line.content, ':');
   entry.id = trim(parts.front());
   if (!is_id(entry.id)) return quoted(entry.id) + " is not a check id or fingerprint";
@@ -137,30 +143,34 @@ std::string today_utc() {
 }
 
 SuppressionList::SuppressionList(SuppressionFile file, std::string_view today)
-    : file_(std::move(file)), today_(today), uses_(file_.entries.size()) {}
-
-const Suppression* SuppressionList::find(const Finding& finding) {
-  for (std::size_t i = 0; i < file_.entries.size(); ++i) {
-    const Suppression& entry = file_.entries[i];
-    if (expired(entry, today_) || !matches(entry, finding)) continue;
-    ++uses_[i];
-    return &entry;
+    : file_(std::move(file)), states_(file_.entries.size()) {
+  for (std::size_t i = 0; i < states_.size(); ++i) {
+    if (expired(file_.entries[i], today)) states_[i] = SuppressionState::kExpired;
   }
-  return nullptr;
 }
 
-std::vector<std::string> SuppressionList::leftovers() const {
-  std::vector<std::string> lines;
-  for (std::size_t i = 0; i < file_.entries.size(); ++i) {
+const Suppression* SuppressionList::find(const Finding& finding) {
+  const Suppression* first = nullptr;
+  for (std::size_t i = 0; i < states_.size(); ++i) {
     const Suppression& entry = file_.entries[i];
-    const std::string start = place(file_.path, entry.line) + "suppression " + entry.text;
-    if (expired(entry, today_)) {
-      lines.push_back(start + " expired after " + entry.until);
-    } else if (uses_[i] == 0) {
-      lines.push_back(start + " matched no finding");
-    }
+    if (states_[i] == SuppressionState::kExpired || !matches(entry, finding)) continue;
+    states_[i] = SuppressionState::kUsed;
+    if (first == nullptr) first = &entry;
   }
-  return lines;
+  return first;
+}
+
+std::vector<SuppressionRecord> SuppressionList::records() const {
+  std::vector<SuppressionRecord> records;
+  for (std::size_t i = 0; i < states_.size(); ++i) {
+    const Suppression& entry = file_.entries[i];
+    records.push_back({.path = file_.path,
+                       .line = entry.line,
+                       .text = entry.text,
+                       .until = entry.until,
+                       .state = states_[i]});
+  }
+  return records;
 }
 
 }  // namespace ddpscope

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "model/finding.h"
+#include "model/run_record.h"
 
 namespace ddpscope {
 
@@ -20,7 +21,7 @@ struct Suppression {
   std::string until;  ///< last day, YYYY-MM-DD; empty is for ever
   std::string reason;
   std::int64_t line = 0;
-  std::string text;  ///< the line as written, escaped, for messages
+  std::string text;  ///< the line as written, escaped and cut, for messages
 };
 
 struct SuppressionFile {
@@ -39,20 +40,20 @@ bool expired(const Suppression& suppression, std::string_view today);
 /// Today in UTC as YYYY-MM-DD.
 std::string today_utc();
 
-/// Decides findings and remembers which lines did something.
+/// Decides findings and remembers which lines matched one.
 class SuppressionList {
  public:
+  SuppressionList() = default;
   SuppressionList(SuppressionFile file, std::string_view today);
 
-  /// The first line in force that matches, or null.
+  /// The first line in force that matches, or null. All that match count as used.
   const Suppression* find(const Finding& finding);
-  /// One line for each suppression that is expired or matched nothing so far.
-  std::vector<std::string> leftovers() const;
+  /// What became of each line so far.
+  std::vector<SuppressionRecord> records() const;
 
  private:
   SuppressionFile file_;
-  std::string today_;
-  std::vector<std::int64_t> uses_;
+  std::vector<SuppressionState> states_;
 };
 
 }  // namespace ddpscope

@@ -61,6 +61,17 @@ struct CheckCost {
   double percent = 0;
 };
 
+enum class SuppressionState : std::uint8_t { kUnused, kUsed, kExpired };
+
+/// What became of one line of a suppressions file.
+struct SuppressionRecord {
+  std::string path;  ///< of the file, as the setting names it
+  std::int64_t line = 0;
+  std::string text;   ///< printable, without the reason; long ones are cut
+  std::string until;  ///< last day, YYYY-MM-DD; empty is for ever
+  SuppressionState state = SuppressionState::kUnused;
+};
+
 /// Last line of a clean exit.
 struct SummaryRecord {
   std::map<std::string, std::int64_t> counts_by_id;

@@ -38,10 +38,8 @@ Worker::Worker(WorkerOptions options)
     : options_(std::move(options)),
       queue_(kQueueEvents),
       judge_(options_.judge, [this](const Finding& finding) { found(finding); }) {
-  if (!options_.settings.suppressions.empty()) {
-    suppressions_ = std::make_unique<SuppressionList>(
-        read_suppressions(options_.settings.suppressions), today_utc());
-  }
+  const std::string& path = options_.settings.suppressions;
+  if (!path.empty()) suppressions_ = SuppressionList(read_suppressions(path), today_utc());
 }
 
 void Worker::start() {
@@ -140,6 +138,7 @@ void Worker::finish(milliseconds limit, const RunCosts& costs) {
   write_models();
   const SummaryRecord record = summary(costs);
   if (writer_ != nullptr) {
+    for (const SuppressionRecord& line : suppressions()) writer_->write_suppression(line);
     writer_->write_summary(record);
     writer_->sync();
     tell_if_cut_off();
@@ -151,7 +150,7 @@ void Worker::found(const Finding& original) {
   Finding finding = original;
   write_models();
   const bool is_first = finding.occurrences == 1;
-  finding.suppressed = suppressions_ != nullptr && suppressions_->find(finding) != nullptr;
+  finding.suppressed = suppressions_.find(finding) != nullptr;
   const bool written = writer_ != nullptr && writer_->write_finding(finding);
   tell_if_cut_off();
   if (!finding.suppressed && int(finding.severity) > worst_.load()) {
@@ -237,7 +236,7 @@ Findings Worker::findings() {
   const std::lock_guard lock(mutex_);
   Findings result = judge_.findings();
   for (Finding& finding : result) {
-    finding.suppressed = suppressions_ != nullptr && suppressions_->find(finding) != nullptr;
+    finding.suppressed = suppressions_.find(finding) != nullptr;
   }
   return result;
 }

@@ -71,13 +71,14 @@ class Worker {
   void print(const Finding& finding, bool is_first);
   bool prints_live() const;
   SummaryRecord summary(const RunCosts& costs);
+  std::vector<SuppressionRecord> suppressions() const;
   void write_reports(const SummaryRecord& summary);
 
   WorkerOptions options_;
   EventQueue queue_;
   std::mutex mutex_;  // judge, writer, files
   Judge judge_;
-  std::unique_ptr<SuppressionList> suppressions_;
+  SuppressionList suppressions_;
   std::unique_ptr<JsonlWriter> writer_;
   /// A model is written once it trains, so that one that got a parent before is not.
   struct Model {

@@ -12,6 +12,8 @@
 
 namespace ddpscope {
 namespace {
+constexpr std::size_t kToldSuppressions = 1000;
+
 void count(const Finding& finding, SummaryRecord& record) {
   if (finding.suppressed) return;
   ++record.counts_by_id[finding.id];
@@ -40,7 +42,7 @@ SummaryRecord Worker::summary(const RunCosts& costs) {
                        .overhead_percent_first = costs.overhead_percent_first,
                        .clean_exit = costs.clean_exit};
   for (Finding finding : judge_.findings()) {
-    finding.suppressed = suppressions_ != nullptr && suppressions_->find(finding) != nullptr;
+    finding.suppressed = suppressions_.find(finding) != nullptr;
     count(finding, record);
   }
   for (const auto& [id, coverage] : judge_.coverage()) {
@@ -60,6 +62,12 @@ SummaryRecord Worker::summary(const RunCosts& costs) {
   return record;
 }
 
+std::vector<SuppressionRecord> Worker::suppressions() const {
+  std::vector<SuppressionRecord> records = suppressions_.records();
+  if (records.size() > kToldSuppressions) records.resize(kToldSuppressions);
+  return records;
+}
+
 void Worker::write_reports(const SummaryRecord& summary) {
   if (writer_ == nullptr) return;
   RankFile file{.path = writer_->path(), .run = options_.run, .models = {}};
@@ -67,8 +75,9 @@ void Worker::write_reports(const SummaryRecord& summary) {
   file.findings = judge_.findings();
   for (Finding& finding : file.findings) {
     finding.ranks = {options_.run.rank};
-    finding.suppressed = suppressions_ != nullptr && suppressions_->find(finding) != nullptr;
+    finding.suppressed = suppressions_.find(finding) != nullptr;
   }
+  file.suppressions = suppressions();
   file.summary = summary;
   const bool is_alone = options_.run.world_size == 1;
   const std::string folder = parent_folder(writer_->path());

@@ -90,6 +90,9 @@ class RankFileBuilder {
     if (record == "progress" && file_.progress.size() < kMaxOthers) {
       file_.progress.push_back(progress_from_json(json));
     }
+    if (record == "suppression" && file_.suppressions.size() < kMaxOthers) {
+      file_.suppressions.push_back(suppression_from_json(json));
+    }
     if (record == "summary") file_.summary = summary_from_json(json);
     if (record == "limit" && file_.notes.empty()) {
       file_.notes.push_back("the file reached max_report_mb; later findings are absent");

@@ -97,6 +97,9 @@ bool JsonlWriter::write_finding(const Finding& finding) noexcept {
 bool JsonlWriter::write_progress(const ProgressRecord& progress) noexcept {
   return put(Kind::kFinding, to_json(progress));
 }
+bool JsonlWriter::write_suppression(const SuppressionRecord& suppression) noexcept {
+  return put(Kind::kAlways, to_json(suppression));
+}
 bool JsonlWriter::write_summary(const SummaryRecord& summary) noexcept {
   return put(Kind::kAlways, to_json(summary));
 }

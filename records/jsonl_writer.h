@@ -37,6 +37,7 @@ class JsonlWriter {
   bool write_step(const StepRecord& step) noexcept;
   bool write_finding(const Finding& finding) noexcept;
   bool write_progress(const ProgressRecord& progress) noexcept;
+  bool write_suppression(const SuppressionRecord& suppression) noexcept;
   bool write_summary(const SummaryRecord& summary) noexcept;
 
   bool sync() noexcept;

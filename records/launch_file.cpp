@@ -7,11 +7,10 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
-#include <nlohmann/json.hpp>
 
 #include "records/file_descriptor.h"
+#include "records/json_members.h"
 #include "records/line_shape.h"
-#include "records/record_json.h"
 #include "records/report_dir.h"
 
 namespace ddpscope {
@@ -37,46 +36,19 @@ std::string read_text(const std::string& path, std::string& text) {
   return {};
 }
 
-/// The member, of this kind; null where it is absent.
-const Json* member(const Json& json, const char* key, Json::value_t kind, const char* wanted) {
-  if (!json.is_object()) throw FormatError("a record is no object");
-  const auto found = json.find(key);
-  if (found == json.end()) return nullptr;
-  const bool is_number = kind == Json::value_t::number_integer && found->is_number_integer();
-  if (found->type() != kind && !is_number) {
-    throw FormatError(fmt::format("\"{}\" is no {}", key, wanted));
-  }
-  return &*found;
-}
-
-std::string text(const Json& json, const char* key) {
-  const Json* value = member(json, key, Json::value_t::string, "string");
-  return value == nullptr ? "" : value->get<std::string>();
-}
-
-std::int64_t integer(const Json& json, const char* key) {
-  const Json* value = member(json, key, Json::value_t::number_integer, "integer");
-  return value == nullptr ? 0 : value->get<std::int64_t>();
-}
-
 LaunchedRank rank_from_json(const Json& json) {
-  const Json* stopped = member(json, "stopped", Json::value_t::boolean, "boolean");
-  LaunchedRank rank{.rank = integer(json, "rank"),
-                    .code = integer(json, "code"),
-                    .signal = text(json, "signal"),
-                    .ended_unix_ns = integer(json, "ended_unix_ns"),
-                    .stopped = stopped != nullptr && stopped->get<bool>()};
-  if (rank.rank < 0 || rank.rank > kMaxRank) {
-    throw FormatError("\"rank\" is no rank from 0 to 2^20");
-  }
-  return rank;
+  return {.rank = members::rank(json, "rank"),
+          .code = members::integer(json, "code"),
+          .signal = members::text(json, "signal"),
+          .ended_unix_ns = members::integer(json, "ended_unix_ns"),
+          .stopped = members::truth(json, "stopped", false)};
 }
 
 LaunchRecord launch_from_json(const Json& json) {
-  LaunchRecord launch{.run_id = text(json, "run_id"), .ranks = {}};
-  const Json* ranks = member(json, "ranks", Json::value_t::array, "list");
-  if (ranks == nullptr) return launch;
-  for (const Json& rank : *ranks) launch.ranks.push_back(rank_from_json(rank));
+  LaunchRecord launch{.run_id = members::text(json, "run_id"), .ranks = {}};
+  for (const Json& rank : members::list(json, "ranks")) {
+    launch.ranks.push_back(rank_from_json(rank));
+  }
   return launch;
 }
 

@@ -32,7 +32,8 @@ struct RankFile {
   std::vector<ModelRecord> models;
   Findings findings;
   std::vector<ProgressRecord> progress;
-  std::int64_t last_step = 0;  ///< of the step records, which are sampled
+  std::int64_t last_step = 0;                   ///< of the step records, which are sampled
+  std::vector<SuppressionRecord> suppressions;  ///< of a clean exit
   std::optional<SummaryRecord> summary;
   bool truncated = false;  ///< the last line is incomplete
   std::vector<std::string> notes;

@@ -173,6 +173,15 @@ Json to_json(const ProgressRecord& progress) {
   return json;
 }
 
+Json to_json(const SuppressionRecord& suppression) {
+  return {{"record", "suppression"},
+          {"path", valid_utf8(suppression.path)},
+          {"line", suppression.line},
+          {"text", valid_utf8(suppression.text)},
+          {"until", valid_utf8(suppression.until)},
+          {"state", word(suppression.state)}};
+}
+
 Json to_json(const SummaryRecord& summary) {
   Json counts = Json::object();
   for (const auto& [id, count] : summary.counts_by_id) counts[valid_utf8(id)] = count;

@@ -20,6 +20,7 @@ nlohmann::ordered_json to_json(const ModelRecord& model);
 nlohmann::ordered_json to_json(const StepRecord& step);
 nlohmann::ordered_json to_json(const Finding& finding);
 nlohmann::ordered_json to_json(const ProgressRecord& progress);
+nlohmann::ordered_json to_json(const SuppressionRecord& suppression);
 nlohmann::ordered_json to_json(const SummaryRecord& summary);
 nlohmann::ordered_json to_json(const LaunchRecord& launch);
 
@@ -37,6 +38,7 @@ ModelRecord model_from_json(const nlohmann::ordered_json& json);
 std::int64_t step_from_json(const nlohmann::ordered_json& json);
 Finding finding_from_json(const nlohmann::ordered_json& json);
 ProgressRecord progress_from_json(const nlohmann::ordered_json& json);
+SuppressionRecord suppression_from_json(const nlohmann::ordered_json& json);
 SummaryRecord summary_from_json(const nlohmann::ordered_json& json);
 
 }  // namespace ddpscope

@@ -15,6 +15,7 @@ constexpr std::string_view kPhase[] = {"init",   "forward",   "backward",
                                        "reduce", "optimizer", "exit"};
 constexpr std::string_view kApplicability[] = {"safe", "likely", "needs-decision"};
 constexpr std::string_view kSiteState[] = {"complete", "evicted", "unsymbolized"};
+constexpr std::string_view kSuppressionState[] = {"unused", "used", "expired"};
 
 template <typename Enum>
 std::string_view at(std::span<const std::string_view> words, Enum value) {
@@ -39,6 +40,7 @@ std::string_view word(CausalRole value) { return at(kRole, value); }
 std::string_view word(Phase value) { return at(kPhase, value); }
 std::string_view word(Applicability value) { return at(kApplicability, value); }
 std::string_view word(SiteState value) { return at(kSiteState, value); }
+std::string_view word(SuppressionState value) { return at(kSuppressionState, value); }
 
 template <>
 std::optional<Severity> from_word(std::string_view text) {
@@ -67,6 +69,10 @@ std::optional<Applicability> from_word(std::string_view text) {
 template <>
 std::optional<SiteState> from_word(std::string_view text) {
   return find<SiteState>(kSiteState, text);
+}
+template <>
+std::optional<SuppressionState> from_word(std::string_view text) {
+  return find<SuppressionState>(kSuppressionState, text);
 }
 
 }  // namespace ddpscope

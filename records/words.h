@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "model/finding.h"
+#include "model/run_record.h"
 
 namespace ddpscope {
 
@@ -15,6 +16,7 @@ std::string_view word(CausalRole value);
 std::string_view word(Phase value);
 std::string_view word(Applicability value);
 std::string_view word(SiteState value);
+std::string_view word(SuppressionState value);
 
 /// The enumerator of a word, or nothing: `from_word<Severity>("error")`.
 template <typename Enum>
@@ -33,5 +35,7 @@ template <>
 std::optional<Applicability> from_word(std::string_view text);
 template <>
 std::optional<SiteState> from_word(std::string_view text);
+template <>
+std::optional<SuppressionState> from_word(std::string_view text);
 
 }  // namespace ddpscope

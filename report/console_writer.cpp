@@ -59,16 +59,28 @@ std::string blocked_text(const MergedReport& report) {
   return text;
 }
 
-std::string remarks_text(const MergedReport& report) {
+/// `  input: …` for each line, and how many more there are.
+std::string labelled_lines(std::string_view label, const std::vector<std::string>& lines) {
   std::string text;
-  std::size_t shown = 0;
-  const auto add = [&](const std::string& line) {
-    if (++shown <= kShownRemarks) text += "  input: " + escape_terminal(line) + "\n";
-  };
-  for (const auto& remark : report.remarks) add(remark);
-  for (const auto& file : report.skipped_files) add(file.path + " was skipped: " + file.why);
-  if (shown > kShownRemarks) text += fmt::format("  input: {} more\n", shown - kShownRemarks);
-  return text;
+  for (std::size_t i = 0; i < std::min(lines.size(), kShownRemarks); ++i) {
+    text += fmt::format("  {}: {}\n", label, escape_terminal(lines[i]));
+  }
+  if (lines.size() <= kShownRemarks) return text;
+  return text + fmt::format("  {}: {} more\n", label, lines.size() - kShownRemarks);
+}
+
+std::string remarks_text(const MergedReport& report) {
+  std::vector<std::string> lines = report.remarks;
+  for (const auto& file : report.skipped_files) {
+    lines.push_back(file.path + " was skipped: " + file.why);
+  }
+  return labelled_lines("input", lines);
+}
+
+std::string leftovers_text(const MergedReport& report) {
+  std::vector<std::string> lines;
+  for (const auto& left : report.leftover_suppressions) lines.push_back(leftover_words(left));
+  return labelled_lines("suppression", lines);
 }
 
 }  // namespace
@@ -101,7 +113,10 @@ std::string render_verdict(const MergedReport& report, const RenderOptions& opti
     text += remarks_text(report);
     const std::string overhead = overhead_words(report.overhead);
     if (!overhead.empty()) text += "overhead: " + overhead + "\n";
-    if (report.suppressed > 0) text += fmt::format("suppressed: {}\n", report.suppressed);
+    const std::string leftovers = leftovers_text(report);
+    if (report.suppressed > 0 || !leftovers.empty()) {
+      text += fmt::format("suppressed: {}\n", report.suppressed) + leftovers;
+    }
   }
   if (!report.incidents.empty()) {
     text += incident_text(report.incidents.front(), index_of(report), style_of(report, options),

@@ -34,6 +34,12 @@ std::string row(const std::vector<std::string>& cells) {
   return html + "</tr>\n";
 }
 
+std::string list_of(const std::vector<std::string>& lines) {
+  std::string items;
+  for (const auto& line : lines) items += "<li>" + escape_html(line) + "</li>\n";
+  return items.empty() ? items : "<ul>\n" + items + "</ul>\n";
+}
+
 std::string tile(const std::string& number, std::string_view text, bool falls_short = false) {
   return fmt::format("<li{}><b>{}</b><span>{}</span></li>\n", falls_short ? " class=\"short\"" : "",
                      escape_html(number), text);
@@ -163,14 +169,18 @@ std::string settings(const MergedReport& report) {
   return section("settings", "How it was run", body);
 }
 
+std::string leftover_suppressions(const MergedReport& report) {
+  std::vector<std::string> lines;
+  for (const auto& left : report.leftover_suppressions) lines.push_back(leftover_words(left));
+  return section("suppressions", "Suppressions without effect", list_of(lines));
+}
+
 std::string input_remarks(const MergedReport& report) {
-  std::string items;
-  for (const auto& remark : report.remarks) items += "<li>" + escape_html(remark) + "</li>\n";
+  std::vector<std::string> lines = report.remarks;
   for (const auto& file : report.skipped_files) {
-    items +=
-        fmt::format("<li>{} was skipped: {}</li>\n", escape_html(file.path), escape_html(file.why));
+    lines.push_back(file.path + " was skipped: " + file.why);
   }
-  return section("input", "About the input", items.empty() ? items : "<ul>\n" + items + "</ul>\n");
+  return section("input", "About the input", list_of(lines));
 }
 
 }  // namespace ddpscope::html

@@ -14,6 +14,7 @@ std::string coverage(const MergedReport& report);
 std::string ranks(const MergedReport& report);
 std::string models(const MergedReport& report);
 std::string settings(const MergedReport& report);
+std::string leftover_suppressions(const MergedReport& report);
 std::string input_remarks(const MergedReport& report);
 
 }  // namespace ddpscope::html

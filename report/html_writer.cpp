@@ -36,7 +36,8 @@ std::string render_html(const MergedReport& report, const RenderOptions&) {
   page += "<header>\n<h1>ddpscope report</h1>\n" + html::verdict(report) + html::tiles(report) +
           "</header>\n<main>\n";
   page += html::findings(report) + html::coverage(report) + html::ranks(report);
-  page += html::models(report) + html::settings(report) + html::input_remarks(report);
+  page += html::models(report) + html::settings(report);
+  page += html::leftover_suppressions(report) + html::input_remarks(report);
   page += fmt::format(
       "</main>\n<footer>{}{}</footer>\n</body>\n</html>\n", escape_html(run_words(report)),
       report.tool_version.empty() ? ""

@@ -94,6 +94,14 @@ Json incidents_json(const MergedReport& report) {
   return list;
 }
 
+Json leftovers_json(const MergedReport& report) {
+  Json list = Json::array();
+  for (const auto& left : report.leftover_suppressions) {
+    list.push_back(without_kind(to_json(left)));
+  }
+  return list;
+}
+
 Json summary_json(const MergedReport& report) {
   Json counts = Json::object();
   for (const auto& [id, count] : report.counts_by_id) append(counts, id, count);
@@ -126,6 +134,7 @@ std::string render_json(const MergedReport& report, const RenderOptions&) {
       {"skipped_files", skipped_json(report)},
       {"primary", report.primary.empty() ? Json(nullptr) : Json(valid_utf8(report.primary))},
       {"incidents", incidents_json(report)},
+      {"leftover_suppressions", leftovers_json(report)},
       {"summary", summary_json(report)}};
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }

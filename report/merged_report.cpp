@@ -11,6 +11,7 @@
 #include "records/report_dir.h"
 #include "report/coverage.h"
 #include "report/join_findings.h"
+#include "report/leftover_suppressions.h"
 
 namespace ddpscope {
 namespace {
@@ -149,6 +150,9 @@ MergedReport merge(std::vector<RankFile> files, std::vector<SkippedFile> skipped
     report.world_size = std::max(report.world_size, rank + 1);
   }
   if (!files.empty() || !options.cut_short.empty()) find_missing(report);
+  const bool all_ended =
+      report.missing_ranks.empty() && std::ranges::all_of(report.ranks, &RankState::has_summary);
+  report.leftover_suppressions = leftover_suppressions(files, all_ended);
   if (!report.missing_ranks.empty()) all.push_back(missing_finding(report, options));
   report.findings = join_findings(std::move(all));
   report.coverage = coverage_of(files, report.findings);

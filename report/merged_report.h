@@ -69,6 +69,7 @@ struct MergedReport {
   std::int64_t warnings = 0;
   std::int64_t notes = 0;
   std::int64_t suppressed = 0;
+  std::vector<SuppressionRecord> leftover_suppressions;  ///< unused or expired
   std::vector<std::string> remarks;  ///< what a reader of the report must know of its input
 };
 

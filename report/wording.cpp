@@ -125,6 +125,12 @@ CoverageCounts count_coverage(const MergedReport& report) {
   return counts;
 }
 
+std::string leftover_words(const SuppressionRecord& suppression) {
+  const bool is_expired = suppression.state == SuppressionState::kExpired;
+  return fmt::format("{}:{}: {}: {}", suppression.path, suppression.line, suppression.text,
+                     is_expired ? "expired after " + suppression.until : "matched no finding");
+}
+
 std::string fact_words(const FactValue& value) { return std::visit(FactToWords(), value); }
 
 std::string overhead_words(const Overhead& overhead) {

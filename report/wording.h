@@ -46,6 +46,9 @@ struct CoverageCounts {
 };
 CoverageCounts count_coverage(const MergedReport& report);
 
+/// `ci.txt:3: grad-*: matched no finding`.
+std::string leftover_words(const SuppressionRecord& suppression);
+
 /// The value of a fact as text.
 std::string fact_words(const FactValue& value);
 

@@ -125,10 +125,10 @@ TEST_CASE("a suppression ends after its last day", "[config]") {
   CHECK(today_utc() > "2025-01-01");
 }
 
-TEST_CASE("expired and unused suppressions are named at the end", "[config]") {
+TEST_CASE("each line of a suppressions file tells what became of it", "[config]") {
   SuppressionList list(parse_suppressions("grad-*:until=2020-01-01 # old\n"
                                           "grad-never-used:module=encoder.* # used\n"
-                                          "module-x # unused\n",
+                                          "module-x:until=2027-01-01 # unused\n",
                                           "s.txt"),
                        "2027-01-01");
   const Suppression* found = list.find(finding());
@@ -137,8 +137,30 @@ TEST_CASE("expired and unused suppressions are named at the end", "[config]") {
   Finding other = finding();
   other.id = "other";
   CHECK(list.find(other) == nullptr);
-  CHECK(list.leftovers() ==
-        std::vector<std::string>{
-            "s.txt:1: suppression grad-*:until=2020-01-01 expired after 2020-01-01",
-            "s.txt:3: suppression module-x matched no finding"});
+
+  const auto records = list.records();
+  REQUIRE(records.size() == 3);
+  CHECK(records[0].state == SuppressionState::kExpired);
+  CHECK(records[0].until == "2020-01-01");
+  CHECK(records[1].state == SuppressionState::kUsed);
+  CHECK(records[1].until == "");
+  CHECK(records[2].state == SuppressionState::kUnused);
+  CHECK(records[2].path == "s.txt");
+  CHECK(records[2].line == 3);
+  CHECK(records[2].text == "module-x:until=2027-01-01");
+}
+
+TEST_CASE("a line that matches after another one did is used too", "[config]") {
+  SuppressionList list(parse_suppressions("grad-* # wide\ngrad-never-used # narrow\n", "s.txt"),
+                       "2027-01-01");
+  REQUIRE(list.find(finding()) != nullptr);
+  CHECK(list.find(finding())->reason == "wide");
+  for (const auto& record : list.records()) CHECK(record.state == SuppressionState::kUsed);
+}
+
+TEST_CASE("a long line of a suppressions file is shown in part", "[config]") {
+  const auto entry = line("a-b:op=" + std::string(5000, 'x') + " # r");
+  CHECK(entry.op == std::string(5000, 'x'));
+  CHECK(entry.text.size() == 256 + 3);
+  CHECK(entry.text.substr(250) == "xxxxxx...");
 }

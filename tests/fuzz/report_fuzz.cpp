@@ -57,6 +57,9 @@ void require_round_trips(const RankFile& file) {
   for (const auto& model : file.models) require_round_trip(model, &model_from_json);
   for (const auto& finding : file.findings) require_round_trip(finding, &finding_from_json);
   for (const auto& progress : file.progress) require_round_trip(progress, &progress_from_json);
+  for (const auto& line : file.suppressions) {
+    require_round_trip(line, &suppression_from_json);
+  }
   if (file.summary) require_round_trip(*file.summary, &summary_from_json);
 }
 

@@ -119,8 +119,8 @@ void read_suppression_lines(const std::string& text) {
     require(expired(entry, "2030-01-01") || list.find(finding_for(entry)) != nullptr,
             "a line in force is found", entry.text);
   }
-  for (const auto& line : list.leftovers()) {
-    require(is_printable(line), "what is left is told in printable lines", line);
+  for (const auto& line : list.records()) {
+    require(is_printable(line.text), "a line is told in printable text", line.text);
   }
 }
 }  // namespace

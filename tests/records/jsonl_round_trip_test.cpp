@@ -30,6 +30,12 @@ TEST_CASE("what is written reads back equal", "[records]") {
   CHECK(writer.write_step({.step = 1, .wall_ms = 2.5, .overhead_us = 3}));
   CHECK(writer.write_finding(finding));
   CHECK(writer.write_progress({.step = 4, .phase = Phase::kReduce, .reason = "stall"}));
+  const SuppressionRecord suppression = {.path = "ci\xff.txt",
+                                         .line = 3,
+                                         .text = "grad-*",
+                                         .until = "2029-12-31",
+                                         .state = SuppressionState::kExpired};
+  CHECK(writer.write_suppression(suppression));
   CHECK(writer.write_summary(sample_summary()));
   CHECK(writer.sync());
 
@@ -47,6 +53,9 @@ TEST_CASE("what is written reads back equal", "[records]") {
   CHECK(frame.library);
   CHECK_FALSE(file.findings[0].sites[0].frames.at(1).library);
   CHECK(file.progress.at(0).phase == Phase::kReduce);
+  REQUIRE(file.suppressions.size() == 1);
+  CHECK(to_json(file.suppressions[0]) == to_json(suppression));
+  CHECK(file.suppressions[0].state == SuppressionState::kExpired);
   REQUIRE(file.summary);
   CHECK(to_json(*file.summary) == to_json(sample_summary()));
   CHECK_FALSE(file.truncated);

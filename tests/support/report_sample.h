@@ -124,6 +124,9 @@ inline std::vector<RankFile> sample_files() {
   RankFile first = {.path = "out/rank-0.jsonl", .run = sample_run(0, 4)};
   first.models = {sample_model()};
   first.findings = {cascade, note};
+  first.suppressions = {
+      {"ci.txt", 2, "perf-*:until=2029-12-31", "2029-12-31", SuppressionState::kExpired},
+      {"ci.txt", 3, "grad-missing", "", SuppressionState::kUnused}};
   first.summary = sample_summary();
   RankFile second = {.path = "out/rank-1.jsonl", .run = sample_run(1, 4)};
   second.models = {sample_model()};

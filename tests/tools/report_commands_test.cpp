@@ -15,6 +15,7 @@ struct RankSample {
   std::int64_t world_size = 1;
   bool error = false;
   std::string module_path = "layer1";
+  std::vector<SuppressionRecord> suppressions = {};
 };
 
 void write_rank(const std::string& dir, const RankSample& sample) {
@@ -37,6 +38,7 @@ void write_rank(const std::string& dir, const RankSample& sample) {
     opened.writer->write_finding(finding);
     summary.errors = 1;
   }
+  for (const auto& line : sample.suppressions) opened.writer->write_suppression(line);
   opened.writer->write_summary(summary);
 }
 }  // namespace
@@ -68,6 +70,25 @@ TEST_CASE("merge returns 4 where a rank is missing", "[tools]") {
   const TemporaryDir dir;
   write_rank(dir / "o", {.rank = 0, .world_size = 2});
   CHECK(run_shell("ddpscope merge " + (dir / "o")).code == 4);
+}
+
+TEST_CASE("merge names the suppressions that no rank used, and returns 0", "[tools]") {
+  const TemporaryDir dir;
+  const auto line = [](std::int64_t number, SuppressionState state) {
+    return SuppressionRecord{"ci.txt", number, "grad-*", "2020-12-31", state};
+  };
+  using State = SuppressionState;
+  write_rank(dir / "o",
+             {.world_size = 2, .suppressions = {line(1, State::kUnused), line(2, State::kUnused)}});
+  write_rank(dir / "o", {.rank = 1,
+                         .world_size = 2,
+                         .suppressions = {line(1, State::kUsed), line(2, State::kUnused),
+                                          line(3, State::kExpired)}});
+  const auto run = run_shell("ddpscope merge " + (dir / "o"));
+  CHECK(run.code == 0);
+  CHECK(!run.says("ci.txt:1:"));
+  CHECK(run.says("suppression: ci.txt:2: grad-*: matched no finding\n"));
+  CHECK(run.says("suppression: ci.txt:3: grad-*: expired after 2020-12-31\n"));
 }
 
 TEST_CASE("merge returns 3 with one line for input that it cannot read", "[tools]") {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <fstream>
 #include <thread>
 #include <vector>
 
@@ -88,6 +89,43 @@ TEST_CASE("A worker that is told to end judges what was put before", "[worker]")
   put_steps(worker.queue(), 1, 3);
   worker.finish(seconds(60), {});
   CHECK(has_empty_optimizer(worker.findings()));
+}
+
+TEST_CASE("What became of each suppression is on disk before the summary", "[worker]") {
+  const TemporaryDir dir;
+  WorkerOptions options = options_in(dir);
+  options.settings.suppressions = dir / "ci.txt";
+  std::ofstream(dir / "ci.txt") << "optim-*:subject=SGD # wanted\n"
+                                << "grad-* # never seen\n"
+                                << "optim-empty:until=2020-12-31 # was wanted\n";
+  Worker worker(options);
+  worker.start();
+  put_steps(worker.queue(), 1, 3);
+  worker.finish(seconds(60), {});
+
+  const auto file = std::get<RankFile>(read_rank_file(dir / "out/rank-0.jsonl"));
+  REQUIRE(file.summary);
+  CHECK(file.summary->errors == 0);
+  REQUIRE(file.suppressions.size() == 3);
+  CHECK(file.suppressions[0].state == SuppressionState::kUsed);
+  CHECK(file.suppressions[1].state == SuppressionState::kUnused);
+  CHECK(file.suppressions[2].state == SuppressionState::kExpired);
+  CHECK(file.suppressions[2].text == "optim-empty:until=2020-12-31");
+}
+
+TEST_CASE("Of a long suppressions file the first thousand lines are told", "[worker]") {
+  const TemporaryDir dir;
+  WorkerOptions options = options_in(dir);
+  options.settings.suppressions = dir / "ci.txt";
+  std::ofstream suppressions(dir / "ci.txt");
+  for (int i = 0; i < 3000; ++i) suppressions << "grad-* # never seen\n";
+  suppressions.close();
+  Worker worker(options);
+  worker.start();
+  worker.finish(seconds(60), {});
+  const auto file = std::get<RankFile>(read_rank_file(dir / "out/rank-0.jsonl"));
+  CHECK(file.suppressions.size() == 1000);
+  CHECK(file.summary);
 }
 
 }  // namespace
