@@ -104,6 +104,7 @@ bool Worker::judge_batch() {
       last_place_.saw(event);
     }
     last_place_.publish(judge_.state());
+    put_late_progress();
   }
   const std::lock_guard lock(wake_mutex_);
   judged_ += judged;
@@ -226,10 +227,25 @@ void Worker::write_progress(ProgressRecord record) {
   // Never waits long: the process is dying, and the worker may hold the lock for good.
   std::unique_lock lock(mutex_, std::defer_lock);
   for (int i = 0; i < 100 && !lock.try_lock(); ++i) usleep(1000);
-  if (!lock.owns_lock() || writer_ == nullptr) return;
+  if (lock.owns_lock()) return put_progress(std::move(record));
+  const std::lock_guard wake_lock(wake_mutex_);
+  late_progress_ = std::move(record);
+}
+
+void Worker::put_progress(ProgressRecord record) {
+  if (writer_ == nullptr) return;
   last_place_.fill(record);
   writer_->write_progress(record);
   writer_->sync();
+}
+
+void Worker::put_late_progress() {
+  std::optional<ProgressRecord> record;
+  {
+    const std::lock_guard wake_lock(wake_mutex_);
+    record.swap(late_progress_);
+  }
+  if (record) put_progress(*std::move(record));
 }
 
 Findings Worker::findings() {

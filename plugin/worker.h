@@ -4,6 +4,7 @@
 #include <condition_variable>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 
@@ -45,7 +46,8 @@ class Worker {
   bool drain(std::chrono::milliseconds limit);
   /// Judges what is left, writes the summary and the reports, and ends the thread.
   void finish(std::chrono::milliseconds limit, const RunCosts& costs);
-  /// Writes why this rank ends and where it stands; for a process that is about to die.
+  /// Writes why this rank ends and where it stands; for a process that is about to die. A worker
+  /// that is busy writes it as soon as it can.
   void write_progress(ProgressRecord record);
 
   Findings findings();
@@ -67,6 +69,8 @@ class Worker {
   void model_ended(const TreeEndEvent& end);
   void write_models();
   void tell_if_cut_off();
+  void put_progress(ProgressRecord record);
+  void put_late_progress();
   void cycle_ended(const CycleEndEvent& cycle);
   void print(const Finding& finding, bool is_first);
   bool prints_live() const;
@@ -101,7 +105,8 @@ class Worker {
   std::mutex wake_mutex_;
   std::condition_variable wake_;
   std::condition_variable drained_;
-  std::uint64_t judged_ = 0;  // events taken and judged, guarded by wake_mutex_
+  std::uint64_t judged_ = 0;                     // events taken and judged, guarded by wake_mutex_
+  std::optional<ProgressRecord> late_progress_;  // guarded by wake_mutex_
   std::thread thread_;
 };
 

@@ -91,6 +91,41 @@ TEST_CASE("A worker that is told to end judges what was put before", "[worker]")
   CHECK(has_empty_optimizer(worker.findings()));
 }
 
+/// Names of frames that take long to find.
+class SlowSites final : public SiteSource {
+ public:
+  Site site(StackId) override {
+    asked = true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(400));
+    return {};
+  }
+  std::atomic<bool> asked{false};
+};
+
+TEST_CASE("Why a rank ends is on disk even if the worker was busy then", "[worker]") {
+  const bool ends_at_once = GENERATE(false, true);
+  const TemporaryDir dir;
+  SlowSites sites;
+  WorkerOptions options = options_in(dir);
+  options.judge.checks = "autograd-leaf-inplace";
+  options.judge.sources = {"tree", "write"};
+  options.judge.sites = &sites;
+  Worker worker(options);
+  worker.start();
+  worker.queue().put(std::make_unique<FailedWriteEvent>(FailedWriteEvent{
+      .at = {.step = 1}, .op = "aten::mul_", .by = {.step = 1, .stack = 1}, .of_leaf = true}));
+  while (!sites.asked) std::this_thread::yield();
+  worker.write_progress({.step = 1, .reason = "exit", .what = "exit code 2", .code = 2});
+  const auto read = [&dir] { return std::get<RankFile>(read_rank_file(dir / "out/rank-0.jsonl")); };
+  if (!ends_at_once) {
+    CHECK(worker.drain(seconds(60)));
+    CHECK(read().progress.size() == 1);
+  }
+  worker.finish(seconds(60), {.clean_exit = false});
+  REQUIRE(read().progress.size() == 1);
+  CHECK(read().progress[0].code == 2);
+}
+
 TEST_CASE("What became of each suppression is on disk before the summary", "[worker]") {
   const TemporaryDir dir;
   WorkerOptions options = options_in(dir);
