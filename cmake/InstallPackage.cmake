@@ -5,6 +5,8 @@ set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/ddpscope)
 install(TARGETS ddpscope EXPORT ddpscopeTargets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(TARGETS ddpscope_preload LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(FILES ${PROJECT_SOURCE_DIR}/include/ddpscope/ddpscope.h
+  ${PROJECT_SOURCE_DIR}/include/ddpscope/hooks.h
+  ${PROJECT_SOURCE_DIR}/include/ddpscope/observed_call.h
   ${PROJECT_BINARY_DIR}/include/ddpscope/version.h
   DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/ddpscope)
 install(EXPORT ddpscopeTargets NAMESPACE ddpscope:: DESTINATION ${package_dir})

@@ -2,74 +2,78 @@
 
 #include <torch/nn/modules.h>
 
-#include <array>
-#include <exception>
+#include <mutex>
+#include <type_traits>
 
+#include "hooks/call_tensors.h"
 #include "hooks/interposed.h"
+#include "hooks/module_call.h"
 
 namespace ddpscope {
 namespace {
 using torch::nn::Module;
 
-// Filled at start-up, before the first forward is hooked.
-constexpr std::size_t kMaxHooks = 8;
-std::array<ModuleHook, kMaxHooks> hooks;
-std::size_t hook_count = 0;
+template <class Method>
+struct Forward;
 
-class ForwardCall {
- public:
-  explicit ForwardCall(const Module& module)
-      : module_(module), exceptions_(std::uncaught_exceptions()) {
-    for (std::size_t i = 0; i < hook_count; ++i) hooks[i].before(module_);
-  }
-  ~ForwardCall() {
-    const bool threw = std::uncaught_exceptions() > exceptions_;
-    for (std::size_t i = hook_count; i > 0; --i) hooks[i - 1].after(module_, threw);
-  }
-  ForwardCall(const ForwardCall&) = delete;
-  ForwardCall& operator=(const ForwardCall&) = delete;
-
- private:
-  const Module& module_;
-  int exceptions_;
-};
-
-// `Layer` is the class, `Arguments` are those of its forward: together they name one function.
+// The class and the arguments together name one function.
 template <class Layer, class Result, class... Arguments>
-struct Forward {
+struct Forward<Result (Layer::*)(Arguments...)> {
   using Hooked = Interposed<Forward, Result(Layer*, Arguments...)>;
+  static constexpr bool kReturnsOneTensor = std::is_same_v<Result, at::Tensor>;
+
   static Result call(Layer* self, Arguments... arguments) {
-    const ForwardCall forward(*self);
-    return Hooked::original(self, std::forward<Arguments>(arguments)...);
+    ModuleCall call(*self);
+    if (!call.is_hooked()) {
+      return Hooked::original(self, std::forward<Arguments>(arguments)...);
+    }
+    call.begin(CallTensors::of(arguments...));
+    Result result = Hooked::original(self, std::forward<Arguments>(arguments)...);
+    if constexpr (kReturnsOneTensor) {
+      call.end({result}, &result);
+    } else {
+      call.end(CallTensors::of(result), nullptr);
+    }
+    return result;
   }
   static bool install(const char* symbol) noexcept { return Hooked::install(symbol, call); }
 };
 
-using TensorPair = std::tuple<at::Tensor, at::Tensor>;
-using torch::nn::GRUImpl;
-using torch::nn::LSTMImpl;
-using LstmForward = Forward<LSTMImpl, std::tuple<at::Tensor, TensorPair>, const at::Tensor&,
-                            std::optional<TensorPair>>;
-using GruForward = Forward<GRUImpl, TensorPair, const at::Tensor&, at::Tensor>;
+template <class Layer>
+bool is_base_of(const Module& module) {
+  return dynamic_cast<const Layer*>(&module) != nullptr;
+}
+
+template <class Layer>
+using ForwardOf = Forward<decltype(&Layer::forward)>;
+
+std::array builtins = {
+#define DDPSCOPE_FORWARD(Layer, symbol)                                                \
+  BuiltinForward{.name = #Layer,                                                       \
+                 .type = &typeid(torch::nn::Layer),                                    \
+                 .returns_one_tensor = ForwardOf<torch::nn::Layer>::kReturnsOneTensor, \
+                 .is_base_of = is_base_of<torch::nn::Layer>,                           \
+                 .live = false},
+#include "forward_list.inc"
+#undef DDPSCOPE_FORWARD
+};
 }  // namespace
 
-void add_module_hook(const ModuleHook& hook) {
-  if (hook_count < hooks.size()) hooks[hook_count++] = hook;
+bool install_module_hooks() noexcept {
+  static std::mutex mutex;
+  const std::lock_guard lock(mutex);
+  bool all_live = true;
+  std::size_t next = 0;
+  const auto note = [&](bool live) {
+    builtins[next++].live = live;
+    all_live &= live;
+  };
+#define DDPSCOPE_FORWARD(Layer, symbol) note(ForwardOf<torch::nn::Layer>::install(symbol));
+#include "forward_list.inc"
+#undef DDPSCOPE_FORWARD
+  return all_live;
 }
 
-bool install_module_hooks() noexcept {
-  bool live = true;
-#define DDPSCOPE_FORWARD_CONST_REF(Layer, symbol) \
-  live &= Forward<torch::nn::Layer, at::Tensor, const at::Tensor&>::install(symbol);
-#define DDPSCOPE_FORWARD_VALUE(Layer, symbol) \
-  live &= Forward<torch::nn::Layer, at::Tensor, at::Tensor>::install(symbol);
-#include "forward_list.inc"
-#undef DDPSCOPE_FORWARD_CONST_REF
-#undef DDPSCOPE_FORWARD_VALUE
-  live &= LstmForward::install(
-      "_ZN5torch2nn8LSTMImpl7forwardERKN2at6TensorESt8optionalISt5tupleIJS3_S3_EEE");
-  live &= GruForward::install("_ZN5torch2nn7GRUImpl7forwardERKN2at6TensorES3_");
-  return live;
-}
+std::span<const BuiltinForward> builtin_forwards() { return builtins; }
 
 }  // namespace ddpscope

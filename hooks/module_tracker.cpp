@@ -3,10 +3,8 @@
 #include <c10/util/Type.h>
 
 #include <algorithm>
-#include <array>
 
 #include "hooks/capture.h"
-#include "hooks/near_tls.h"
 #include "hooks/op_callbacks.h"
 
 namespace ddpscope {
@@ -79,12 +77,10 @@ std::uint64_t hash_of(const TreeEvent& event) {
   }
   return hash;
 }
-
-DDPSCOPE_NEAR thread_local std::array<ModuleId, 64> call_stack;
-DDPSCOPE_NEAR thread_local std::size_t call_depth = 0;
 }  // namespace
 
 constinit std::atomic<std::uint64_t> ModuleTracker::changes_{1};
+constinit std::atomic<std::uint64_t> ModuleTracker::told_{0};
 
 ModelId ModuleTracker::attach(Capture& capture, std::shared_ptr<Module> root) {
   const std::lock_guard lock(mutex_);
@@ -243,6 +239,7 @@ void ModuleTracker::tell(Capture& capture, Root& root, TreeEvent&& event) {
     root.by_path.emplace(module.path, module.id);
   }
   std::ranges::sort(root.modules);
+  told_.fetch_add(1, std::memory_order_relaxed);
   capture.put_large(std::move(event));
 }
 
@@ -267,29 +264,6 @@ bool ModuleTracker::in_eval(ModuleId module) {
     any |= alive != nullptr;
   }
   return any;
-}
-
-ModuleId ModuleTracker::module_at(std::string_view path) {
-  const std::lock_guard lock(mutex_);
-  for (const Root& root : roots_) {
-    if (const auto found = root.by_path.find(path); found != root.by_path.end()) {
-      return found->second;
-    }
-  }
-  return 0;
-}
-
-void ModuleCalls::enter(ModuleId module) noexcept {
-  if (call_depth < call_stack.size()) call_stack[call_depth] = module;
-  ++call_depth;
-}
-
-void ModuleCalls::leave() noexcept {
-  if (call_depth > 0) --call_depth;
-}
-
-ModuleId ModuleCalls::innermost() noexcept {
-  return call_depth == 0 ? 0 : call_stack[std::min(call_depth, call_stack.size()) - 1];
 }
 
 }  // namespace ddpscope

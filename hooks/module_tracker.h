@@ -36,6 +36,9 @@ class ModuleTracker {
 
   /// Something registered, moved or replaced a tensor somewhere.
   static void mark_changed() noexcept { changes_.fetch_add(1, std::memory_order_relaxed); }
+  static std::uint64_t changes() noexcept { return changes_.load(std::memory_order_relaxed); }
+  /// How often some tree was told anew.
+  static std::uint64_t trees_told() noexcept { return told_.load(std::memory_order_relaxed); }
   /// Looks at the roots of this thread again when something changed, and tells what differs.
   void look_again(Capture& capture);
   /// Whether this module stands in the last tree of some root.
@@ -44,6 +47,8 @@ class ModuleTracker {
   bool in_eval(ModuleId module);
   /// The module that is registered at `path`, in any root; 0 if there is none.
   ModuleId module_at(std::string_view path);
+  /// The other way round; "" if there is none.
+  std::string path_of(ModuleId module);
 
  private:
   struct Root {
@@ -72,6 +77,7 @@ class ModuleTracker {
   void tell(Capture& capture, Root& root, TreeEvent&& event);
 
   static constinit std::atomic<std::uint64_t> changes_;
+  static constinit std::atomic<std::uint64_t> told_;
   std::mutex mutex_;
   std::list<Root> roots_;
   ModelId last_model_ = 0;

@@ -3,9 +3,11 @@
 #include <ATen/core/Tensor.h>
 #include <c10/core/GradMode.h>
 
+#include <atomic>
 #include <optional>
 
 #include "hooks/capture.h"
+#include "hooks/hooked_call.h"
 #include "hooks/interposed.h"
 
 namespace ddpscope {
@@ -35,10 +37,50 @@ void tell(Capture& capture, const char* op, const MaybeTensor& weight,
   capture.put_large(std::move(event));
 }
 
+const torch::nn::Module* normalization_with(const MaybeTensor& weight, const MaybeTensor& bias,
+                                            const MaybeTensor& mean) {
+  for (const MaybeTensor* own : {&weight, &bias, &mean}) {
+    if (!own->has_value() || !(*own)->defined()) continue;
+    return UserHooks::norm_with((*own)->unsafeGetTensorImpl());
+  }
+  return nullptr;
+}
+
+// Their forward is compiled into the program; it calls one operator with the layer's own tensors.
+template <class Run>
+at::Tensor as_call_of(const torch::nn::Module* module, const at::Tensor& input, const Run& run) {
+  const auto call = module == nullptr ? nullptr : HookedCall::of(*module, CallSource::kForward);
+  if (call == nullptr) return run();
+  call->begin({input});
+  at::Tensor result = run();
+  call->end({result}, &result);
+  return result;
+}
+
+std::atomic<bool> normalizations_live{false};
+
+template <int kWhich>
+struct Normalization {
+  using Hooked =
+      Interposed<Normalization,
+                 at::Tensor(const at::Tensor&, const MaybeTensor&, const MaybeTensor&,
+                            const MaybeTensor&, const MaybeTensor&, bool, double, double, bool)>;
+  static at::Tensor call(const at::Tensor& input, const MaybeTensor& weight,
+                         const MaybeTensor& bias, const MaybeTensor& mean,
+                         const MaybeTensor& variance, bool training, double momentum,
+                         double epsilon, bool cudnn_enabled) {
+    const auto run = [&] {
+      return Hooked::original(input, weight, bias, mean, variance, training, momentum, epsilon,
+                              cudnn_enabled);
+    };
+    if (!UserHooks::any()) return run();
+    return as_call_of(normalization_with(weight, bias, mean), input, run);
+  }
+};
+using InstanceNorm = Normalization<1>;
+
 struct BatchNorm {
-  using Hooked = Interposed<BatchNorm, at::Tensor(const at::Tensor&, const MaybeTensor&,
-                                                  const MaybeTensor&, const MaybeTensor&,
-                                                  const MaybeTensor&, bool, double, double, bool)>;
+  using Hooked = Normalization<0>::Hooked;
   static at::Tensor call(const at::Tensor& input, const MaybeTensor& weight,
                          const MaybeTensor& bias, const MaybeTensor& mean,
                          const MaybeTensor& variance, bool training, double momentum,
@@ -48,8 +90,8 @@ struct BatchNorm {
       as_guest("training_op",
                [&](Capture& capture) { tell(capture, "aten::batch_norm", weight, mean); });
     }
-    return Hooked::original(input, weight, bias, mean, variance, training, momentum, epsilon,
-                            cudnn_enabled);
+    return Normalization<0>::call(input, weight, bias, mean, variance, training, momentum, epsilon,
+                                  cudnn_enabled);
   }
 };
 
@@ -80,9 +122,15 @@ template <const char* kOp>
 using InPlaceDropout = Dropout<kOp, at::Tensor&, at::Tensor&>;
 }  // namespace
 
+bool normalizations_are_live() noexcept { return normalizations_live.load(); }
+
 bool install_training_ops() noexcept {
   bool live = BatchNorm::Hooked::install(
       "_ZN2at4_ops10batch_norm4callERKNS_6TensorERKSt8optionalIS2_ES8_S8_S8_bddb", BatchNorm::call);
+  live &= InstanceNorm::Hooked::install(
+      "_ZN2at4_ops13instance_norm4callERKNS_6TensorERKSt8optionalIS2_ES8_S8_S8_bddb",
+      InstanceNorm::call);
+  normalizations_live = live;
   live &= NewDropout<kDropout>::install("_ZN2at4_ops7dropout4callERKNS_6TensorEdb");
   live &= InPlaceDropout<kDropoutInPlace>::install("_ZN2at4_ops8dropout_4callERNS_6TensorEdb");
   live &= NewDropout<kAlpha>::install("_ZN2at4_ops13alpha_dropout4callERKNS_6TensorEdb");

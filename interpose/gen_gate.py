@@ -81,12 +81,11 @@ def assembly(symbols):
 
 
 def forwards(symbols):
-    """One line per builtin layer whose forward takes one tensor and returns one."""
-    for symbol in symbols:
-        match = re.fullmatch(r"_ZN5torch2nn\d+(\w+Impl)7forwardE(RK)?N2at6TensorE", symbol)
-        if match and not match[1].startswith(("RNNImplBase", "AdaptiveLogSoftmax", "RNNImpl")):
-            kind = "CONST_REF" if match[2] else "VALUE"
-            yield f'DDPSCOPE_FORWARD_{kind}({match[1]}, "{symbol}")'
+    """One line per builtin layer: the class whose forward it is, and the function's symbol."""
+    layer = r"_ZN5torch2nn\d+(?:\w+?ILm\dENS0_\d+)?([A-Z]\w*Impl)(?:EE)?7forwardE\w+"
+    matches = ((re.fullmatch(layer, symbol), symbol) for symbol in symbols)
+    yield from sorted(f'DDPSCOPE_FORWARD({match[1]}, "{symbol}")'
+                      for match, symbol in matches if match)
 
 
 def main():

@@ -168,19 +168,6 @@ void step() {
   });
 }
 
-Scope::Scope(std::string_view module_path) {
-  as_guest(kPublicApi, [&](Capture& capture) {
-    if (const ModuleId module = capture.modules().module_at(module_path)) {
-      ModuleCalls::enter(module);
-      entered_ = true;
-    }
-  });
-}
-
-Scope::~Scope() {
-  if (entered_) ModuleCalls::leave();
-}
-
 std::vector<Finding> findings() { return public_findings(); }
 
 Report flush() {

@@ -222,16 +222,22 @@ Attachment attach_diagnostics(const torch::nn::ModuleHolder<M>& model,
 DDPSCOPE_API void step();
 
 /// Names the user's own forward: while the object lives, operators of this thread belong to the
-/// module that is registered at this path.
+/// module, and the hooks of ddpscope/hooks.h see one call of it, without tensors.
 class DDPSCOPE_API Scope {
  public:
+  /// The module that is registered at this path, in a model that is attached or has a hook on all
+  /// its modules. Nothing where there is none.
   explicit Scope(std::string_view module_path);
-  ~Scope();
+  /// This module: `ddpscope::Scope scope(*this);`
+  explicit Scope(const torch::nn::Module& module);
+  /// Throws what a hook after forward throws, where no other exception is on its way.
+  ~Scope() noexcept(false);
   Scope(const Scope&) = delete;
   Scope& operator=(const Scope&) = delete;
 
  private:
-  bool entered_ = false;
+  struct Call;
+  std::unique_ptr<Call> call_;
 };
 
 /// What was found so far on this rank, after the pending events were judged. Waits for that.

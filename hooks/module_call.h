@@ -1,0 +1,36 @@
+#pragma once
+
+#include <torch/nn/module.h>
+
+#include <memory>
+#include <vector>
+
+#include "hooks/hooked_call.h"
+#include "hooks/user_hooks.h"
+
+namespace ddpscope {
+
+/// One call of a module's forward on this thread: tells the recorders its begin and end, and the
+/// program's own hooks its tensors. While it lives, the module is alive.
+class ModuleCall {
+ public:
+  explicit ModuleCall(const torch::nn::Module& module, CallSource source = CallSource::kForward);
+  ~ModuleCall();
+  ModuleCall(const ModuleCall&) = delete;
+  ModuleCall& operator=(const ModuleCall&) = delete;
+
+  /// Whether the program has hooks on this module: only then `begin` and `end` are called.
+  bool is_hooked() const noexcept { return hooked_ != nullptr; }
+  void begin(std::vector<at::Tensor> inputs) { hooked_->begin(std::move(inputs)); }
+  void end(std::vector<at::Tensor> outputs, at::Tensor* result) {
+    hooked_->end(std::move(outputs), result);
+  }
+
+ private:
+  const torch::nn::Module& module_;
+  std::size_t recorders_;
+  int exceptions_;
+  std::unique_ptr<HookedCall> hooked_;
+};
+
+}  // namespace ddpscope

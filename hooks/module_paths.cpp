@@ -1,0 +1,45 @@
+#include <algorithm>
+#include <array>
+
+#include "hooks/module_tracker.h"
+
+namespace ddpscope {
+namespace {
+thread_local std::array<ModuleId, 64> call_stack;
+thread_local std::size_t call_depth = 0;
+}  // namespace
+
+ModuleId ModuleTracker::module_at(std::string_view path) {
+  const std::lock_guard lock(mutex_);
+  for (const Root& root : roots_) {
+    if (const auto found = root.by_path.find(path); found != root.by_path.end()) {
+      return found->second;
+    }
+  }
+  return 0;
+}
+
+std::string ModuleTracker::path_of(ModuleId module) {
+  const std::lock_guard lock(mutex_);
+  for (const Root& root : roots_) {
+    const auto is_it = [module](const auto& entry) { return entry.second == module; };
+    const auto found = std::ranges::find_if(root.by_path, is_it);
+    if (found != root.by_path.end()) return found->first;
+  }
+  return "";
+}
+
+void ModuleCalls::enter(ModuleId module) noexcept {
+  if (call_depth < call_stack.size()) call_stack[call_depth] = module;
+  ++call_depth;
+}
+
+void ModuleCalls::leave() noexcept {
+  if (call_depth > 0) --call_depth;
+}
+
+ModuleId ModuleCalls::innermost() noexcept {
+  return call_depth == 0 ? 0 : call_stack[std::min(call_depth, call_stack.size()) - 1];
+}
+
+}  // namespace ddpscope
