@@ -1,6 +1,6 @@
 // Trains a network on made-up data and prints what a step took.
-// hook_overhead MODEL STEPS [anomaly]; the variable DDPSCOPE says at which level it is watched.
-#include <ddpscope/ddpscope.h>
+// hook_overhead MODEL STEPS [anomaly|hooks]; the variable DDPSCOPE says at which level it is
+// watched, `hooks` registers one empty hook for each module.
 #include <torch/torch.h>
 
 #include <cstdint>
@@ -13,6 +13,7 @@
 
 #include "benchmarks/larger_tasks.h"
 #include "benchmarks/step_times.h"
+#include "benchmarks/watched.h"
 #include "samples/digits/net.h"
 #include "samples/digits/optimizers.h"
 
@@ -32,7 +33,7 @@ class DigitsTask {
     for (int i = 0; i < kBatches; ++i) {
       batches_.push_back({torch::randn({kBatch, 1, 28, 28}), torch::randint(10, {kBatch})});
     }
-    ddpscope::attach_diagnostics(net_);
+    watch(net_);
   }
 
   void step(std::size_t i) {
@@ -73,7 +74,7 @@ class MlpTask {
     for (int i = 0; i < kBatches; ++i) {
       batches_.push_back({torch::randn({kBatch, kWidth}), torch::randn({kBatch, kWidth})});
     }
-    ddpscope::attach_diagnostics(net_);
+    watch(net_);
   }
 
   void step(std::size_t i) {
@@ -123,11 +124,13 @@ int main_of(const std::vector<std::string>& words) {
                                                                       {"gan", run<GanTask>},
                                                                       {"resnet", run<ResnetTask>}};
   const bool anomaly = words.size() == 3 && words[2] == "anomaly";
-  const std::size_t steps = anomaly || words.size() == 2 ? std::stoul(words[1]) : 0;
+  hooks_wanted = words.size() == 3 && words[2] == "hooks";
+  const bool understood = anomaly || hooks_wanted || words.size() == 2;
+  const std::size_t steps = understood ? std::stoul(words[1]) : 0;
   const auto model = models.find(words.empty() ? "" : words[0]);
   if (steps < (anomaly ? 1 : 2 * kWarmUp) || model == models.end()) {
     std::fprintf(stderr,
-                 "usage: hook_overhead digits|mlp|chars|gan|resnet STEPS, at least %zu, or\n"
+                 "usage: hook_overhead digits|mlp|chars|gan|resnet STEPS [hooks], %zu or more, or\n"
                  "       hook_overhead MODEL STEPS anomaly\n",
                  2 * kWarmUp);
     return 2;

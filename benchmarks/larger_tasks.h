@@ -1,12 +1,12 @@
 #pragma once
 
-#include <ddpscope/ddpscope.h>
 #include <torch/torch.h>
 
 #include <cstdint>
 #include <utility>
 #include <vector>
 
+#include "benchmarks/watched.h"
 #include "samples/chars/model.h"
 
 namespace benchmarks {
@@ -20,7 +20,7 @@ class CharsTask {
     for (int i = 0; i < 16; ++i) {
       texts_.push_back(torch::randint(sizes_.vocabulary, {kBatch, sizes_.context + 2}));
     }
-    ddpscope::attach_diagnostics(net_);
+    watch(net_);
   }
 
   void step(std::size_t i) {
@@ -59,8 +59,8 @@ class GanTask {
         critic_(perceptron(2, 1)),
         generator_optimizer_(generator_->parameters(), 1e-3),
         critic_optimizer_(critic_->parameters(), 1e-3) {
-    ddpscope::attach_diagnostics(generator_);
-    ddpscope::attach_diagnostics(critic_);
+    watch(generator_);
+    watch(critic_);
   }
 
   void step(std::size_t) {
@@ -126,7 +126,7 @@ class ResnetTask {
     for (int i = 0; i < 8; ++i) {
       batches_.push_back({torch::randn({kBatch, 3, 32, 32}), torch::randint(10, {kBatch})});
     }
-    ddpscope::attach_diagnostics(net_);
+    watch(net_);
   }
 
   void step(std::size_t i) {
