@@ -32,6 +32,9 @@ class ImageData : public torch::data::Dataset<ImageData> {
     return static_cast<std::size_t>(labels_.size(0));
   }
 
+  const torch::Tensor& images() const { return images_; }
+  const torch::Tensor& labels() const { return labels_; }
+
  private:
   torch::Tensor images_;
   torch::Tensor labels_;

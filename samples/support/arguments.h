@@ -20,6 +20,9 @@ struct Arguments {
   bool diagnostics = true;
   std::filesystem::path dump;                ///< empty writes none
   std::vector<std::filesystem::path> texts;  ///< files and folders
+  std::filesystem::path data = "data";       ///< folder of a data set
+  std::filesystem::path model;               ///< file of a trained network; empty keeps none
+  std::filesystem::path out;                 ///< folder for what is written
   bool only_lists = false;                   ///< --list-bugs was answered
 
   bool has(std::string_view name) const { return bug == name; }
@@ -48,14 +51,21 @@ inline bool set_value(Arguments& arguments, std::string_view name, std::string_v
     arguments.dump = value;
   } else if (name == "--text") {
     arguments.texts.emplace_back(value);
+  } else if (name == "--data") {
+    arguments.data = value;
+  } else if (name == "--model") {
+    arguments.model = value;
+  } else if (name == "--out") {
+    arguments.out = value;
   } else {
     return false;
   }
   return true;
 }
 
-/// Reads `[--bug NAME] [--steps N] [--seed N] [--dump FILE] [--text PATH]... [--no-diagnostics]
-/// [--list-bugs]` into `arguments`, which hold the defaults.
+/// Reads `[--bug NAME] [--steps N] [--seed N] [--dump FILE] [--text PATH]... [--data DIR]
+/// [--model FILE] [--out DIR] [--no-diagnostics] [--list-bugs]` into `arguments`, which hold the
+/// defaults.
 /// @throws std::runtime_error naming the argument that cannot be used.
 inline Arguments parse(int argc, char** argv, const BugNames& bugs, Arguments arguments) {
   const std::vector<std::string_view> words(argv + 1, argv + argc);

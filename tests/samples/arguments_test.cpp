@@ -47,6 +47,14 @@ TEST_CASE("a sample takes a mistake, numbers, files and switches", "[samples]") 
   CHECK_FALSE(arguments.diagnostics);
 }
 
+TEST_CASE("a sample takes its data, a saved model and a folder to write to", "[samples]") {
+  CHECK(parsed({}).data == "data");
+  const Arguments arguments = parsed({"--data", "d", "--model", "m", "--out", "o"});
+  CHECK(arguments.data == "d");
+  CHECK(arguments.model == "m");
+  CHECK(arguments.out == "o");
+}
+
 TEST_CASE("a sample refuses what it does not know", "[samples]") {
   CHECK(refusal({"--bug", "third"}) == "no bug is named \"third\"; --list-bugs names them");
   CHECK(refusal({"--steps", "0"}) == "--steps takes a whole number of at least 1, not \"0\"");
