@@ -25,6 +25,7 @@ libdw-dev elfutils/libdwfl.h
 ccache ccache
 clang-format clang-format
 libbenchmark-dev benchmark/benchmark.h
+libpng-dev png.h
 clang-tidy clang-tidy"
 
 ddpscope_say() { echo "setup: $*" >&2; }
