@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "hooks/capture.h"
+#include "hooks/inferred_calls.h"
 #include "hooks/module_sight.h"
 #include "hooks/user_hooks.h"
 
@@ -42,12 +43,28 @@ std::shared_ptr<const UserHook::Members> UserHook::look(const Module& root) {
     add(root, {});
   }
   members_.store(members);
+  if (members->any_inferred) infer_calls(true);
   return members;
 }
 
+// Programs that make a loss in each step change modules all the time, but not these.
 std::shared_ptr<const UserHook::Members> UserHook::members_now(const Module& root) {
   auto members = members_.load();
-  return members->change == ModuleTracker::changes() ? members : look(root);
+  const std::uint64_t change = ModuleTracker::changes();
+  if (members->change == change) return members;
+  const auto is_told = [&](const auto& parameter) {
+    return members->by_tensor.contains(parameter.value().unsafeGetTensorImpl());
+  };
+  const auto is_news = [&](const Module& module) {
+    const auto& parameters = Registered::parameters(module);
+    return !members->by_module.contains(&module) ||
+           (std::ranges::any_of(parameters, is_told) && !std::ranges::all_of(parameters, is_told));
+  };
+  if (whole_tree_ ? any_below(root, is_news) : is_news(root)) return look(root);
+  auto renewed = std::make_shared<Members>(*members);
+  renewed->change = change;
+  members_.store(renewed);
+  return renewed;
 }
 
 MemberPtr UserHook::member(const Module& module) {

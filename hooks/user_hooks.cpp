@@ -49,6 +49,13 @@ std::vector<HookPtr> living(const std::vector<HookPtr>& hooks) {
   return kept;
 }
 
+void publish(std::vector<HookPtr> hooks, std::atomic<bool>& any) {
+  any.store(!hooks.empty());
+  infer_calls(
+      std::ranges::any_of(hooks, [](const HookPtr& hook) { return hook->reads_operators(); }));
+  published().table.store(table_of(std::move(hooks)));
+}
+
 template <class Find>
 const Module* first_of(const Find& find) {
   const TablePtr table = published().table.load();
@@ -79,11 +86,7 @@ std::uint64_t UserHooks::add(Module& module, bool whole_tree, HookCallbacks call
   before = now.table.load();
   std::vector<HookPtr> hooks = living(before->all);
   hooks.push_back(std::make_shared<UserHook>(id, module, whole_tree, std::move(callbacks)));
-  const bool reads_operators =
-      std::ranges::any_of(hooks, [](const HookPtr& hook) { return hook->reads_operators(); });
-  now.table.store(table_of(std::move(hooks)));
-  any_.store(true);
-  infer_calls(reads_operators);
+  publish(std::move(hooks), any_);
   return id;
 }
 
@@ -95,10 +98,7 @@ void UserHooks::remove(std::uint64_t id) noexcept try {
   const auto hook = std::ranges::find(before->all, id, &UserHook::id);
   if (hook == before->all.end()) return;
   (*hook)->remove();
-  std::vector<HookPtr> hooks = living(before->all);
-  any_.store(!hooks.empty());
-  if (hooks.empty()) infer_calls(false);
-  now.table.store(table_of(std::move(hooks)));
+  publish(living(before->all), any_);
 } catch (...) {  // no memory for the shorter list: the hook is removed all the same
 }
 
