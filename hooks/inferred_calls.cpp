@@ -2,6 +2,7 @@
 
 #include <ATen/record_function.h>
 #include <torch/csrc/autograd/function.h>
+#include <torch/csrc/autograd/variable.h>
 
 #include <exception>
 #include <mutex>
@@ -22,8 +23,14 @@ struct InferredCall final : at::ObserverContext {
 
 // Backward and optimizers read parameters too, and what writes one is no forward.
 bool may_be_forward(std::string_view op) {
-  return !InCallback::here() && !op.ends_with('_') && !inside_optimizer_step() &&
-         torch::autograd::get_current_node() == nullptr;
+  return torch::autograd::get_current_node() == nullptr && !InCallback::here() &&
+         !op.ends_with('_') && !inside_optimizer_step();
+}
+
+// What an operator computed is no parameter.
+bool may_be_parameter(const at::Tensor& tensor) {
+  const auto* meta = torch::autograd::impl::get_autograd_meta(tensor);
+  return meta == nullptr || meta->grad_fn_ == nullptr;
 }
 
 std::unique_ptr<at::ObserverContext> on_start(const at::RecordFunction& function) {
@@ -31,7 +38,8 @@ std::unique_ptr<at::ObserverContext> on_start(const at::RecordFunction& function
   const Module* module = nullptr;
   std::vector<at::Tensor> inputs;
   for_each_tensor(function.inputs(), [&](const at::Tensor& tensor) {
-    const Module* owner = UserHooks::inferred_with(tensor.unsafeGetTensorImpl());
+    const Module* owner =
+        may_be_parameter(tensor) ? UserHooks::inferred_with(tensor.unsafeGetTensorImpl()) : nullptr;
     if (owner == nullptr) inputs.push_back(tensor);
     if (module == nullptr) module = owner;
   });

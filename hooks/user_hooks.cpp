@@ -5,6 +5,7 @@
 
 #include "hooks/inferred_calls.h"
 #include "hooks/module_hooks.h"
+#include "hooks/module_sight.h"
 #include "hooks/training_ops.h"
 
 namespace ddpscope {
@@ -16,6 +17,8 @@ using HookPtr = std::shared_ptr<UserHook>;
 struct Table {
   std::vector<HookPtr> all;  ///< in order of registration
   std::vector<HookPtr> trees;
+  std::vector<HookPtr> readers;  ///< those whose modules may be told by operators
+  std::vector<HookPtr> norms;    ///< those that may be for a normalization
   std::unordered_map<const Module*, std::vector<HookPtr>> singles;
 };
 using TablePtr = std::shared_ptr<const Table>;
@@ -34,7 +37,10 @@ Published& published() {
 TablePtr table_of(std::vector<HookPtr> hooks) {
   auto table = std::make_shared<Table>();
   for (const HookPtr& hook : hooks) {
-    (hook->has_whole_tree() ? table->trees : table->singles[hook->module()]).push_back(hook);
+    const bool is_tree = hook->has_whole_tree();
+    (is_tree ? table->trees : table->singles[hook->module()]).push_back(hook);
+    if (is_tree || hook->reads_operators()) table->readers.push_back(hook);
+    if (is_tree || is_normalization(*hook->module())) table->norms.push_back(hook);
   }
   table->all = std::move(hooks);
   return table;
@@ -57,9 +63,9 @@ void publish(std::vector<HookPtr> hooks, std::atomic<bool>& any) {
 }
 
 template <class Find>
-const Module* first_of(const Find& find) {
+const Module* first_of(std::vector<HookPtr> Table::*hooks, const Find& find) {
   const TablePtr table = published().table.load();
-  for (const HookPtr& hook : table->all) {
+  for (const HookPtr& hook : (*table).*hooks) {
     if (const Module* found = find(*hook)) return found;
   }
   return nullptr;
@@ -118,15 +124,15 @@ std::vector<HookMatch> UserHooks::matching(const Module& module) {
 }
 
 const Module* UserHooks::norm_with(const c10::TensorImpl* tensor) {
-  return first_of([tensor](UserHook& hook) { return hook.norm_with(tensor); });
+  return first_of(&Table::norms, [tensor](UserHook& hook) { return hook.norm_with(tensor); });
 }
 
 const Module* UserHooks::inferred_with(const c10::TensorImpl* tensor) {
-  return first_of([tensor](UserHook& hook) { return hook.inferred_with(tensor); });
+  return first_of(&Table::readers, [tensor](UserHook& hook) { return hook.inferred_with(tensor); });
 }
 
 const Module* UserHooks::module_at(std::string_view path) {
-  return first_of([path](UserHook& hook) { return hook.module_at(path); });
+  return first_of(&Table::trees, [path](UserHook& hook) { return hook.module_at(path); });
 }
 
 }  // namespace ddpscope
