@@ -2,11 +2,12 @@
 #include <array>
 
 #include "hooks/module_tracker.h"
+#include "hooks/near_tls.h"
 
 namespace ddpscope {
 namespace {
-thread_local std::array<ModuleId, 64> call_stack;
-thread_local std::size_t call_depth = 0;
+DDPSCOPE_NEAR thread_local std::array<ModuleId, 64> call_stack;
+DDPSCOPE_NEAR thread_local std::size_t call_depth = 0;
 }  // namespace
 
 ModuleId ModuleTracker::module_at(std::string_view path) {
