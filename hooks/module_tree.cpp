@@ -30,17 +30,17 @@ template struct Reach<Buffers, &Module::buffers_>;
 
 class Visitor {
  public:
-  using Visit = std::function<void(const Module&, const ModulePlace&)>;
+  using Visit = std::function<void(const Module&, const PlaceInTree&)>;
   explicit Visitor(const Visit& visit) : visit_(visit) {}
 
-  void go(const Module& module, const ModulePlace& place) {
+  void go(const Module& module, const PlaceInTree& place) {
     if (!seen_.insert(&module).second) return;
     visit_(module, place);
     const auto& children = Registered::children(module);
     for (std::size_t i = 0; i < children.size(); ++i) {
       const auto& child = children[i];
       if (child.value() == nullptr) continue;
-      ModulePlace below = place;
+      PlaceInTree below = place;
       below.steps.push_back({i, child.value().get()});
       below.path += (below.path.empty() ? "" : ".") + child.key();
       go(*child.value(), below);
@@ -71,7 +71,7 @@ bool Registered::holds(const Module& module, const c10::TensorImpl* tensor) {
          std::ranges::any_of(buffers(module), is_it);
 }
 
-bool ModulePlace::stands_below(const Module& root) const {
+bool PlaceInTree::stands_below(const Module& root) const {
   const Module* at = &root;
   for (const Step& step : steps) {
     const auto& children = Registered::children(*at);
@@ -83,7 +83,7 @@ bool ModulePlace::stands_below(const Module& root) const {
 }
 
 void for_each_below(const Module& root,
-                    const std::function<void(const Module&, const ModulePlace&)>& visit) {
+                    const std::function<void(const Module&, const PlaceInTree&)>& visit) {
   Visitor(visit).go(root, {});
 }
 

@@ -20,7 +20,7 @@ struct Registered {
 };
 
 /// Where a module is registered below a root: the root itself where there are no steps.
-struct ModulePlace {
+struct PlaceInTree {
   struct Step {
     std::size_t index;
     const torch::nn::Module* module;
@@ -48,6 +48,6 @@ bool any_below(const torch::nn::Module& root, const IsIt& is_it, int depth = 0) 
 /// Visits every module object below `root` and it itself once, parents first.
 void for_each_below(
     const torch::nn::Module& root,
-    const std::function<void(const torch::nn::Module& module, const ModulePlace& place)>& visit);
+    const std::function<void(const torch::nn::Module& module, const PlaceInTree& place)>& visit);
 
 }  // namespace ddpscope

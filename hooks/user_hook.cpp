@@ -22,7 +22,7 @@ UserHook::UserHook(std::uint64_t id, Module& module, bool whole_tree, HookCallba
 std::shared_ptr<const UserHook::Members> UserHook::look(const Module& root) {
   auto members = std::make_shared<Members>();
   members->change = ModuleTracker::changes();
-  const auto add = [&](const Module& module, const ModulePlace& place) {
+  const auto add = [&](const Module& module, const PlaceInTree& place) {
     const ModuleSight sight = sight_of(module);
     const bool is_inferred = sight.seen == Seen::kInferred;
     members->any_inferred |= is_inferred && !sight.is_builtin;

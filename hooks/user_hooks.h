@@ -51,7 +51,7 @@ struct HookCallbacks {
 
 /// A module that a hook is for.
 struct HookMember {
-  ModulePlace place;
+  PlaceInTree place;
   std::string type;
   bool is_inferred = false;      ///< its forward as a whole is not seen
   std::uint64_t generation = 0;  ///< of the attached trees that the path was looked up in

@@ -175,7 +175,7 @@ HookHandle register_module_hook(const HookTarget& root, ModuleHooks hooks) {
 std::vector<ModuleCoverage> hook_coverage(const Module& root) {
   prepare();
   std::vector<ModuleCoverage> coverage;
-  for_each_below(root, [&](const Module& module, const ModulePlace& place) {
+  for_each_below(root, [&](const Module& module, const PlaceInTree& place) {
     ModuleSight sight = sight_of(module);
     using State = ModuleCoverage::State;
     const State states[] = {State::kExact, State::kInferred, State::kBlind};
