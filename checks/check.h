@@ -36,6 +36,13 @@ class Check {
   virtual void on_failed_write(const FailedWriteEvent&, const RunState&, Findings&) {}
   virtual void on_graph_freed(const GraphFreedEvent&, const RunState&, Findings&) {}
   virtual void on_nested_backward(const NestedBackwardEvent&, const RunState&, Findings&) {}
+  virtual void on_nonfinite_output(const NonfiniteOutputEvent&, const RunState&, Findings&) {}
+  virtual void on_loss(const LossEvent&, const RunState&, Findings&) {}
+  virtual void on_nonfinite_gradient(const NonfiniteGradientEvent&, const RunState&, Findings&) {}
+  virtual void on_nonfinite_node(const NonfiniteNodeEvent&, const RunState&, Findings&) {}
+  virtual void on_risky_input(const RiskyInputEvent&, const RunState&, Findings&) {}
+  virtual void on_half_output(const HalfOutputEvent&, const RunState&, Findings&) {}
+  virtual void on_gradient_values(const GradientValuesEvent&, const RunState&, Findings&) {}
   virtual void on_exit(const ExitEvent&, const RunState&, Findings&) {}
   /// Events were lost: what counts over several steps starts anew.
   virtual void on_dropped(const DroppedEvent&, const RunState&) {}

@@ -57,6 +57,13 @@ struct Dispatch {
   void on(const FailedWriteEvent& e) { check.on_failed_write(e, state, findings); }
   void on(const GraphFreedEvent& e) { check.on_graph_freed(e, state, findings); }
   void on(const NestedBackwardEvent& e) { check.on_nested_backward(e, state, findings); }
+  void on(const NonfiniteOutputEvent& e) { check.on_nonfinite_output(e, state, findings); }
+  void on(const LossEvent& e) { check.on_loss(e, state, findings); }
+  void on(const NonfiniteGradientEvent& e) { check.on_nonfinite_gradient(e, state, findings); }
+  void on(const NonfiniteNodeEvent& e) { check.on_nonfinite_node(e, state, findings); }
+  void on(const RiskyInputEvent& e) { check.on_risky_input(e, state, findings); }
+  void on(const HalfOutputEvent& e) { check.on_half_output(e, state, findings); }
+  void on(const GradientValuesEvent& e) { check.on_gradient_values(e, state, findings); }
   void on(const ExitEvent& e) { check.on_exit(e, state, findings); }
   void on(const DroppedEvent& e) { check.on_dropped(e, state); }
   template <class T>

@@ -119,6 +119,13 @@ class RunState {
   void on(const NestedBackwardEvent& event) { begin_cycle_if_new(event.at); }
   void on(const GraphFreedEvent& event) { begin_cycle_if_new(event.at); }
   void on(const FailedWriteEvent& event) { begin_cycle_if_new(event.at); }
+  void on(const NonfiniteOutputEvent& event) { begin_cycle_if_new(event.at); }
+  void on(const LossEvent& event) { begin_cycle_if_new(event.at); }
+  void on(const NonfiniteGradientEvent& event) { begin_cycle_if_new(event.at); }
+  void on(const NonfiniteNodeEvent& event) { begin_cycle_if_new(event.at); }
+  void on(const RiskyInputEvent& event) { begin_cycle_if_new(event.at); }
+  void on(const HalfOutputEvent& event) { begin_cycle_if_new(event.at); }
+  void on(const GradientValuesEvent& event) { begin_cycle_if_new(event.at); }
 
   void reach(TensorState& tensor);
   void set_requires_grad(TensorState& tensor, bool requires_grad);
