@@ -37,4 +37,14 @@ extern const BlockKernels kPortableKernels;
 extern const BlockKernels kAvx2Kernels;
 extern const BlockKernels kAvx512Kernels;
 
+/// The bits of the largest magnitude among `elements`; 0 if there are none.
+using LargestKernel = std::uint64_t (*)(const void* data, std::int64_t elements);
+
+struct LargestKernels {
+  LargestKernel by_kind[4];  // in the order of ScalarKind
+};
+extern const LargestKernels kPortableLargest;
+extern const LargestKernels kAvx2Largest;
+extern const LargestKernels kAvx512Largest;
+
 }  // namespace ddpscope::values

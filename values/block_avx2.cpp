@@ -1,5 +1,6 @@
 // Compiled for AVX2, FMA and F16C; nothing that it includes may define a shared inline function.
 #include "values/block_kernel.h"
+#include "values/largest_kernel.h"
 
 namespace ddpscope::values {
 namespace {
@@ -35,5 +36,6 @@ struct TwoVectors {
 }  // namespace
 
 const BlockKernels kAvx2Kernels = kKernelsOf<TwoVectors>;
+const LargestKernels kAvx2Largest = kLargestOf<TwoVectors>;
 
 }  // namespace ddpscope::values

@@ -1,5 +1,6 @@
 // Compiled for AVX-512 F and VL; nothing that it includes may define a shared inline function.
 #include "values/block_kernel.h"
+#include "values/largest_kernel.h"
 
 namespace ddpscope::values {
 namespace {
@@ -28,5 +29,6 @@ struct OneVector {
 }  // namespace
 
 const BlockKernels kAvx512Kernels = kKernelsOf<OneVector>;
+const LargestKernels kAvx512Largest = kLargestOf<OneVector>;
 
 }  // namespace ddpscope::values

@@ -1,4 +1,5 @@
 #include "values/lane.h"
+#include "values/largest_kernel.h"
 
 namespace ddpscope::values {
 namespace {
@@ -20,5 +21,10 @@ constinit const KeyTable kKeys = make_key_table();
 
 const BlockKernels kPortableKernels = {{measure<ScalarKind::kHalf>, measure<ScalarKind::kBFloat16>,
                                         measure<ScalarKind::kFloat>, measure<ScalarKind::kDouble>}};
+
+namespace {
+struct Portable;
+}
+const LargestKernels kPortableLargest = kLargestOf<Portable>;
 
 }  // namespace ddpscope::values

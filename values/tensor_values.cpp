@@ -1,15 +1,12 @@
 #include "values/tensor_values.h"
 
-#ifdef DDPSCOPE_VALUES_X86
-#include <cpuid.h>
-#endif
-
 #include <algorithm>
 #include <bit>
 #include <cstddef>
 #include <cstring>
 
 #include "values/float_mode.h"
+#include "values/kernels.h"
 #include "values/lane.h"
 
 namespace ddpscope {
@@ -126,50 +123,15 @@ TensorValues measure_tree(const Source& source, std::int64_t first, std::int64_t
   return merge(left, measure_tree(source, first + count / 2, count / 2));
 }
 
-#ifdef DDPSCOPE_VALUES_X86
-bool has_f16c() {
-  unsigned a = 0, b = 0, c = 0, d = 0;
-  return __get_cpuid(1, &a, &b, &c, &d) != 0 && (c & bit_F16C) != 0;
-}
-#endif
-
-ValuePath best_path() {
-  static const ValuePath best = is_available(ValuePath::kAvx512) ? ValuePath::kAvx512
-                                : is_available(ValuePath::kAvx2) ? ValuePath::kAvx2
-                                                                 : ValuePath::kPortable;
-  return best;
-}
-
-const BlockKernels& kernels_of(ValuePath path) {
-  if (path == ValuePath::kBest) path = best_path();
-#ifdef DDPSCOPE_VALUES_X86
-  if (path == ValuePath::kAvx512) return kAvx512Kernels;
-  if (path == ValuePath::kAvx2) return kAvx2Kernels;
-#endif
-  return kPortableKernels;
-}
-
 Source source_of(const TensorData& tensor, ValuePath path) {
   return {static_cast<const unsigned char*>(tensor.data), tensor.elements, tensor.kind,
-          kernels_of(path).by_kind[static_cast<int>(tensor.kind)]};
+          block_kernels_of(path).by_kind[static_cast<int>(tensor.kind)]};
 }
 
 }  // namespace
 
 std::int64_t chunk_count(const TensorData& tensor) {
   return (tensor.elements + kChunkElements - 1) / kChunkElements;
-}
-
-bool is_available(ValuePath path) {
-#ifdef DDPSCOPE_VALUES_X86
-  const bool has_avx2 =
-      __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && has_f16c();
-  if (path == ValuePath::kAvx2) return has_avx2;
-  if (path == ValuePath::kAvx512) {
-    return has_avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl");
-  }
-#endif
-  return path == ValuePath::kBest || path == ValuePath::kPortable;
 }
 
 TensorValues measure_values(const TensorData& tensor, ValuePath path) {
