@@ -1,7 +1,10 @@
 #pragma once
 
+#include <optional>
 #include <string>
+#include <vector>
 
+#include "model/autograd_event.h"
 #include "model/tensor_info.h"
 
 namespace ddpscope {
@@ -16,21 +19,22 @@ struct ValueRange {
   bool is_finite() const { return nan_count == 0 && inf_count == 0; }
 };
 
-/// What a module's forward or an operator returned held NaN or Inf; level values. Modules are
-/// looked at in every step, operators on survey steps, in the order in which they returned. The
-/// module's event follows those of the operators inside it.
+/// Where NaN or Inf came from that reached the root of a backward; level values. Sent at the end of
+/// that backward, before the optimizer steps. What autograd saved tells it, and the leaves.
 struct NonfiniteOutputEvent {
   Stamp at;
-  ModuleId module = 0;
-  std::string op;  ///< empty: the forward of `module` as a whole
-  TensorInfo output;
+  ModuleId module = 0;  ///< whose forward ran the operator; 0: not known
+  std::string op;     ///< the operator that returned them first; empty: nothing that autograd knows
+  TensorInfo output;  ///< of it; id 0: no longer there
   ValueRange values;
-  bool inputs_known = true;  ///< an input could be gone already, or lie on another device
-  ValueRange inputs;         ///< all of them added up
-  /// The first input, or parameter or buffer of the module, that was not finite and that no
-  /// operator computed; 0: none.
+  bool inputs_known = false;  ///< what the operator read is still there
+  ValueRange inputs;          ///< all of them added up
+  /// The parameter, buffer or other leaf that the operator read and that was not finite; 0: none.
   TensorId source = 0;
   ValueRange source_values;
+  std::optional<Doing> made;            ///< where the operator ran
+  std::vector<std::string> candidates;  ///< operators just before it whose results are gone
+  std::int64_t victims = 0;             ///< results after it that are not finite either
 };
 
 /// The root of a backward, where it is one number that the CPU can read; level values.
@@ -47,13 +51,18 @@ struct NonfiniteGradientEvent {
   ValueRange values;
 };
 
-/// A node of backward returned NaN or Inf; on survey steps and armed ones, in the order of nodes.
+/// The first node of a backward that returned NaN or Inf; level values. What it was given was
+/// finite, and so was the root.
 struct NonfiniteNodeEvent {
   Stamp at;
   std::string node;
-  TensorId made = 0;    ///< what the node's operator returned in forward; 0: not known
-  ValueRange incoming;  ///< gradients, all of them added up
+  std::string op;  ///< the operator that made the node
+  ModuleId module = 0;
+  TensorId made = 0;  ///< what the operator returned; 0: not known, as outside of survey steps
   ValueRange returned;
+  bool saved_known = false;  ///< the smallest element that the operator saved for backward
+  double saved_min = 0;
+  std::optional<Doing> made_by;
 };
 
 /// An operator read values at the edge of its domain, on a survey step; its result requires grad.
