@@ -7,6 +7,7 @@
 #include "checks/run_state.h"
 #include "checks/site_text.h"
 #include "model/fact_keys.h"
+#include "model/node_name.h"
 
 namespace ddpscope {
 namespace {

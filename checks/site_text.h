@@ -15,10 +15,6 @@ std::string line_of(const Site& site);
 /// Adds the site to the finding and gives its line; "" and nothing added where no stack was taken.
 std::string add_site(std::string_view role, StackId stack, const RunState& state, Finding& finding);
 
-/// The operator behind a node of the graph: `aten::sigmoid` for `SigmoidBackward0`; a node that is
-/// not named after one keeps its name.
-std::string op_of_node(const std::string& node);
-
 /// The registered tensor whose memory this is, whole or in part; null if there is none.
 const TensorState* owner_of(const TensorInfo& tensor, const RunState& state);
 

@@ -6,6 +6,7 @@
 #include "checks/site_text.h"
 #include "checks/subtree.h"
 #include "model/fact_keys.h"
+#include "model/node_name.h"
 
 namespace ddpscope {
 namespace {

@@ -18,9 +18,9 @@
 namespace ddpscope {
 
 struct CaptureOptions {
-  bool test_zero_gradients = true;  ///< from level `values` on
-  std::size_t history = 1 << 16;    ///< writes and nodes that are remembered
-  StackTable* stacks = nullptr;     ///< none: no stacks are taken
+  bool values = true;             ///< values are read: from level `values` on
+  std::size_t history = 1 << 16;  ///< writes and nodes that are remembered
+  StackTable* stacks = nullptr;   ///< none: no stacks are taken
   std::size_t stack_depth = 32;
 };
 
@@ -56,6 +56,7 @@ class Capture {
   WriteLog& writes() noexcept { return writes_; }
   const WriteLog& writes() const noexcept { return writes_; }
   SavedNodes& nodes() noexcept { return nodes_; }
+  const SavedNodes& nodes() const noexcept { return nodes_; }
   const CaptureOptions& options() const noexcept { return options_; }
 
   /// Wall time of the steps so far and the part of it that hooks took.

@@ -6,6 +6,8 @@
 #include "hooks/capture.h"
 #include "hooks/interposed.h"
 #include "hooks/near_tls.h"
+#include "hooks/node_values.h"
+#include "hooks/value_reader.h"
 
 namespace ddpscope {
 namespace {
@@ -33,14 +35,47 @@ TensorSlot& before_accumulation(Capture& capture, const AccumulateGrad& node, bo
   TensorSlot& slot = capture.announced_slot(leaf);
   const TensorId id = slot.id.load(std::memory_order_relaxed);
   leaves_hash += scatter(id);
-  capture.put(
-      GradientEvent{.at = capture.marker().now(),
-                    .tensor = id,
-                    .before = gradient_before(slot, leaf, capture.options().test_zero_gradients),
-                    .defined = defined,
-                    .hooked = is_hooked(node),
-                    .depth = backward_depth()});
+  capture.put(GradientEvent{.at = capture.marker().now(),
+                            .tensor = id,
+                            .before = gradient_before(slot, leaf, capture.options().values),
+                            .defined = defined,
+                            .hooked = is_hooked(node),
+                            .depth = backward_depth()});
   return slot;
+}
+
+// All gradients in the first cycles, then each in its turn.
+bool is_measured(const Capture& capture, TensorId id) {
+  constexpr TensorId kTurns = 16;
+  const auto turn = static_cast<TensorId>(capture.marker().completed_steps());
+  return !capture.is_past_first() || (id + turn) % kTurns == 0;
+}
+
+void measure(Capture& capture, TensorId id, const at::Tensor& gradient) {
+  const auto data = readable_data(gradient);
+  if (!data.has_value()) return;
+  const TensorValues values = measure_values(*data);
+  capture.put_large(GradientValuesEvent{.at = capture.marker().now(),
+                                        .tensor = id,
+                                        .values = {.elements = data->elements,
+                                                   .nan_count = values.nan_count,
+                                                   .inf_count = values.inf_count,
+                                                   .absmax = values.absmax},
+                                        .sum_of_squares = values.sum_of_squares,
+                                        .zero_count = values.zero_count,
+                                        .dtype = c10::toString(gradient.scalar_type())});
+}
+
+// What the nodes returned was looked at already, where this backward is looked at.
+void see_values(Capture& capture, TensorId id, const at::Tensor& gradient) {
+  if (!capture.options().values) return;
+  if (is_measured(capture, id)) measure(capture, id, gradient);
+  const NodeValues* nodes = NodeValues::here();
+  if (nodes != nullptr && nodes->are_finite()) return;
+  const ValueRange values = range_of(gradient);
+  if (values.is_finite()) return;
+  capture.put_large(
+      NonfiniteGradientEvent{.at = capture.marker().now(), .tensor = id, .values = values});
 }
 
 // Once per parameter and step: without a scope, which would cost more than the work. It calls
@@ -54,7 +89,11 @@ variable_list on_apply(AccumulateGrad* self, variable_list&& gradients) {
   TensorSlot* slot = nullptr;
   if (self->variable.defined()) {
     as_guest(
-        "gradient", [&](Capture& capture) { slot = &before_accumulation(capture, *self, defined); },
+        "gradient",
+        [&](Capture& capture) {
+          slot = &before_accumulation(capture, *self, defined);
+          if (defined) see_values(capture, slot->id.load(std::memory_order_relaxed), gradients[0]);
+        },
         Timed::kSampled);
   }
   variable_list result = InterposedApply::original(self, std::move(gradients));

@@ -14,6 +14,7 @@
 #include "hooks/loop_phase.h"
 #include "hooks/op_inputs.h"
 #include "hooks/optimizer_watch.h"
+#include "hooks/risky_inputs.h"
 #include "hooks/survey_outputs.h"
 
 namespace ddpscope {
@@ -31,6 +32,7 @@ struct OpContext final : at::ObserverContext {
   std::vector<TensorId> inputs;
   std::vector<double> constants;
   bool depends = false;  // on trainable tensors, with a gradient path or without, or on buffers
+  std::optional<RiskyInputEvent> risk;
   bool by_zero = false;
   bool hides_gradient = false;  // an input has no gradient path, and its memory has
   WeakInputs all_inputs;        // of the outermost operator
@@ -48,6 +50,7 @@ void note_inputs(Capture& capture, const at::RecordFunction& function, OpContext
     context.depends |= follows || context.hides_gradient;
   });
   if (!context.depends) return;
+  if (capture.options().values && c10::GradMode::is_enabled()) context.risk = risk_of(function);
   context.by_zero = multiplies_by_zero(function);
   context.constants = constants_of(function);
   for_each_tensor(function.inputs(), [&](const at::Tensor& tensor) {
@@ -88,6 +91,14 @@ bool may_end_path(const OpContext& context, const OpEvent& event) {
   return context.hides_gradient || std::ranges::none_of(event.outputs, &TensorInfo::requires_grad);
 }
 
+void tell_risk(Capture& capture, const OpEvent& event, RiskyInputEvent& risk) {
+  if (event.outputs.empty() || !event.outputs[0].requires_grad) return;
+  risk.at = event.at;
+  risk.module = event.module;
+  risk.output = event.outputs[0].id;
+  capture.put_large(std::move(risk));
+}
+
 void record(Capture& capture, const at::RecordFunction& function, OpContext& context) {
   if (c10::GradMode::is_enabled()) LoopPhase::see_forward();
   OpEvent event{.at = capture.marker().now(),
@@ -108,6 +119,7 @@ void record(Capture& capture, const at::RecordFunction& function, OpContext& con
     event.outputs.push_back(describe(tensor, slot.id));
     outputs.add(tensor, slot.id);
   });
+  if (context.risk.has_value()) tell_risk(capture, event, *context.risk);
   if (nesting.depth == 0 && may_end_path(context, event)) event.stack = doing_now(capture).stack;
   capture.put_large(std::move(event));
 }

@@ -34,7 +34,9 @@ bool is_zero(const c10::IValue& value) {
   return tensor.defined() && is_number_on_host(tensor) && is_zero(*tensor.unsafeGetTensorImpl());
 }
 
-std::optional<double> constant(const c10::IValue& value) {
+}  // namespace
+
+std::optional<double> number_of(const c10::IValue& value) {
   if (value.isDouble()) return value.toDouble();
   if (!value.isTensor() || !value.toTensor().defined()) return std::nullopt;
   const c10::TensorImpl& impl = *value.toTensor().unsafeGetTensorImpl();
@@ -43,12 +45,11 @@ std::optional<double> constant(const c10::IValue& value) {
   if (impl.dtype().Match<float>()) return *static_cast<const float*>(impl.data());
   return std::nullopt;
 }
-}  // namespace
 
 std::vector<double> constants_of(const at::RecordFunction& function) {
   std::vector<double> constants;
   for (const c10::IValue& value : function.inputs()) {
-    if (const auto number = constant(value)) constants.push_back(*number);
+    if (const auto number = number_of(value)) constants.push_back(*number);
   }
   return constants;
 }

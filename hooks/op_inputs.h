@@ -37,6 +37,9 @@ bool multiplies_by_zero(const at::RecordFunction& function);
 /// Inputs are there when an operator begins, and may be gone when it ends.
 std::vector<double> constants_of(const at::RecordFunction& function);
 
+/// A floating number, by itself or in such a tensor.
+std::optional<double> number_of(const c10::IValue& value);
+
 /// The number that an operator such as `item()` returned.
 std::optional<double> number_read(const at::RecordFunction& function);
 

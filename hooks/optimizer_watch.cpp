@@ -186,7 +186,7 @@ class OutermostStep {
       Known& known = table().entry(optimizer, /*is_new=*/false);
       stepping = known.id;
       // A closure computes the gradients of its step itself.
-      if (with_closure || !capture.options().test_zero_gradients) return;
+      if (with_closure || !capture.options().values) return;
       end_.zero.find(capture, optimizer.param_groups(), known.next_zero_test);
     });
   }

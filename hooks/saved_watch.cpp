@@ -12,6 +12,8 @@
 #include "hooks/doing.h"
 #include "hooks/graph_history.h"
 #include "hooks/interposed.h"
+#include "hooks/node_values.h"
+#include "hooks/nonfinite_search.h"
 #include "hooks/write_scope.h"
 
 namespace ddpscope {
@@ -166,7 +168,12 @@ using InterposedUnpack =
     Interposed<Unpack, at::Tensor(const SavedVariable*, std::shared_ptr<Node>)>;
 at::Tensor on_unpack(const SavedVariable* self, std::shared_ptr<Node> saved_for) {
   const Unpacking call(*self);
-  return InterposedUnpack::original(self, std::move(saved_for));
+  at::Tensor saved = InterposedUnpack::original(self, std::move(saved_for));
+  if (NodeValues* values = NodeValues::here()) values->see_saved(saved);
+  if (NonfiniteSearch* search = NonfiniteSearch::here()) {
+    as_guest("value", [&](Capture&) { search->see(saved); });
+  }
+  return saved;
 }
 }  // namespace
 

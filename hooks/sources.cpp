@@ -11,8 +11,10 @@
 #include "hooks/gradient_watch.h"
 #include "hooks/interposed.h"
 #include "hooks/loop_phase.h"
+#include "hooks/loss_watch.h"
 #include "hooks/model_discovery.h"
 #include "hooks/module_hooks.h"
+#include "hooks/node_values.h"
 #include "hooks/op_callbacks.h"
 #include "hooks/optimizer_watch.h"
 #include "hooks/saved_watch.h"
@@ -60,6 +62,11 @@ const char* fallback_of(const std::string& source) {
   return "";
 }
 
+bool install_value_sources() noexcept {
+  const bool loss = install_loss_watch();
+  return install_node_values() && loss;
+}
+
 const char* install(const std::string& source, bool (*hooks)() noexcept) {
   Gate::take_refused();
   const bool live = hooks();
@@ -89,6 +96,7 @@ std::map<std::string, std::string> install_sources() {
           {"zero_gradient", optimizer},
           {"write", install("write", install_writers)},
           {"saved", install("saved", install_saved_watch)},
+          {"value", install("value", install_value_sources)},
           {"archive", install("archive", install_archive_watch)},
           {"error", error}};
 }

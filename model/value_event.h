@@ -24,6 +24,8 @@ struct ValueRange {
 struct NonfiniteOutputEvent {
   Stamp at;
   ModuleId module = 0;  ///< whose forward ran the operator; 0: not known
+  ModuleId before = 0;  ///< then that of the nearest operator before it, and after it
+  ModuleId after = 0;
   std::string op;     ///< the operator that returned them first; empty: nothing that autograd knows
   TensorInfo output;  ///< of it; id 0: no longer there
   ValueRange values;
@@ -56,8 +58,10 @@ struct NonfiniteGradientEvent {
 struct NonfiniteNodeEvent {
   Stamp at;
   std::string node;
-  std::string op;  ///< the operator that made the node
-  ModuleId module = 0;
+  std::string op;       ///< the operator that made the node
+  ModuleId module = 0;  ///< these three as in NonfiniteOutputEvent
+  ModuleId before = 0;
+  ModuleId after = 0;
   TensorId made = 0;  ///< what the operator returned; 0: not known, as outside of survey steps
   ValueRange returned;
   bool saved_known = false;  ///< the smallest element that the operator saved for backward

@@ -123,7 +123,7 @@ StackTable* stacks_at(Level level, StackSites& sites) {
 Session::Session(Resolved resolved, WorkerOptions options)
     : settings_(std::move(resolved.settings)),
       worker_(with_sites(std::move(options), sites_)),
-      capture_(worker_.queue(), {.test_zero_gradients = settings_.level != Level::kWatch,
+      capture_(worker_.queue(), {.values = settings_.level != Level::kWatch,
                                  .history = static_cast<std::size_t>(settings_.history),
                                  .stacks = stacks_at(settings_.level, sites_),
                                  .stack_depth = static_cast<std::size_t>(settings_.stack_depth)}) {}

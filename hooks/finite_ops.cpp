@@ -1,0 +1,132 @@
+#include "hooks/finite_ops.h"
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+
+namespace ddpscope {
+namespace {
+// Both in the order of the alphabet; names as LibTorch's nodes have them, without `Backward0`.
+constexpr std::array<std::string_view, 76> kNothing = {"AdaptiveAvgPool2D",
+                                                       "Abs",
+                                                       "Add",
+                                                       "Alias",
+                                                       "AsStrided",
+                                                       "AsStridedView",
+                                                       "AvgPool1D",
+                                                       "AvgPool2D",
+                                                       "Cat",
+                                                       "Chunk",
+                                                       "Clamp",
+                                                       "ClampMax",
+                                                       "ClampMin",
+                                                       "Clone",
+                                                       "ConstantPadNd",
+                                                       "CopySlices",
+                                                       "CopyBackwards",
+                                                       "Cos",
+                                                       "Detach",
+                                                       "Diagonal",
+                                                       "Elu",
+                                                       "Embedding",
+                                                       "Expand",
+                                                       "Gather",
+                                                       "Gelu",
+                                                       "Hardtanh",
+                                                       "Index",
+                                                       "IndexSelect",
+                                                       "LeakyRelu",
+                                                       "LogSigmoid",
+                                                       "LogSoftmax",
+                                                       "MaskedSelect",
+                                                       "Max",
+                                                       "Maximum",
+                                                       "MaxPool2DWithIndices",
+                                                       "Mean",
+                                                       "Min",
+                                                       "Minimum",
+                                                       "NativeDropout",
+                                                       "Neg",
+                                                       "NllLoss",
+                                                       "NllLoss2D",
+                                                       "Permute",
+                                                       "ReflectionPad2D",
+                                                       "Relu",
+                                                       "Repeat",
+                                                       "ReshapeAlias",
+                                                       "Rsub",
+                                                       "Select",
+                                                       "Sigmoid",
+                                                       "Silu",
+                                                       "Sin",
+                                                       "Slice",
+                                                       "Softmax",
+                                                       "Softplus",
+                                                       "Sort",
+                                                       "Split",
+                                                       "SplitWithSizes",
+                                                       "Squeeze",
+                                                       "Stack",
+                                                       "Sub",
+                                                       "Sum",
+                                                       "SymSlice",
+                                                       "T",
+                                                       "Tanh",
+                                                       "Threshold",
+                                                       "ToCopy",
+                                                       "TopK",
+                                                       "Transpose",
+                                                       "Trunc",
+                                                       "Unbind",
+                                                       "Unsqueeze",
+                                                       "UnsafeSplit",
+                                                       "UnsafeView",
+                                                       "View",
+                                                       "Where"};
+constexpr std::array<std::string_view, 24> kByOverflow = {"Addbmm",
+                                                          "Addcmul",
+                                                          "Addmm",
+                                                          "Addmv",
+                                                          "Baddbmm",
+                                                          "BinaryCrossEntropy",
+                                                          "BinaryCrossEntropyWithLogits",
+                                                          "Bmm",
+                                                          "Convolution",
+                                                          "Cumsum",
+                                                          "Dot",
+                                                          "HuberLoss",
+                                                          "L1Loss",
+                                                          "Linear",
+                                                          "MkldnnConvolution",
+                                                          "Mm",
+                                                          "MseLoss",
+                                                          "Mul",
+                                                          "Mv",
+                                                          "NativeBatchNorm",
+                                                          "NativeGroupNorm",
+                                                          "NativeLayerNorm",
+                                                          "SmoothL1Loss",
+                                                          "Square"};
+
+template <std::size_t kSize>
+bool has(const std::array<std::string_view, kSize>& names, std::string_view name) {
+  return std::ranges::find(names, name) != names.end();
+}
+
+std::string_view without_number(std::string_view node) {
+  return node.substr(0, node.rfind("Backward"));
+}
+}  // namespace
+
+Makes makes_nonfinite(const std::string& node) {
+  const std::string_view name = without_number(node);
+  if (has(kNothing, name) || has(kNothing, node)) return Makes::kNothing;
+  return has(kByOverflow, name) ? Makes::kByOverflow : Makes::kByDomain;
+}
+
+bool is_logarithm(const std::string& node) {
+  const std::string_view name = without_number(node);
+  return name == "Log" || name == "Log2" || name == "Log10";
+}
+
+}  // namespace ddpscope

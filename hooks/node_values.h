@@ -1,0 +1,42 @@
+#pragma once
+
+#include <torch/csrc/autograd/function.h>
+#include <torch/csrc/autograd/variable.h>
+
+#include <array>
+#include <optional>
+
+namespace ddpscope {
+
+/// Looks at what the nodes of one backward return, up to the first that is not finite. On the stack
+/// of the thread that runs it; nodes of other threads are not looked at.
+class NodeValues {
+ public:
+  /// `bad`: the roots are not finite, so no node is at fault.
+  NodeValues(const torch::autograd::variable_list& roots, bool bad);
+  ~NodeValues();
+  NodeValues(const NodeValues&) = delete;
+  NodeValues& operator=(const NodeValues&) = delete;
+
+  /// That of the backward that runs on this thread; null: there is none.
+  static NodeValues* here() noexcept;
+
+  /// Whether nothing that is not finite was met so far.
+  bool are_finite() const noexcept { return !bad_; }
+  /// What the running node has saved and reads now.
+  void see_saved(const at::Tensor& saved) noexcept;
+  void see_returned(const torch::autograd::variable_list& gradients);
+
+ private:
+  void tell(const torch::autograd::Node& node, const at::Tensor& gradient) const;
+
+  const torch::autograd::variable_list& roots_;
+  bool bad_;
+  // Weak: a node may free what it saved while it runs.
+  std::array<std::optional<c10::weak_intrusive_ptr<c10::TensorImpl>>, 4> saved_;
+  std::size_t saved_count_ = 0;
+};
+
+bool install_node_values() noexcept;
+
+}  // namespace ddpscope

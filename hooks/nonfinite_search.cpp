@@ -1,0 +1,224 @@
+#include "hooks/nonfinite_search.h"
+
+#include <torch/csrc/autograd/functions/accumulate_grad.h>
+
+#include <algorithm>
+
+#include "hooks/finite_ops.h"
+#include "hooks/near_tls.h"
+#include "hooks/value_reader.h"
+#include "model/node_name.h"
+
+namespace ddpscope {
+namespace {
+using torch::autograd::AccumulateGrad;
+using torch::autograd::Node;
+using torch::autograd::variable_list;
+
+constexpr std::size_t kMaxSeen = 1 << 16;
+constexpr int kMaxDepth = 200;
+constexpr double kLargestProduct = 1e15;  // of finite operands; half has its own
+
+DDPSCOPE_NEAR thread_local NonfiniteSearch* search = nullptr;
+
+const torch::autograd::AutogradMeta* meta_of(const at::Tensor& tensor) {
+  return torch::autograd::impl::get_autograd_meta(tensor);
+}
+
+std::optional<NodeBirth> birth_of(const Capture& capture, const Node& node) {
+  return capture.nodes().find({node.thread_id(), node.sequence_nr()});
+}
+
+// The module of the nearest node before this one that is known to have one.
+ModuleId module_before(const Capture& capture, const Node& node) {
+  const Node* at = &node;
+  for (int i = 0; i < kMaxDepth; ++i) {
+    const Node* next = nullptr;
+    for (const auto& edge : at->next_edges()) {
+      const Node* parent = edge.function.get();
+      if (parent == nullptr || parent->num_outputs() == 0) continue;
+      if (next == nullptr || parent->sequence_nr() > next->sequence_nr()) next = parent;
+    }
+    if (next == nullptr) return 0;
+    at = next;
+    if (const auto birth = birth_of(capture, *at); birth && birth->by.module != 0) {
+      return birth->by.module;
+    }
+  }
+  return 0;
+}
+}  // namespace
+
+NonfiniteSearch::NonfiniteSearch(Capture& capture) : capture_(capture) { search = this; }
+NonfiniteSearch::~NonfiniteSearch() { search = nullptr; }
+NonfiniteSearch* NonfiniteSearch::here() noexcept { return search; }
+
+void NonfiniteSearch::see(const at::Tensor& saved) {
+  const auto reader = torch::autograd::get_current_node();
+  const ValueRange values = range_of(saved);
+  if (reader == nullptr || values.elements == 0 || reads_.size() >= kMaxSeen) return;
+  const auto* meta = meta_of(saved);
+  const Node* maker = meta == nullptr ? nullptr : meta->grad_fn_.get();
+  if (maker != nullptr) {
+    Result& result = results_[{maker, meta->output_nr_}];
+    result.values = values;
+    if (result.output.id == 0) result.output = describe(saved, capture_.id_of(saved));
+  }
+  if (maker == reader.get()) return;
+  Reads& reads = reads_[reader.get()];
+  add_to(reads.values, values);
+  if (const auto min = smallest_of(saved)) {
+    reads.min = reads.min.has_value() ? std::min(*reads.min, *min) : *min;
+  }
+  if (maker == nullptr && !values.is_finite() && reads.source == 0) {
+    reads.source = capture_.announce(saved);
+    reads.source_values = values;
+  }
+}
+
+const NonfiniteSearch::Result* NonfiniteSearch::result_of(const Node& node) const {
+  const Result* known = nullptr;
+  for (auto at = results_.lower_bound({&node, 0}); at != results_.end() && at->first.first == &node;
+       ++at) {
+    if (known == nullptr || !at->second.values.is_finite()) known = &at->second;
+  }
+  return known;
+}
+
+const NonfiniteSearch::Reads* NonfiniteSearch::reads_of(const Node& node) const {
+  const auto found = reads_.find(&node);
+  return found == reads_.end() ? nullptr : &found->second;
+}
+
+bool NonfiniteSearch::reads_bad_leaf(const Node& node, NonfiniteOutputEvent& event) const {
+  const Reads* reads = reads_of(node);
+  if (reads != nullptr && reads->source != 0) {
+    event.source = reads->source;
+    event.source_values = reads->source_values;
+    return true;
+  }
+  return std::ranges::any_of(node.next_edges(), [&](const torch::autograd::Edge& edge) {
+    return edge.function != nullptr && is_bad_parameter(*edge.function, event);
+  });
+}
+
+bool NonfiniteSearch::is_bad_parameter(const Node& node, NonfiniteOutputEvent& event) const {
+  const auto* leaf = dynamic_cast<const AccumulateGrad*>(&node);
+  if (leaf == nullptr || !leaf->variable.defined()) return false;
+  const ValueRange values = range_of(leaf->variable);
+  if (values.is_finite()) return false;
+  event.source = capture_.announce(leaf->variable);
+  event.source_values = values;
+  return true;
+}
+
+// Whether the operator, given what it read, can have returned what is not finite.
+bool NonfiniteSearch::can_make(const Node& node) const {
+  const std::string name = node.name();
+  const Reads* reads = reads_of(node);
+  switch (makes_nonfinite(name)) {
+    case Makes::kNothing:
+      return false;
+    case Makes::kByOverflow:
+      return reads != nullptr && reads->values.absmax >= kLargestProduct;
+    case Makes::kByDomain:
+      break;
+  }
+  return !(is_logarithm(name) && reads != nullptr && reads->min.value_or(0) > 0);
+}
+
+// Of a node whose result nobody saved.
+bool NonfiniteSearch::may_be_bad(const Node& node, int depth) {
+  if (depth > kMaxDepth) return false;
+  const auto [known, is_new] = may_be_bad_.try_emplace(&node, false);
+  if (!is_new) return known->second;
+  NonfiniteOutputEvent unused;
+  bool may = can_make(node) || reads_bad_leaf(node, unused);
+  for (const auto& edge : node.next_edges()) {
+    if (may) break;
+    if (edge.function == nullptr || edge.function->num_outputs() == 0) continue;
+    const Result* result = result_of(*edge.function);
+    may = result != nullptr ? !result->values.is_finite() : may_be_bad(*edge.function, depth + 1);
+  }
+  return may_be_bad_[&node] = may;
+}
+
+// The node before this one whose result was not finite first; null: there is none.
+const Node* NonfiniteSearch::next_from(const Node& node) {
+  const Node* known = nullptr;
+  const Node* supposed = nullptr;
+  for (const auto& edge : node.next_edges()) {
+    const Node* parent = edge.function.get();
+    if (parent == nullptr || parent->num_outputs() == 0) continue;
+    const Result* result = result_of(*parent);
+    const bool is_bad = result == nullptr ? may_be_bad(*parent, 0) : !result->values.is_finite();
+    if (!is_bad) continue;
+    const Node*& best = result == nullptr ? supposed : known;
+    if (best == nullptr || parent->sequence_nr() < best->sequence_nr()) best = parent;
+  }
+  return known != nullptr ? known : supposed;
+}
+
+void NonfiniteSearch::describe_origin(const Node& node, NonfiniteOutputEvent& event) const {
+  event.op = op_of_node(node.name());
+  if (const Result* result = result_of(node)) {
+    event.output = result->output;
+    event.values = result->values;
+  }
+  if (const Reads* reads = reads_of(node)) {
+    event.inputs_known = true;
+    event.inputs = reads->values;
+  }
+}
+
+void NonfiniteSearch::tell(const variable_list& roots) {
+  const Node* node = nullptr;
+  for (const at::Tensor& root : roots) {
+    const auto* meta = root.defined() ? meta_of(root) : nullptr;
+    if (meta == nullptr || meta->grad_fn_ == nullptr || range_of(root).is_finite()) continue;
+    node = meta->grad_fn_.get();
+    results_[{node, meta->output_nr_}] = {range_of(root), describe(root, capture_.id_of(root))};
+    break;
+  }
+  if (node == nullptr) return;
+  NonfiniteOutputEvent event{.at = capture_.marker().now()};
+  const Node* consumer = nullptr;
+  std::vector<std::string> gone;  // operators behind the origin that could be it
+  while (!reads_bad_leaf(*node, event)) {
+    const Node* next = next_from(*node);
+    if (next == nullptr) break;
+    if (result_of(*next) != nullptr) {
+      gone.clear();
+    } else if (can_make(*node)) {
+      gone.push_back(op_of_node(node->name()));
+    }
+    consumer = node;
+    node = next;
+  }
+  describe_origin(*node, event);
+  event.candidates = std::move(gone);
+  for (const auto& [key, result] : results_) event.victims += !result.values.is_finite();
+  event.victims = std::max<std::int64_t>(event.victims - (event.output.id != 0), 0);
+  const MadeIn made = made_in(capture_, *node, consumer);
+  event.module = made.module;
+  event.before = made.before;
+  event.after = made.after;
+  event.made = made.by;
+  capture_.put_large(std::move(event));
+}
+
+MadeIn made_in(const Capture& capture, const Node& node, const Node* consumer) {
+  MadeIn made;
+  if (const auto birth = birth_of(capture, node)) {
+    made.by = birth->by.unpacked();
+    made.module = birth->by.module;
+  }
+  if (made.module != 0) return made;
+  made.before = module_before(capture, node);
+  if (consumer != nullptr) {
+    if (const auto birth = birth_of(capture, *consumer)) made.after = birth->by.module;
+  }
+  return made;
+}
+
+}  // namespace ddpscope

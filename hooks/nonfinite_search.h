@@ -1,0 +1,73 @@
+#pragma once
+
+#include <torch/csrc/autograd/function.h>
+#include <torch/csrc/autograd/variable.h>
+
+#include <map>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "hooks/capture.h"
+#include "model/value_event.h"
+
+namespace ddpscope {
+
+/// Looks for the operator that made the root of a backward NaN or Inf, while that backward reads
+/// what forward saved. One per such backward, on the stack of its thread.
+class NonfiniteSearch {
+ public:
+  explicit NonfiniteSearch(Capture& capture);
+  ~NonfiniteSearch();
+  NonfiniteSearch(const NonfiniteSearch&) = delete;
+  NonfiniteSearch& operator=(const NonfiniteSearch&) = delete;
+
+  /// The search of the backward that runs on this thread; null: there is none.
+  static NonfiniteSearch* here() noexcept;
+
+  /// A tensor that the running node has saved.
+  void see(const at::Tensor& saved);
+  /// At the end of the backward, whose roots keep the nodes alive.
+  void tell(const torch::autograd::variable_list& roots);
+
+ private:
+  using Node = torch::autograd::Node;
+  struct Result {
+    ValueRange values;
+    TensorInfo output;
+  };
+  struct Reads {
+    ValueRange values;
+    std::optional<double> min;
+    TensorId source = 0;  // the first leaf that is not finite
+    ValueRange source_values;
+  };
+
+  const Result* result_of(const Node& node) const;
+  const Reads* reads_of(const Node& node) const;
+  bool reads_bad_leaf(const Node& node, NonfiniteOutputEvent& event) const;
+  bool is_bad_parameter(const Node& node, NonfiniteOutputEvent& event) const;
+  const Node* next_from(const Node& node);
+  bool may_be_bad(const Node& node, int depth);
+  bool can_make(const Node& node) const;
+  void describe_origin(const Node& node, NonfiniteOutputEvent& event) const;
+
+  Capture& capture_;
+  std::map<std::pair<const Node*, std::uint32_t>, Result> results_;
+  std::unordered_map<const Node*, Reads> reads_;
+  std::unordered_map<const Node*, bool> may_be_bad_;
+};
+
+/// Which module's forward made the node, else those of its neighbours in the graph.
+struct MadeIn {
+  ModuleId module = 0;
+  ModuleId before = 0;
+  ModuleId after = 0;
+  std::optional<Doing> by;
+};
+MadeIn made_in(const Capture& capture, const torch::autograd::Node& node,
+               const torch::autograd::Node* consumer);
+
+}  // namespace ddpscope

@@ -1,0 +1,30 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <functional>
+#include <optional>
+
+#include "model/value_event.h"
+#include "values/tensor_values.h"
+
+namespace ddpscope {
+
+/// The elements of a floating or complex tensor where they lie; none on a device or with gaps.
+std::optional<TensorData> readable_data(const at::Tensor& tensor);
+
+/// Of nothing (`elements` 0) where the tensor cannot be read. Runs no operator.
+ValueRange range_of(const at::Tensor& tensor);
+
+void add_to(ValueRange& sum, const ValueRange& part);
+
+/// Visits the elements in the order of memory, as far as the tensor can be read.
+void for_each_element(const at::Tensor& tensor, const std::function<void(double)>& visit);
+
+/// The smallest element, NaN aside; none where the tensor cannot be read or is empty.
+std::optional<double> smallest_of(const at::Tensor& tensor);
+
+/// The number in a tensor of one element; none where it cannot be read.
+std::optional<double> number_in(const at::Tensor& tensor);
+
+}  // namespace ddpscope
