@@ -66,11 +66,22 @@ bool is_why_it_threw(const Finding& cause, const Finding& effect) {
   return cause.rank == effect.rank && cause.step == effect.step &&
          std::ranges::find(kKnowWhy, cause.id) != kKnowWhy.end();
 }
+/// What made a gradient not finite; and, folded below it, the edge that its operator stood at.
+bool is_why_nonfinite(const Finding& cause, const Finding& effect) {
+  const bool of_step = cause.rank == effect.rank && cause.step == effect.step;
+  const bool made =
+      cause.id == "numeric-nonfinite-forward" || cause.id == "numeric-nonfinite-backward";
+  if (effect.id == "numeric-nonfinite-gradient") return of_step && made;
+  const FactValue* op = fact_of(cause, fact::kForwardOp);
+  const bool same_op = op != nullptr ? *op == FactValue(effect.op) : cause.op == effect.op;
+  return effect.id == "numeric-risky-domain" && made && same_op && cause.rank == effect.rank;
+}
 }  // namespace
 
 bool explains(const Finding& cause, const Finding& effect) {
   if (effect.id == "rank-first-failure") return is_why_it_died(cause, effect);
   if (effect.id == "module-operator-failed") return is_why_it_threw(cause, effect);
+  if (effect.id.starts_with("numeric-")) return is_why_nonfinite(cause, effect);
   if (cause.model != effect.model) return false;
   if (cause.id == "autograd-cut") {
     return effect.id == "grad-missing" &&

@@ -5,7 +5,7 @@ import pathlib
 import re
 import sys
 
-MEMBERS = ("id", "severity", "module_path", "subject", "model")
+MEMBERS = ("id", "severity", "module_path", "subject", "op", "model")
 SITES = ("saved", "created", "changed", "used", "called", "registered")
 NO_LINE = "no line"
 # The sample ends on what was thrown.

@@ -32,7 +32,7 @@ JudgeOptions Program::options(std::string checks, SiteSource* sites, std::int64_
   options.checks = std::move(checks);
   options.sources = {"tree",      "forward", "op",          "graph",         "gradient",
                      "optimizer", "error",   "training_op", "zero_gradient", "archive",
-                     "buffer",    "write",   "saved"};
+                     "buffer",    "write",   "saved",       "value"};
   options.sites = sites;
   return options;
 }
@@ -139,6 +139,7 @@ void Program::accumulate(const std::vector<TensorId>& leaves) {
         .before = before == gradients_.end() ? GradientBefore::kUndefined : before->second});
     gradients_[leaf] = GradientBefore::kKept;
   }
+  if (const auto send_more = std::exchange(in_backward, nullptr)) send_more();
   const Stamp at = now();
   send(BackwardEndEvent{.at = at});
   end_cycle(at, clock_.backward_ended());

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -85,6 +86,7 @@ class Program {
   void op(const Op& op);
   std::vector<TensorId> roots;  ///< of the backward calls that follow
   bool roots_are_leaves = false;
+  std::function<void()> in_backward;  ///< what the next backward sends besides, before its end
   /// A backward that gives these leaves a gradient.
   void backward(const std::vector<TensorId>& leaves, std::vector<TensorId> alive = {});
   void backward_without_survey(const std::vector<TensorId>& leaves);

@@ -1,0 +1,70 @@
+#include "checks/nonfinite_check.h"
+
+#include <algorithm>
+
+namespace ddpscope {
+
+void NonfiniteCheck::on_backward(const BackwardEvent&, const RunState& state, Findings& findings) {
+  trail_.begin_backward();
+  if (!cleared_) return;
+  judge_skip(state, findings);
+  waiting_.clear();
+  cleared_ = false;
+}
+
+void NonfiniteCheck::on_backward_end(const BackwardEndEvent& event, const RunState& state,
+                                     Findings& findings) {
+  judge_backward(trail_.origin(), event.at, state, findings);
+  trail_.end_backward(event.at);
+  // Nobody has taken them for a whole step.
+  if (!waiting_.empty() && event.at.step > waiting_.back().at.step + 1) waiting_.clear();
+  const auto& gradients = trail_.gradients();
+  waiting_.insert(waiting_.end(), gradients.begin(), gradients.end());
+  // Whoever trains without an optimizer takes the gradients as they are.
+  if (waiting_.empty() || !state.optimizers().empty()) return;
+  judge_step(/*cleared=*/false, state, findings);
+  trail_.spoil(waiting_);
+  waiting_.clear();
+}
+
+bool NonfiniteCheck::holds_waiting(OptimizerId optimizer, const RunState& state) const {
+  return std::ranges::any_of(waiting_, [&](const NonfiniteGradientEvent& gradient) {
+    const TensorState* tensor = state.tensor(gradient.tensor);
+    if (tensor == nullptr || tensor->owners.empty()) {
+      return !state.optimizers().at(optimizer).members_known;
+    }
+    return std::ranges::find(tensor->owners, optimizer) != tensor->owners.end();
+  });
+}
+
+void NonfiniteCheck::on_zero_grad(const ZeroGradEvent& event, const RunState& state, Findings&) {
+  if (waiting_.empty()) return;
+  cleared_ = cleared_ || event.optimizer == 0 || holds_waiting(event.optimizer, state);
+}
+
+void NonfiniteCheck::on_zero_gradients(const ZeroGradientsEvent& event, const RunState&,
+                                       Findings&) {
+  if (waiting_.empty()) return;
+  cleared_ = cleared_ || std::ranges::all_of(waiting_, [&](const auto& gradient) {
+               return std::ranges::find(event.members, gradient.tensor, &ZeroGradient::tensor) !=
+                      event.members.end();
+             });
+}
+
+void NonfiniteCheck::on_optimizer_step(const OptimizerStepEvent& event, const RunState& state,
+                                       Findings& findings) {
+  if (waiting_.empty() || !holds_waiting(event.optimizer, state)) return;
+  judge_step(cleared_, state, findings);
+  if (!cleared_) trail_.spoil(waiting_);
+  waiting_.clear();
+  cleared_ = false;
+}
+
+void NonfiniteCheck::on_dropped(const DroppedEvent&, const RunState&) {
+  trail_.lose_events();
+  waiting_.clear();
+  cleared_ = false;
+  forget();
+}
+
+}  // namespace ddpscope

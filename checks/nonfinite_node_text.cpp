@@ -1,0 +1,57 @@
+#include "checks/nonfinite_node_text.h"
+
+#include <fmt/format.h>
+
+#include "checks/nonfinite_text.h"
+
+namespace ddpscope {
+namespace {
+using enum Applicability;
+
+std::string masked_by(TensorId made, const OpTrace& trace) {
+  for (const std::size_t number : trace.consumers_of(made)) {
+    const std::string& op = trace.records()[number].op;
+    if (op == "aten::where" || op == "aten::masked_fill") return op.substr(6);
+  }
+  return "";
+}
+}  // namespace
+
+std::string slope_text(const NonfiniteNodeEvent& node, const RiskyInputEvent* risky,
+                       const RunState& state) {
+  const std::string mask = masked_by(node.made, state.trace());
+  std::string text = fmt::format("the slope of {} is not finite at what it read", node.op);
+  if (risky != nullptr) {
+    text = fmt::format("the forward input minimum was {:g}", risky->input_min);
+  } else if (node.saved_known) {
+    text = fmt::format("the smallest element that {} read or returned in forward was {:g}", node.op,
+                       node.saved_min);
+  }
+  if (!mask.empty()) text += fmt::format(" and `{}` masks the value, not the slope", mask);
+  return text;
+}
+
+std::string turns_text(const NonfiniteNodeEvent& node) {
+  if (node.returned.elements == 0) {
+    return "gradient turns NaN here, as the anomaly mode of LibTorch says";
+  }
+  return fmt::format(
+      "gradient turns {} here, {} of {} elements; the loss and the incoming "
+      "gradient are finite",
+      kind_of(node.returned), node.returned.nan_count + node.returned.inf_count,
+      node.returned.elements);
+}
+
+std::vector<Fix> slope_fixes(const std::string& op) {
+  const bool is_log = op.starts_with("aten::log") && !op.ends_with("softmax");
+  std::vector<Fix> fixes = {
+      {is_log ? "clamp before the operator: `p.clamp_min(eps).log()` with eps of at least the "
+                "smallest normal number of the dtype"
+              : "clamp before the operator, to where its slope is finite",
+       kLikely},
+      {"replace the masked input before the operator, not its result after", kLikely}};
+  if (is_log) fixes.push_back({"log_softmax instead of log(softmax)", kLikely});
+  return fixes;
+}
+
+}  // namespace ddpscope

@@ -1,0 +1,70 @@
+#include "checks/nonfinite_text.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cfloat>
+
+#include "checks/site_text.h"
+#include "model/fact_keys.h"
+
+namespace ddpscope {
+
+const FloatType* float_type(std::string_view dtype) {
+  static constexpr std::array<FloatType, 4> kTypes = {{
+      {"Half", "float16", 65504, 0x1p-14},
+      {"BFloat16", "bfloat16", 0x1.FEp127, 0x1p-126},
+      {"Float", "float32", FLT_MAX, FLT_MIN},
+      {"Double", "float64", DBL_MAX, DBL_MIN},
+  }};
+  const auto* type = std::ranges::find(kTypes, dtype, &FloatType::dtype);
+  return type == kTypes.end() ? nullptr : type;
+}
+
+std::string kind_of(const ValueRange& values) {
+  if (values.inf_count == 0) return "NaN";
+  return values.nan_count == 0 ? "Inf" : "NaN or Inf";
+}
+
+std::string elements_text(const ValueRange& values, std::string_view noun) {
+  const std::int64_t count = values.nan_count + values.inf_count;
+  return fmt::format("{} of {} {} {} {}", count, values.elements, noun, count == 1 ? "is" : "are",
+                     kind_of(values));
+}
+
+void place_in(ModuleId module, const RunState& state, Finding& finding) {
+  place_at(Doing{.module = module}, state, finding);
+}
+
+void place_between(const Between& place, const RunState& state, Finding& finding) {
+  place_in(place.module, state, finding);
+  if (place.module != 0) return;
+  const ModulePlace* before = state.place_of(place.before);
+  const ModulePlace* after = state.place_of(place.after);
+  const ModulePlace* one = before != nullptr ? before : after;
+  if (one != nullptr) finding.model = state.models().at(one->model).label;
+  if (before == nullptr || after == nullptr || before->model != after->model) return;
+  finding.module_path = common_path(before->path, after->path);
+}
+
+std::string ran_text(const Between& place, const std::optional<Doing>& by, const RunState& state,
+                     Finding& finding) {
+  const std::string line = by.has_value() ? add_site("created", by->stack, state, finding) : "";
+  std::string text = where_text({.module = place.module}, line, state);
+  const ModulePlace* before = state.place_of(place.before);
+  const ModulePlace* after = state.place_of(place.after);
+  if (place.module != 0) return text;
+  if (before != nullptr && after != nullptr) {
+    return fmt::format(" between {} and {}{}", before->path, after->path, text);
+  }
+  if (before != nullptr) return fmt::format(" after {}{}", before->path, text);
+  return after != nullptr ? fmt::format(" before {}{}", after->path, text) : text;
+}
+
+void add_counts(const ValueRange& values, Finding& finding) {
+  finding.facts.push_back({fact::kNanCount, values.nan_count});
+  finding.facts.push_back({fact::kInfCount, values.inf_count});
+}
+
+}  // namespace ddpscope

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "checks/run_state.h"
+#include "model/finding.h"
+
+namespace ddpscope {
+
+/// What a floating type can hold.
+struct FloatType {
+  std::string_view dtype;  ///< as events name it
+  std::string_view text;
+  double max = 0;
+  double smallest_normal = 0;
+};
+/// Null for a type that is none of Half, BFloat16, Float and Double.
+const FloatType* float_type(std::string_view dtype);
+
+/// `NaN`, `Inf`, or `NaN or Inf` where there are both.
+std::string kind_of(const ValueRange& values);
+/// `3 of 65536 output elements are Inf`
+std::string elements_text(const ValueRange& values, std::string_view noun);
+/// Files the finding under the module; under the first model where it is not registered.
+void place_in(ModuleId module, const RunState& state, Finding& finding);
+/// Where an operator ran whose own module is not known: the modules that ran before and after it.
+struct Between {
+  ModuleId module = 0;
+  ModuleId before = 0;
+  ModuleId after = 0;
+};
+/// As `place_in`; between two modules it is the deepest that holds both.
+void place_between(const Between& place, const RunState& state, Finding& finding);
+/// ` in conv1 (model.cpp:88)`, ` after conv1`, of what is known. Adds the site `created`.
+std::string ran_text(const Between& place, const std::optional<Doing>& by, const RunState& state,
+                     Finding& finding);
+/// Facts about how many elements are not finite.
+void add_counts(const ValueRange& values, Finding& finding);
+
+}  // namespace ddpscope

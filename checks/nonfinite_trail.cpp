@@ -1,0 +1,92 @@
+#include "checks/nonfinite_trail.h"
+
+#include <algorithm>
+#include <cmath>
+#include <string_view>
+#include <utility>
+
+namespace ddpscope {
+namespace {
+constexpr std::size_t kMaxEvents = 4096;
+
+template <class T>
+void keep(std::vector<T>& events, const T& event) {
+  if (events.size() < kMaxEvents) events.push_back(event);
+}
+}  // namespace
+
+void NonfiniteTrail::begin_backward() {
+  if (!std::exchange(has_ended_, false)) return;
+  loss_.reset();
+  node_.reset();
+  gradients_.clear();
+  if (std::exchange(spoils_, false)) spoilt_ = true;
+  spoilt_leaves_.insert(next_spoilt_.begin(), next_spoilt_.end());
+  next_spoilt_.clear();
+}
+
+void NonfiniteTrail::add(const LossEvent& event) {
+  begin_backward();
+  if (!loss_.has_value() || std::isfinite(loss_->value)) loss_ = event;
+}
+
+void NonfiniteTrail::add(const NonfiniteGradientEvent& event) { keep(gradients_, event); }
+
+void NonfiniteTrail::add(const NonfiniteNodeEvent& event) {
+  if (!node_.has_value()) node_ = event;
+}
+
+void NonfiniteTrail::add(const ErrorEvent& event) {
+  constexpr std::string_view kBefore = "Function '";
+  constexpr std::string_view kAfter = "' returned nan values in its ";
+  const std::size_t begin = event.message.find(kBefore);
+  const std::size_t end = event.message.find(kAfter);
+  if (begin == std::string::npos || end == std::string::npos || node_.has_value()) return;
+  const std::size_t name = begin + kBefore.size();
+  node_ = NonfiniteNodeEvent{
+      .at = event.at, .node = event.message.substr(name, end - name), .module = event.module};
+}
+
+void NonfiniteTrail::add(const RiskyInputEvent& event) {
+  if (!risky_.empty() && risky_.front().at.step != event.at.step) risky_.clear();
+  keep(risky_, event);
+}
+
+void NonfiniteTrail::end_backward(const Stamp& at) {
+  if (origin() == Origin::kNone && !spoils_) spoilt_ = false;
+  lost_ = false;
+  has_ended_ = true;
+  ended_ = at;
+}
+
+void NonfiniteTrail::lose_events() {
+  has_ended_ = true;
+  begin_backward();
+  risky_.clear();
+  lost_ = true;
+}
+
+void NonfiniteTrail::spoil(const std::vector<NonfiniteGradientEvent>& gradients) {
+  spoils_ = true;
+  for (const auto& gradient : gradients) next_spoilt_.push_back(gradient.tensor);
+}
+
+NonfiniteTrail::Origin NonfiniteTrail::origin() const {
+  using enum Origin;
+  const bool loss_is_bad = loss_.has_value() && !std::isfinite(loss_->value);
+  if (!loss_is_bad && gradients_.empty() && !node_.has_value()) return kNone;
+  if (is_old(0)) return kEarlier;
+  if (loss_is_bad) return kForward;
+  return node_.has_value() || loss_.has_value() ? kBackward : kUnknown;
+}
+
+bool NonfiniteTrail::is_old(TensorId source) const {
+  return spoilt_ || lost_ || spoilt_leaves_.contains(source);
+}
+
+const RiskyInputEvent* NonfiniteTrail::risky_input_of(TensorId output) const {
+  const auto risky = std::ranges::find(risky_, output, &RiskyInputEvent::output);
+  return output == 0 || risky == risky_.end() ? nullptr : &*risky;
+}
+
+}  // namespace ddpscope

@@ -1,0 +1,64 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <unordered_set>
+#include <vector>
+
+#include "checks/run_state.h"
+
+namespace ddpscope {
+
+/// What was not finite in the backward in progress and, until the next one begins, in the last.
+class NonfiniteTrail {
+ public:
+  enum class Origin : std::uint8_t {
+    kNone,     ///< loss and gradients were finite
+    kEarlier,  ///< parameters that an earlier step had spoilt, or part of the events is lost
+    kForward,
+    kBackward,
+    kUnknown,  ///< gradients were not finite, and of the loss nothing is known
+  };
+
+  void add(const LossEvent& event);
+  void add(const NonfiniteGradientEvent& event);
+  void add(const NonfiniteNodeEvent& event);
+  /// LibTorch threw; anomaly mode names the node.
+  void add(const ErrorEvent& event);
+  void add(const RiskyInputEvent& event);
+  /// The loss comes before `BackwardEvent`.
+  void begin_backward();
+  void end_backward(const Stamp& at);
+  void lose_events();
+  /// From the next backward on these leaves are spoilt: their optimizer stepped with gradients that
+  /// were not finite.
+  void spoil(const std::vector<NonfiniteGradientEvent>& gradients);
+
+  Origin origin() const;
+  /// Whether what is not finite is so since an earlier step, or cannot be told apart from that.
+  bool is_old(TensorId source) const;
+  const LossEvent* loss() const { return loss_.has_value() ? &*loss_ : nullptr; }
+  /// In the order in which they arrived.
+  const std::vector<NonfiniteGradientEvent>& gradients() const { return gradients_; }
+  /// The first node that made NaN or Inf out of finite gradients; null if none was seen.
+  const NonfiniteNodeEvent* node() const { return node_.has_value() ? &*node_ : nullptr; }
+  /// Of the operator that returned this in the same step; null if it is not at the edge.
+  const RiskyInputEvent* risky_input_of(TensorId output) const;
+  /// Of the last backward that has ended.
+  const Stamp& ended() const { return ended_; }
+
+ private:
+  std::optional<LossEvent> loss_;  ///< the first that was not finite, or else the last
+  std::vector<NonfiniteGradientEvent> gradients_;
+  std::optional<NonfiniteNodeEvent> node_;
+  std::vector<RiskyInputEvent> risky_;  ///< of one step
+  bool has_ended_ = false;
+  Stamp ended_;
+  bool lost_ = false;    ///< events; until the next backward has ended
+  bool spoilt_ = false;  ///< until a backward ends in which all was finite
+  bool spoils_ = false;  ///< from the next backward on
+  std::unordered_set<TensorId> spoilt_leaves_;
+  std::vector<TensorId> next_spoilt_;
+};
+
+}  // namespace ddpscope

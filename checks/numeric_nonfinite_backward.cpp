@@ -1,0 +1,104 @@
+#include <fmt/format.h>
+
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "checks/nonfinite_check.h"
+#include "checks/nonfinite_node_text.h"
+#include "checks/nonfinite_text.h"
+#include "checks/site_text.h"
+#include "model/fact_keys.h"
+
+namespace ddpscope {
+namespace {
+
+/// numeric-nonfinite-backward; docs/checks/numeric-nonfinite-backward.md
+class NumericNonfiniteBackward final : public NonfiniteCheck {
+ private:
+  // Inf may be what a loss scaler waits for, and a leaf alone tells no node: both count once the
+  // optimizer has stepped with them.
+  void judge_backward(Origin origin, const Stamp& at, const RunState& state,
+                      Findings& findings) override {
+    if (origin != Origin::kBackward) return;
+    const NonfiniteNodeEvent* node = trail().node();
+    if (node != nullptr && node->returned.inf_count == 0) {
+      held_.reset();
+      findings.push_back(by_node(*node, at, state));
+    } else if (!held_.has_value()) {
+      held_ = node != nullptr ? by_node(*node, at, state) : by_leaf(at, state);
+    }
+  }
+
+  void judge_step(bool cleared, const RunState&, Findings& findings) override {
+    if (held_.has_value() && !cleared) findings.push_back(std::move(*held_));
+    held_.reset();
+  }
+
+  void judge_skip(const RunState&, Findings&) override { held_.reset(); }
+
+  void forget() override { held_.reset(); }
+
+  static Finding in_backward(const Stamp& at) {
+    Finding finding;
+    finding.severity = Severity::kError;
+    finding.phase = Phase::kBackward;
+    finding.step = at.step;
+    return finding;
+  }
+
+  Finding by_node(const NonfiniteNodeEvent& event, const Stamp& at, const RunState& state) const {
+    NonfiniteNodeEvent node = event;
+    if (node.op.empty()) node.op = op_of_node(node.node);
+    const Between place{.module = node.module, .before = node.before, .after = node.after};
+    const RiskyInputEvent* risky = trail().risky_input_of(node.made);
+    Finding finding = in_backward(at);
+    place_between(place, state, finding);
+    finding.op = node.node;
+    finding.what = turns_text(node);
+    finding.why = slope_text(node, risky, state);
+    finding.why += fmt::format("; {} ran", node.op) + ran_text(place, node.made_by, state, finding);
+    finding.fixes = slope_fixes(node.op);
+    finding.facts = {{fact::kNode, node.node}, {fact::kForwardOp, node.op}};
+    add_counts(node.returned, finding);
+    if (risky != nullptr || node.saved_known) {
+      finding.facts.push_back(
+          {fact::kForwardInputMin, risky != nullptr ? risky->input_min : node.saved_min});
+    }
+    finding.facts.push_back({fact::kConfirmedStep, at.step});
+    return finding;
+  }
+
+  Finding by_leaf(const Stamp& at, const RunState& state) const {
+    const NonfiniteGradientEvent& gradient = trail().gradients().front();
+    const TensorState* leaf = state.tensor(gradient.tensor);
+    const bool registered = leaf != nullptr && !leaf->registrations.empty();
+    Finding finding = in_backward(at);
+    finding.confidence = Confidence::kMedium;
+    finding.evidence_status = EvidenceStatus::kSupported;
+    place_in(0, state, finding);
+    if (registered) {
+      finding.model = state.model_of(*leaf)->label;
+      finding.module_path = leaf->registrations.front().module_path;
+    }
+    finding.what = fmt::format(
+        "gradient turns {} at or behind {}: {}; the loss is finite", kind_of(gradient.values),
+        registered ? leaf->registrations.front().name : "an unregistered leaf",
+        elements_text(gradient.values, "elements"));
+    finding.why =
+        "it is the first leaf of this step whose gradient is not finite; no node could be looked "
+        "at, as on other devices and in other threads";
+    finding.fixes = slope_fixes("");
+    add_counts(gradient.values, finding);
+    return finding;
+  }
+
+  std::optional<Finding> held_;
+};
+}  // namespace
+
+std::unique_ptr<Check> make_numeric_nonfinite_backward() {
+  return std::make_unique<NumericNonfiniteBackward>();
+}
+
+}  // namespace ddpscope

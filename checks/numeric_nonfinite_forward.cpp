@@ -1,0 +1,148 @@
+#include <fmt/format.h>
+
+#include <memory>
+
+#include "checks/finding_text.h"
+#include "checks/nonfinite_check.h"
+#include "checks/nonfinite_text.h"
+#include "model/fact_keys.h"
+
+namespace ddpscope {
+namespace {
+using enum Applicability;
+
+Between place_of(const NonfiniteOutputEvent& event) {
+  return {.module = event.module, .before = event.before, .after = event.after};
+}
+
+/// numeric-nonfinite-forward; docs/checks/numeric-nonfinite-forward.md
+class NumericNonfiniteForward final : public NonfiniteCheck {
+ public:
+  // Arrives when its backward has ended, and before the optimizer steps.
+  void on_nonfinite_output(const NonfiniteOutputEvent& event, const RunState& state,
+                           Findings& findings) override {
+    const std::int64_t step = trail().ended().step;
+    if (step == reported_step_ || trail().is_old(event.source)) return;
+    reported_step_ = step;
+    Finding finding = event.source == 0 ? by_operator(event, state) : by_source(event, state);
+    finding.severity = Severity::kError;
+    finding.phase = Phase::kForward;
+    finding.step = step;
+    finding.facts.push_back({fact::kDtype, event.output.dtype});
+    finding.facts.push_back({fact::kInputAbsmax, event.inputs.absmax});
+    if (!event.inputs_known) finding.facts.pop_back();
+    finding.facts.push_back({fact::kVictimsCount, event.victims});
+    findings.push_back(std::move(finding));
+  }
+
+ private:
+  void forget() override { reported_step_ = -1; }
+
+  std::string why(const NonfiniteOutputEvent& event, const RunState& state,
+                  Finding& finding) const {
+    std::string text = fmt::format("{} non-finite results after it in this step", event.victims);
+    if (event.victims == 1) text = "1 non-finite result after it in this step";
+    if (event.victims == 0) text = "no other non-finite result was kept in this step";
+    const LossEvent* loss = trail().loss();
+    if (loss != nullptr) text += fmt::format("; the loss is {:g}", loss->value);
+    const std::string ran = ran_text(place_of(event), event.made, state, finding);
+    if (!ran.empty()) text += fmt::format("; {} ran{}", event.op, ran);
+    return text;
+  }
+
+  static void add_values(const char* cause, const ValueRange& values, Finding& finding) {
+    finding.facts.push_back({fact::kCause, std::string(cause)});
+    if (values.elements == 0) return;
+    add_counts(values, finding);
+    finding.facts.push_back({fact::kElements, values.elements});
+  }
+
+  static std::string inputs_text(const NonfiniteOutputEvent& event) {
+    if (!event.inputs_known) return "its inputs are gone";
+    if (event.inputs.is_finite()) {
+      return fmt::format("all inputs finite (absmax {:.2g})", event.inputs.absmax);
+    }
+    return "and so are inputs that nothing known to autograd computed";
+  }
+
+  Finding by_operator(const NonfiniteOutputEvent& event, const RunState& state) const {
+    Finding finding;
+    place_between(place_of(event), state, finding);
+    finding.op = event.op;
+    const bool is_exact =
+        event.inputs_known && event.inputs.is_finite() && event.candidates.empty();
+    if (!is_exact) {
+      finding.confidence = Confidence::kMedium;
+      finding.evidence_status = EvidenceStatus::kSupported;
+    }
+    const bool is_counted = event.values.elements > 0;
+    finding.what = fmt::format("{}, {}",
+                               is_counted ? elements_text(event.values, "output elements")
+                                          : "the first operator whose result is not finite",
+                               inputs_text(event));
+    finding.why = why(event, state, finding);
+    if (!event.candidates.empty()) {
+      finding.why += fmt::format("; results of {} are gone, one of them may have been first",
+                                 joined(event.candidates));
+    }
+    add_fixes(event, finding);
+    add_values("operator", event.values, finding);
+    return finding;
+  }
+
+  void add_fixes(const NonfiniteOutputEvent& event, Finding& finding) const {
+    finding.fixes = {
+        {"look at the batch of this step and at the range of what enters this operator",
+         kNeedsDecision}};
+    if (event.output.dtype == "Half") {
+      finding.why += "; float16 ends at 65504";
+      finding.fixes.push_back({"run it in float32 or bfloat16", kLikely});
+    }
+    if (const RiskyInputEvent* risky = trail().risky_input_of(event.output.id)) {
+      finding.why += fmt::format("; its input minimum was {:g}", risky->input_min);
+      finding.fixes.push_back(
+          {"keep its input away from the edge of its domain, as "
+           "numeric-risky-domain of the same operator says",
+           kLikely});
+    }
+  }
+
+  /// A parameter, a buffer, or a tensor that is registered nowhere: the batch.
+  Finding by_source(const NonfiniteOutputEvent& event, const RunState& state) const {
+    const TensorState* source = state.tensor(event.source);
+    const bool registered = source != nullptr && !source->registrations.empty();
+    const bool is_parameter = registered || (source != nullptr && source->info.requires_grad);
+    Finding finding;
+    place_between(place_of(event), state, finding);
+    finding.op = event.op;
+    std::string what = "the batch";
+    finding.fixes = {{"look at the batch of this step: drop or repair the sample", kNeedsDecision},
+                     {"test what the reader returns: `torch::isfinite(x).all()`", kLikely}};
+    if (registered) {
+      finding.model = state.model_of(*source)->label;
+      finding.module_path = source->registrations.front().module_path;
+      finding.subject = source->registrations.front().name;
+    } else if (is_parameter) {
+      finding.subject = shape_text(source->info.shape);
+    }
+    if (is_parameter) {
+      what = (source->is_buffer ? "the buffer " : "the parameter ") + finding.subject;
+      finding.fixes = {{"look at what wrote it last: its initialisation, a load or the program",
+                        kNeedsDecision}};
+    }
+    finding.what = fmt::format("{} was not finite when forward read it: {}", what,
+                               elements_text(event.source_values, "elements"));
+    finding.why = why(event, state, finding);
+    add_values(is_parameter ? "parameter" : "batch", event.source_values, finding);
+    return finding;
+  }
+
+  std::int64_t reported_step_ = -1;
+};
+}  // namespace
+
+std::unique_ptr<Check> make_numeric_nonfinite_forward() {
+  return std::make_unique<NumericNonfiniteForward>();
+}
+
+}  // namespace ddpscope

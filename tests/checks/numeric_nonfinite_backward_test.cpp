@@ -1,0 +1,174 @@
+#include "tests/support/catch.h"
+#include "tests/support/nonfinite_steps.h"
+
+namespace ddpscope::test {
+namespace {
+constexpr char kCheck[] = "numeric-nonfinite-backward";
+
+NonfiniteNodeEvent overflowing_node() {
+  NonfiniteNodeEvent node = log_node();
+  node.returned = infs(5, 4096);
+  return node;
+}
+}  // namespace
+
+TEST_CASE("numeric-nonfinite-backward names the node that made NaN", "[check]") {
+  NonfiniteSteps run(kCheck);
+  run.finite_step();
+  run.program.op({.name = "aten::log", .inputs = {21, kHead}, .outputs = {22}});
+  run.program.op({.name = "aten::where", .inputs = {22, 23}, .outputs = {24}});
+  run.bad_backward(log_node());
+  REQUIRE(run.program.findings.size() == 1);
+  const Finding& finding = run.program.findings[0];
+  CHECK(finding.severity == Severity::kError);
+  CHECK(finding.phase == Phase::kBackward);
+  CHECK(finding.step == 2);
+  CHECK(finding.module_path == "head");
+  CHECK(finding.op == "LogBackward0");
+  CHECK(finding.what ==
+        "gradient turns NaN here, 12 of 4096 elements; the loss and the incoming gradient are "
+        "finite");
+  CHECK(finding.why ==
+        "the smallest element that aten::log read or returned in forward was 0 and `where` masks "
+        "the value, not the slope; aten::log ran in head (train.cpp:40)");
+  CHECK(finding.evidence_status == EvidenceStatus::kEstablished);
+  CHECK(finding.fixes.size() == 3);
+  CHECK(finding.fixes[2].text == "log_softmax instead of log(softmax)");
+  CHECK(fact_of<std::string>(finding, "node") == "LogBackward0");
+  CHECK(fact_of<std::string>(finding, "forward_op") == "aten::log");
+  CHECK(fact_of<std::int64_t>(finding, "nan_count") == 12);
+  CHECK(fact_of<std::int64_t>(finding, "inf_count") == 0);
+  CHECK(fact_of<double>(finding, "forward_input_min") == 0);
+  CHECK(fact_of<std::int64_t>(finding, "confirmed_step") == 2);
+  REQUIRE(finding.sites.size() == 1);
+  CHECK(finding.sites[0].role == "created");
+}
+
+TEST_CASE("numeric-nonfinite-backward says what forward tells of the slope", "[check]") {
+  NonfiniteSteps run(kCheck);
+  NonfiniteNodeEvent node = log_node();
+  SECTION("the input that a surveyed operator read") {
+    run.program.send_now(risky_log());
+    run.bad_backward(node);
+    CHECK(run.program.findings.at(0).why.starts_with("the forward input minimum was 0;"));
+  }
+  SECTION("nothing") {
+    node.saved_known = false;
+    node.node = "SqrtBackward0";
+    node.op = "aten::sqrt";
+    run.bad_backward(node);
+    CHECK(run.program.findings.at(0).why.starts_with(
+        "the slope of aten::sqrt is not finite at what it read;"));
+    CHECK(run.program.findings[0].fixes.size() == 2);
+  }
+}
+
+TEST_CASE("numeric-nonfinite-backward takes the word of anomaly mode", "[check]") {
+  NonfiniteSteps run(kCheck);
+  run.loss(0.5);
+  run.program.in_backward = [&run] {
+    run.program.send_now(ErrorEvent{
+        .at = {}, .message = "Function 'LogBackward0' returned nan values in its 0th output."});
+  };
+  run.backward();
+  REQUIRE(run.program.findings.size() == 1);
+  CHECK(run.program.findings[0].op == "LogBackward0");
+  CHECK(run.program.findings[0].what ==
+        "gradient turns NaN here, as the anomaly mode of LibTorch says");
+  CHECK(fact_of<std::string>(run.program.findings[0], "forward_op") == "aten::log");
+}
+
+TEST_CASE("numeric-nonfinite-backward reports Inf once the optimizer has stepped with it") {
+  NonfiniteSteps run(kCheck);
+  run.bad_backward(overflowing_node());
+  CHECK(run.program.findings.empty());
+  run.step();
+  REQUIRE(run.program.findings.size() == 1);
+  CHECK(run.program.findings[0].what.starts_with("gradient turns Inf here, 5 of 4096 elements"));
+}
+
+TEST_CASE("numeric-nonfinite-backward falls back to the first leaf", "[check]") {
+  NonfiniteSteps run(kCheck);
+  run.loss(0.5);
+  run.program.in_backward = [&run] {
+    run.gradient(kHead, nans(2, 64));
+    run.gradient(kConv);
+  };
+  run.backward();
+  CHECK(run.program.findings.empty());
+  run.step();
+  REQUIRE(run.program.findings.size() == 1);
+  const Finding& finding = run.program.findings[0];
+  CHECK(finding.module_path == "head");
+  CHECK(finding.op.empty());
+  CHECK(finding.what ==
+        "gradient turns NaN at or behind weight: 2 of 64 elements are NaN; the loss is finite");
+  CHECK(finding.evidence_status == EvidenceStatus::kSupported);
+  CHECK(finding.confidence == Confidence::kMedium);
+}
+
+TEST_CASE("numeric-nonfinite-backward does not blame later steps", "[check]") {
+  NonfiniteSteps run(kCheck);
+  run.bad_backward(log_node());
+  run.step();
+  NonfiniteNodeEvent other = log_node();
+  other.module = kConvModule;
+  run.bad_backward(other);
+  run.step();
+  CHECK(run.program.findings.size() == 1);
+  run.finite_step();
+  run.bad_backward(other);
+  CHECK(run.program.findings.size() == 2);
+}
+
+TEST_CASE("numeric-nonfinite-backward stays silent", "[check]") {
+  NonfiniteSteps run(kCheck);
+  SECTION("where forward was not finite") {
+    run.bad_forward(overflow());
+    run.step();
+  }
+  SECTION("on Inf that a loss scaler skips") {
+    run.finite_step();
+    run.bad_backward(overflowing_node());
+    run.program.zero_grad(1);
+    run.finite_step();
+  }
+  SECTION("on Inf that the program clears before the step") {
+    run.finite_step();
+    run.bad_backward(overflowing_node());
+    run.step();
+    run.program.findings.clear();
+    run.finite_step();
+    run.bad_backward(overflowing_node());
+    run.program.zero_grad(1);
+    run.program.step(1);
+  }
+  SECTION("on gradients that are not defined") {
+    run.program.gradient_undefined(kHead);
+    run.finite_step();
+  }
+  SECTION("where nothing is known of the loss") {
+    run.program.in_backward = [&run] { run.gradient(kHead); };
+    run.backward();
+    run.step();
+  }
+  SECTION("on other errors") {
+    run.loss(0.5);
+    run.program.in_backward = [&run] {
+      run.program.send_now(ErrorEvent{.at = {}, .message = "Function 'f' failed"});
+    };
+    run.backward();
+  }
+  SECTION("after events were lost") {
+    run.loss(0.5);
+    run.program.in_backward = [&run] {
+      run.program.drop_events();
+      run.gradient(kHead);
+    };
+    run.backward();
+    run.step();
+  }
+  CHECK(run.program.findings.empty());
+}
+
+}  // namespace ddpscope::test

@@ -1,0 +1,192 @@
+#include "tests/support/catch.h"
+#include "tests/support/nonfinite_steps.h"
+
+namespace ddpscope::test {
+
+TEST_CASE("numeric-nonfinite-forward names the operator that made the loss NaN", "[check]") {
+  NonfiniteSteps run("numeric-nonfinite-forward");
+  run.finite_step();
+  run.bad_forward(overflow());
+  REQUIRE(run.program.findings.size() == 1);
+  const Finding& finding = run.program.findings[0];
+  CHECK(finding.severity == Severity::kError);
+  CHECK(finding.phase == Phase::kForward);
+  CHECK(finding.step == 2);
+  CHECK(finding.model == "net");
+  CHECK(finding.module_path == "conv1");
+  CHECK(finding.op == "aten::convolution");
+  CHECK(finding.what == "3 of 65536 output elements are Inf, all inputs finite (absmax 4.1e+04)");
+  CHECK(finding.why ==
+        "213 non-finite results after it in this step; the loss is nan; aten::convolution ran in "
+        "conv1 (train.cpp:88)");
+  CHECK(finding.evidence_status == EvidenceStatus::kEstablished);
+  CHECK(finding.confidence == Confidence::kHigh);
+  CHECK(cause_of(finding) == "operator");
+  CHECK(fact_of<std::int64_t>(finding, "nan_count") == 0);
+  CHECK(fact_of<std::int64_t>(finding, "inf_count") == 3);
+  CHECK(fact_of<std::int64_t>(finding, "elements") == 65536);
+  CHECK(fact_of<std::string>(finding, "dtype") == "Float");
+  CHECK(fact_of<double>(finding, "input_absmax") == 4.1e4);
+  CHECK(fact_of<std::int64_t>(finding, "victims_count") == 213);
+  REQUIRE(finding.sites.size() == 1);
+  CHECK(finding.sites[0].role == "created");
+}
+
+TEST_CASE("numeric-nonfinite-forward says what float16 holds", "[check]") {
+  NonfiniteSteps run("numeric-nonfinite-forward");
+  NonfiniteOutputEvent origin = overflow();
+  origin.output.dtype = "Half";
+  run.bad_forward(origin);
+  REQUIRE(run.program.findings.size() == 1);
+  CHECK(run.program.findings[0].why.ends_with("; float16 ends at 65504"));
+  CHECK(run.program.findings[0].fixes.at(1).text == "run it in float32 or bfloat16");
+}
+
+TEST_CASE("numeric-nonfinite-forward names the batch", "[check]") {
+  NonfiniteSteps run("numeric-nonfinite-forward");
+  run.program.send_now(TensorEvent{.at = {}, .tensor = {.id = 40}});  // the other is unknown
+  NonfiniteOutputEvent origin = overflow();
+  origin.source = GENERATE(TensorId{40}, TensorId{41});
+  origin.source_values = nans(1, 512);
+  run.bad_forward(origin);
+  REQUIRE(run.program.findings.size() == 1);
+  const Finding& finding = run.program.findings[0];
+  CHECK(finding.what == "the batch was not finite when forward read it: 1 of 512 elements is NaN");
+  CHECK(finding.module_path == "conv1");
+  CHECK(finding.subject.empty());
+  CHECK(cause_of(finding) == "batch");
+  CHECK(fact_of<std::int64_t>(finding, "nan_count") == 1);
+  CHECK(fact_of<std::int64_t>(finding, "elements") == 512);
+}
+
+TEST_CASE("numeric-nonfinite-forward names the parameter or buffer", "[check]") {
+  NonfiniteSteps run("numeric-nonfinite-forward");
+  run.program.leaf(42, {7});
+  NonfiniteOutputEvent origin = overflow();
+  origin.source_values = infs(2, 64);
+  SECTION("that is registered") {
+    origin.source = kHead;
+    run.bad_forward(origin);
+    REQUIRE(run.program.findings.size() == 1);
+    CHECK(run.program.findings[0].what ==
+          "the parameter weight was not finite when forward read it: 2 of 64 elements are Inf");
+    CHECK(run.program.findings[0].module_path == "head");
+    CHECK(run.program.findings[0].subject == "weight");
+  }
+  SECTION("that is a buffer") {
+    origin.source = kMean;
+    run.bad_forward(origin);
+    REQUIRE(run.program.findings.size() == 1);
+    CHECK(run.program.findings[0].subject == "mean");
+    CHECK(run.program.findings[0].what.starts_with("the buffer mean"));
+  }
+  SECTION("that no module registers") {
+    origin.source = 42;
+    run.bad_forward(origin);
+    REQUIRE(run.program.findings.size() == 1);
+    CHECK(run.program.findings[0].subject == "[7]");
+  }
+  CHECK(cause_of(run.program.findings[0]) == "parameter");
+}
+
+TEST_CASE("numeric-nonfinite-forward places an operator between two modules", "[check]") {
+  NonfiniteSteps run("numeric-nonfinite-forward");
+  NonfiniteOutputEvent origin = overflow();
+  origin.module = 0;
+  origin.made.reset();
+  SECTION("both known") {
+    origin.before = kConvModule;
+    origin.after = kHeadModule;
+    run.bad_forward(origin);
+    CHECK(run.program.findings.at(0).why.ends_with("ran between conv1 and head"));
+  }
+  SECTION("after the last module") {
+    origin.before = kHeadModule;
+    run.bad_forward(origin);
+    CHECK(run.program.findings.at(0).why.ends_with("ran after head"));
+  }
+  SECTION("before the first") {
+    origin.after = kConvModule;
+    run.bad_forward(origin);
+    CHECK(run.program.findings.at(0).why.ends_with("ran before conv1"));
+  }
+  CHECK(run.program.findings[0].module_path.empty());
+}
+
+TEST_CASE("numeric-nonfinite-forward says what it cannot know", "[check]") {
+  NonfiniteSteps run("numeric-nonfinite-forward");
+  NonfiniteOutputEvent origin = overflow();
+  SECTION("inputs that are gone") {
+    origin.inputs_known = false;
+    run.bad_forward(origin);
+    CHECK(run.program.findings.at(0).what.ends_with("its inputs are gone"));
+  }
+  SECTION("a result that is gone") {
+    origin.values = {};
+    origin.inputs = infs(1, 4);
+    run.bad_forward(origin);
+    CHECK(run.program.findings.at(0).what ==
+          "the first operator whose result is not finite, and so are inputs that nothing known to "
+          "autograd computed");
+  }
+  SECTION("which operator was first") {
+    origin.candidates = {"aten::div", "aten::mul"};
+    run.bad_forward(origin);
+    CHECK(run.program.findings.at(0).why.ends_with(
+        "results of aten::div, aten::mul are gone, one of them may have been first"));
+  }
+  CHECK(run.program.findings[0].evidence_status == EvidenceStatus::kSupported);
+  CHECK(run.program.findings[0].confidence == Confidence::kMedium);
+}
+
+TEST_CASE("numeric-nonfinite-forward never attributes what follows from an earlier step") {
+  NonfiniteSteps run("numeric-nonfinite-forward", /*optimizer=*/GENERATE(true, false));
+  NonfiniteOutputEvent follows = overflow();
+  follows.module = kHeadModule;
+  run.bad_forward(overflow());
+  run.program.step(1);
+  SECTION("with a parameter") {
+    follows.source = kConv;
+    run.bad_forward(follows);
+  }
+  SECTION("with an operator") { run.bad_forward(follows); }
+  SECTION("with a parameter that a finite step of another model did not heal") {
+    run.finite_step();
+    follows.source = kConv;
+    run.bad_forward(follows);
+  }
+  CHECK(run.program.findings.size() == 1);
+}
+
+TEST_CASE("numeric-nonfinite-forward reports again after a skipped step", "[check]") {
+  NonfiniteSteps run("numeric-nonfinite-forward");
+  run.bad_forward(overflow());
+  run.program.zero_grad(1);  // and no step
+  run.finite_step();
+  NonfiniteOutputEvent other = overflow();
+  other.module = kHeadModule;
+  run.bad_forward(other);
+  CHECK(run.program.findings.size() == 2);
+}
+
+TEST_CASE("numeric-nonfinite-forward reports one origin per step", "[check]") {
+  NonfiniteSteps run("numeric-nonfinite-forward");
+  NonfiniteOutputEvent other = overflow();
+  other.module = kHeadModule;
+  run.bad_forward(overflow());
+  run.bad_forward(other);
+  CHECK(run.program.findings.size() == 1);
+}
+
+TEST_CASE("numeric-nonfinite-forward stays silent", "[check]") {
+  NonfiniteSteps run("numeric-nonfinite-forward");
+  SECTION("on what never reaches the loss: masks before softmax, beam search, raw memory") {
+    run.program.op({.name = "aten::masked_fill", .inputs = {20, kConv}, .outputs = {21}});
+    run.finite_step();
+  }
+  SECTION("on a loss that is finite while a gradient is not") { run.bad_backward(log_node()); }
+  SECTION("on a NaN loss without a backward") { run.program.exit(); }
+  CHECK(run.program.findings.empty());
+}
+
+}  // namespace ddpscope::test
