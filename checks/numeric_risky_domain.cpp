@@ -1,0 +1,90 @@
+#include <fmt/format.h>
+
+#include <map>
+#include <memory>
+#include <string>
+#include <tuple>
+
+#include "checks/nonfinite_check.h"
+#include "checks/nonfinite_text.h"
+#include "checks/risky_text.h"
+#include "model/fact_keys.h"
+
+namespace ddpscope {
+namespace {
+constexpr int kSteps = 2;
+
+/// numeric-risky-domain; docs/checks/numeric-risky-domain.md
+class NumericRiskyDomain final : public NonfiniteCheck {
+ public:
+  void on_risky_input(const RiskyInputEvent& event, const RunState& state,
+                      Findings& findings) override {
+    if (!is_at_edge(event)) return;
+    NonfiniteCheck::on_risky_input(event, state, findings);
+    Seen& seen = seen_[{event.module, event.op, event.rule}];
+    if (seen.step == event.at.step) return;
+    seen.step = event.at.step;
+    if (++seen.steps == kSteps) tell(event, seen, state, findings);
+  }
+
+  void on_nonfinite_output(const NonfiniteOutputEvent& event, const RunState& state,
+                           Findings& findings) override {
+    if (!trail().is_old(event.source)) support(event.output.id, state, findings);
+  }
+
+ private:
+  struct Seen {
+    std::int64_t step = 0;
+    int steps = 0;
+    bool told = false;
+  };
+
+  // What turned out not finite is told at once.
+  void judge_backward(Origin origin, const Stamp&, const RunState& state,
+                      Findings& findings) override {
+    const NonfiniteNodeEvent* node = trail().node();
+    if (origin == Origin::kBackward && node != nullptr) support(node->made, state, findings);
+  }
+
+  void support(TensorId output, const RunState& state, Findings& findings) {
+    const RiskyInputEvent* event = trail().risky_input_of(output);
+    if (event == nullptr) return;
+    Seen& seen = seen_[{event->module, event->op, event->rule}];
+    if (!tell(*event, seen, state, findings)) return;
+    findings.back().evidence_status = EvidenceStatus::kSupported;
+  }
+
+  void forget() override { seen_.clear(); }
+
+  static bool tell(const RiskyInputEvent& event, Seen& seen, const RunState& state,
+                   Findings& findings) {
+    if (std::exchange(seen.told, true)) return false;
+    Finding finding;
+    place_in(event.module, state, finding);
+    finding.severity = Severity::kWarning;
+    finding.phase = Phase::kForward;
+    finding.op = event.op;
+    finding.step = event.at.step;
+    describe_edge(event, finding);
+    const FloatType* type = float_type(event.dtype);
+    finding.facts = {{fact::kCause, event.rule},
+                     {fact::kRule, event.rule},
+                     {fact::kInputMin, event.input_min},
+                     {fact::kInputAbsmin, event.input_absmin},
+                     {fact::kOffendingCount, event.offending_count},
+                     {fact::kDtype, event.dtype}};
+    if (event.rule == "epsilon_lost") finding.facts.push_back({fact::kEpsilon, event.epsilon});
+    if (type != nullptr) finding.facts.push_back({fact::kSmallestNormal, type->smallest_normal});
+    findings.push_back(std::move(finding));
+    return true;
+  }
+
+  std::map<std::tuple<ModuleId, std::string, std::string>, Seen> seen_;
+};
+}  // namespace
+
+std::unique_ptr<Check> make_numeric_risky_domain() {
+  return std::make_unique<NumericRiskyDomain>();
+}
+
+}  // namespace ddpscope
