@@ -1,0 +1,66 @@
+#include "checks/half_series.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+namespace ddpscope {
+namespace {
+constexpr double kNear = HalfSeries::kMax / 2;
+constexpr double kMaxStepsAhead = 500;
+constexpr double kMinFit = 0.8;
+}  // namespace
+
+bool HalfSeries::add(std::int64_t step, double absmax) {
+  if (step == growing_.step) {
+    growing_.absmax = std::max(growing_.absmax, absmax);
+    return false;
+  }
+  const Sample complete = std::exchange(growing_, {.step = step, .absmax = absmax});
+  // The lowest value stands for a mask, and zeros have no logarithm.
+  if (complete.absmax <= 0 || complete.absmax >= kMax) return false;
+  samples_.push_back(complete);
+  if (samples_.size() > kSamples) samples_.pop_front();
+  return true;
+}
+
+std::int64_t HalfSeries::steps_near_max() const {
+  const auto is_near = [](const Sample& sample) { return sample.absmax >= kNear; };
+  const auto first = std::ranges::find_if(samples_, is_near);
+  if (first == samples_.end()) return 0;
+  const bool is_constant = std::all_of(first, samples_.end(), [&](const Sample& sample) {
+    return !is_near(sample) || sample.absmax == first->absmax;
+  });
+  return is_constant ? 0 : std::ranges::count_if(samples_, is_near);
+}
+
+std::optional<HalfSeries::Forecast> HalfSeries::forecast() const {
+  if (samples_.size() < kSamples) return std::nullopt;
+  const auto n = static_cast<double>(samples_.size());
+  double mean_x = 0;
+  double mean_y = 0;
+  for (const Sample& sample : samples_) {
+    mean_x += static_cast<double>(sample.step) / n;
+    mean_y += std::log2(sample.absmax) / n;
+  }
+  double xx = 0;
+  double xy = 0;
+  double yy = 0;
+  for (const Sample& sample : samples_) {
+    const double x = static_cast<double>(sample.step) - mean_x;
+    const double y = std::log2(sample.absmax) - mean_y;
+    xx += x * x;
+    xy += x * y;
+    yy += y * y;
+  }
+  if (xy <= 0 || xy * xy < kMinFit * xx * yy) return std::nullopt;
+  const double slope = xy / xx;
+  const double crossing = mean_x + (std::log2(kMax) - mean_y) / slope;
+  const double ahead = crossing - static_cast<double>(step());
+  if (ahead > kMaxStepsAhead) return std::nullopt;
+  return Forecast{.step = step() + std::max<std::int64_t>(std::llround(ahead), 1),
+                  .doubling_steps = 1 / slope,
+                  .growth = std::exp2(slope)};
+}
+
+}  // namespace ddpscope

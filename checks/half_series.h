@@ -1,0 +1,40 @@
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <optional>
+
+namespace ddpscope {
+
+/// The largest element that a module returned in float16, step by step, and where that leads.
+class HalfSeries {
+ public:
+  static constexpr double kMax = 65504;
+  static constexpr std::size_t kSamples = 64;
+
+  /// The largest of a step counts. True if a step before this one is complete now.
+  bool add(std::int64_t step, double absmax);
+
+  /// How many of the last steps came near the end of float16, masks and constants aside.
+  std::int64_t steps_near_max() const;
+  struct Forecast {
+    std::int64_t step = 0;  ///< that reaches the end of float16
+    double doubling_steps = 0;
+    double growth = 0;  ///< factor per step
+  };
+  /// A steady growth that reaches the end of float16 soon.
+  std::optional<Forecast> forecast() const;
+  /// Of the last complete step.
+  double absmax() const { return samples_.back().absmax; }
+  std::int64_t step() const { return samples_.back().step; }
+
+ private:
+  struct Sample {
+    std::int64_t step = 0;
+    double absmax = 0;
+  };
+  Sample growing_;  ///< of the step in progress
+  std::deque<Sample> samples_;
+};
+
+}  // namespace ddpscope

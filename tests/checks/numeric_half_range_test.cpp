@@ -1,0 +1,171 @@
+#include <cmath>
+#include <functional>
+
+#include "tests/support/catch.h"
+#include "tests/support/nonfinite_steps.h"
+
+namespace ddpscope::test {
+namespace {
+constexpr char kCheck[] = "numeric-half-range";
+
+struct HalfSteps : NonfiniteSteps {
+  HalfSteps() : NonfiniteSteps(kCheck) {}
+  void output(double absmax) {
+    program.send(HalfOutputEvent{.at = program.now(), .module = kHeadModule, .absmax = absmax});
+  }
+  /// So many steps whose largest elements `at` tells, and one that closes the last.
+  void outputs(int steps, const std::function<double(int)>& at) {
+    for (int i = 0; i < steps; ++i) {
+      output(at(i));
+      finite_step();
+    }
+    output(at(steps));
+  }
+  void gradients(int steps, const GradientValuesEvent& event, TensorId other = 0) {
+    for (int i = 0; i < steps; ++i) {
+      loss(0.5);
+      for (const TensorId tensor : {event.tensor, other}) {
+        if (tensor == 0) continue;
+        GradientValuesEvent sent = event;
+        sent.tensor = tensor;
+        program.send_now(sent);
+      }
+      backward();
+      step();
+    }
+  }
+};
+
+GradientValuesEvent flushed() {
+  return {.at = {},
+          .tensor = kHead,
+          .values = {.elements = 64, .absmax = 2e-6},
+          .zero_count = 48,
+          .dtype = "Half"};
+}
+}  // namespace
+
+TEST_CASE("numeric-half-range reports a module whose outputs come near the end", "[check]") {
+  HalfSteps run;
+  run.outputs(6, [](int i) { return i % 2 == 0 ? 40000 + 100 * i : 10; });
+  REQUIRE(run.program.findings.size() == 1);
+  const Finding& finding = run.program.findings[0];
+  CHECK(finding.severity == Severity::kWarning);
+  CHECK(finding.phase == Phase::kForward);
+  CHECK(finding.module_path == "head");
+  CHECK(finding.what == "float16 output absmax 40400");
+  CHECK(finding.why == "over half of 65504, where float16 ends, in 3 of the last 64 steps");
+  CHECK(finding.fixes.size() == 3);
+  CHECK(fact_of<std::string>(finding, "kind") == "overflow");
+  CHECK(fact_of<double>(finding, "absmax") == 40400);
+  CHECK(fact_of<double>(finding, "headroom_ratio") == 65504 / 40400.0);
+}
+
+TEST_CASE("numeric-half-range forecasts where a steady growth leads", "[check]") {
+  HalfSteps run;
+  run.outputs(64, [](int i) { return 16 * std::exp2(i / 20.0); });
+  REQUIRE(run.program.findings.size() == 1);
+  const Finding& finding = run.program.findings[0];
+  // log2(65504 / 16) * 20 = 240 steps after the first.
+  CHECK(finding.what ==
+        "float16 output absmax 142.02, doubling every 20 steps; 65504 is reached near step 241");
+  CHECK(finding.why == "growth factor 1.0353 per step over 64 samples");
+  CHECK(fact_of<std::string>(finding, "kind") == "forecast");
+  CHECK(fact_of<double>(finding, "doubling_steps") == Approx(20));
+  CHECK(fact_of<std::int64_t>(finding, "forecast_step") == 241);
+}
+
+TEST_CASE("numeric-half-range reports gradients that are flushed to zero", "[check]") {
+  HalfSteps run;
+  run.gradients(31, flushed());
+  CHECK(run.program.findings.empty());
+  run.gradients(5, flushed());
+  REQUIRE(run.program.findings.size() == 1);
+  const Finding& finding = run.program.findings[0];
+  CHECK(finding.module_path == "head");
+  CHECK(finding.subject == "weight");
+  CHECK(finding.what ==
+        "75 % of the float16 gradient is zero and its absmax 2e-06, in the median of 32 steps");
+  CHECK(finding.why == "float16 flushes what is below 6e-8 to zero, and no loss scale was seen");
+  CHECK(fact_of<std::string>(finding, "kind") == "underflow");
+  CHECK(fact_of<double>(finding, "zero_ratio") == 0.75);
+  CHECK(fact_of<double>(finding, "absmax") == 2e-6);
+}
+
+TEST_CASE("numeric-half-range reports flushed parameters together", "[check]") {
+  HalfSteps run;
+  run.gradients(32, flushed(), kConv);
+  REQUIRE(run.program.findings.size() == 1);
+  CHECK(fact_of<std::int64_t>(run.program.findings[0], "parameters_count") == 2);
+}
+
+TEST_CASE("numeric-half-range stays silent on outputs", "[check]") {
+  HalfSteps run;
+  SECTION("on masks at the lowest value") {
+    run.outputs(70, [](int) { return 65504; });
+  }
+  SECTION("on constants") {
+    run.outputs(70, [](int) { return 40000; });
+  }
+  SECTION("on spikes of one step") {
+    run.outputs(70, [](int i) { return i == 9 || i == 40 ? 50000 + i : 10; });
+  }
+  SECTION("on spikes that lie far apart") {
+    run.outputs(200, [](int i) { return i % 40 == 0 ? 50000 + i : 10; });
+  }
+  SECTION("on growth that is too slow") {
+    run.outputs(70, [](int i) { return 16 * std::exp2(i / 60.0); });
+  }
+  SECTION("on growth that is not steady") {
+    run.outputs(70, [](int i) { return (i % 2 == 0 ? 1 : 400) * std::exp2(i / 20.0); });
+  }
+  SECTION("on values that shrink") {
+    run.outputs(70, [](int i) { return 30000 * std::exp2(-i / 20.0); });
+  }
+  SECTION("on zeros") {
+    run.outputs(70, [](int) { return 0; });
+  }
+  SECTION("on a module that is called often in one step") {
+    for (int i = 0; i < 70; ++i) run.output(40000 + i);
+  }
+  SECTION("after events were lost, until there are as many again") {
+    run.outputs(2, [](int i) { return 40000 + i; });
+    run.program.drop_events();
+    run.outputs(2, [](int i) { return 41000 + i; });
+  }
+  CHECK(run.program.findings.empty());
+}
+
+TEST_CASE("numeric-half-range stays silent on gradients", "[check]") {
+  HalfSteps run;
+  GradientValuesEvent event = flushed();
+  SECTION("of bfloat16 and float32, as of dead ReLU") {
+    event.dtype = GENERATE("BFloat16", "Float");
+    run.gradients(40, event);
+  }
+  SECTION("with few zeros") {
+    event.zero_count = 32;
+    run.gradients(40, event);
+  }
+  SECTION("that are not small") {
+    event.values.absmax = 1e-4;
+    run.gradients(40, event);
+  }
+  SECTION("that are all zero: nobody uses the parameter") {
+    event.values.absmax = 0;
+    event.zero_count = 64;
+    run.gradients(40, event);
+  }
+  SECTION("of a loss that is scaled") {
+    run.program.op({.name = "aten::mul", .inputs = {29}, .outputs = {30}, .constants = {1024}});
+    run.gradients(40, event);
+  }
+  SECTION("after events were lost, until there are as many again") {
+    run.gradients(31, event);
+    run.program.drop_events();
+    run.gradients(31, event);
+  }
+  CHECK(run.program.findings.empty());
+}
+
+}  // namespace ddpscope::test
