@@ -7,8 +7,8 @@
 #include "checks/nonfinite_check.h"
 #include "checks/nonfinite_node_text.h"
 #include "checks/nonfinite_text.h"
-#include "checks/site_text.h"
 #include "model/fact_keys.h"
+#include "model/node_name.h"
 
 namespace ddpscope {
 namespace {
