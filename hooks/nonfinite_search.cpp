@@ -127,36 +127,46 @@ bool NonfiniteSearch::can_make(const Node& node) const {
   return !(is_logarithm(name) && reads != nullptr && reads->min.value_or(0) > 0);
 }
 
-// Of a node whose result nobody saved.
-bool NonfiniteSearch::may_be_bad(const Node& node, int depth) {
-  if (depth > kMaxDepth) return false;
-  const auto [known, is_new] = may_be_bad_.try_emplace(&node, false);
+// Of a node whose result nobody saved: certain where something that is not finite lies behind it.
+NonfiniteSearch::Suspicion NonfiniteSearch::suspicion_of(const Node& node, int depth) {
+  using enum Suspicion;
+  if (depth > kMaxDepth) return kNone;
+  const auto [known, is_new] = suspicions_.try_emplace(&node, kNone);
   if (!is_new) return known->second;
   NonfiniteOutputEvent unused;
-  bool may = can_make(node) || reads_bad_leaf(node, unused);
+  Suspicion suspicion = can_make(node) ? kPossible : kNone;
+  if (reads_bad_leaf(node, unused)) suspicion = kCertain;
   for (const auto& edge : node.next_edges()) {
-    if (may) break;
+    if (suspicion == kCertain) break;
     if (edge.function == nullptr || edge.function->num_outputs() == 0) continue;
     const Result* result = result_of(*edge.function);
-    may = result != nullptr ? !result->values.is_finite() : may_be_bad(*edge.function, depth + 1);
+    if (result == nullptr) {
+      suspicion = std::max(suspicion, suspicion_of(*edge.function, depth + 1));
+    } else if (!result->values.is_finite()) {
+      suspicion = kCertain;
+    }
   }
-  return may_be_bad_[&node] = may;
+  return suspicions_[&node] = suspicion;
 }
 
 // The node before this one whose result was not finite first; null: there is none.
-const Node* NonfiniteSearch::next_from(const Node& node) {
-  const Node* known = nullptr;
-  const Node* supposed = nullptr;
+const NonfiniteSearch::Node* NonfiniteSearch::next_from(const Node& node) {
+  const Node* best = nullptr;
+  auto best_rank = std::pair(Suspicion::kNone, false);
   for (const auto& edge : node.next_edges()) {
     const Node* parent = edge.function.get();
     if (parent == nullptr || parent->num_outputs() == 0) continue;
     const Result* result = result_of(*parent);
-    const bool is_bad = result == nullptr ? may_be_bad(*parent, 0) : !result->values.is_finite();
-    if (!is_bad) continue;
-    const Node*& best = result == nullptr ? supposed : known;
-    if (best == nullptr || parent->sequence_nr() < best->sequence_nr()) best = parent;
+    if (result != nullptr && result->values.is_finite()) continue;
+    const auto rank = result != nullptr ? std::pair(Suspicion::kCertain, true)
+                                        : std::pair(suspicion_of(*parent, 0), false);
+    if (rank.first == Suspicion::kNone || rank < best_rank) continue;
+    const bool is_earlier = best == nullptr || parent->sequence_nr() < best->sequence_nr();
+    if (rank == best_rank && !is_earlier) continue;
+    best = parent;
+    best_rank = rank;
   }
-  return known != nullptr ? known : supposed;
+  return best;
 }
 
 void NonfiniteSearch::describe_origin(const Node& node, NonfiniteOutputEvent& event) const {

@@ -50,14 +50,15 @@ class NonfiniteSearch {
   bool reads_bad_leaf(const Node& node, NonfiniteOutputEvent& event) const;
   bool is_bad_parameter(const Node& node, NonfiniteOutputEvent& event) const;
   const Node* next_from(const Node& node);
-  bool may_be_bad(const Node& node, int depth);
+  enum class Suspicion : std::uint8_t { kNone, kPossible, kCertain };
+  Suspicion suspicion_of(const Node& node, int depth);
   bool can_make(const Node& node) const;
   void describe_origin(const Node& node, NonfiniteOutputEvent& event) const;
 
   Capture& capture_;
   std::map<std::pair<const Node*, std::uint32_t>, Result> results_;
   std::unordered_map<const Node*, Reads> reads_;
-  std::unordered_map<const Node*, bool> may_be_bad_;
+  std::unordered_map<const Node*, Suspicion> suspicions_;
 };
 
 /// Which module's forward made the node, else those of its neighbours in the graph.
