@@ -19,6 +19,7 @@ void NonfiniteTrail::begin_backward() {
   if (!std::exchange(has_ended_, false)) return;
   loss_.reset();
   node_.reset();
+  anomaly_ = false;
   gradients_.clear();
   if (std::exchange(spoils_, false)) spoilt_ = true;
   spoilt_leaves_.insert(next_spoilt_.begin(), next_spoilt_.end());
@@ -41,7 +42,9 @@ void NonfiniteTrail::add(const ErrorEvent& event) {
   constexpr std::string_view kAfter = "' returned nan values in its ";
   const std::size_t begin = event.message.find(kBefore);
   const std::size_t end = event.message.find(kAfter);
-  if (begin == std::string::npos || end == std::string::npos || node_.has_value()) return;
+  if (begin == std::string::npos || end == std::string::npos) return;
+  anomaly_ = true;
+  if (node_.has_value()) return;
   const std::size_t name = begin + kBefore.size();
   node_ = NonfiniteNodeEvent{
       .at = event.at, .node = event.message.substr(name, end - name), .module = event.module};
@@ -74,7 +77,8 @@ void NonfiniteTrail::spoil(const std::vector<NonfiniteGradientEvent>& gradients)
 NonfiniteTrail::Origin NonfiniteTrail::origin() const {
   using enum Origin;
   const bool loss_is_bad = loss_.has_value() && !std::isfinite(loss_->value);
-  if (!loss_is_bad && gradients_.empty() && !node_.has_value()) return kNone;
+  // Where no leaf has it, a later node has absorbed what an earlier one made.
+  if (!loss_is_bad && gradients_.empty() && !anomaly_) return kNone;
   if (is_old(0)) return kEarlier;
   if (loss_is_bad) return kForward;
   return node_.has_value() || loss_.has_value() ? kBackward : kUnknown;

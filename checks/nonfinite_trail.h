@@ -51,6 +51,7 @@ class NonfiniteTrail {
   std::optional<LossEvent> loss_;  ///< the first that was not finite, or else the last
   std::vector<NonfiniteGradientEvent> gradients_;
   std::optional<NonfiniteNodeEvent> node_;
+  bool anomaly_ = false;                ///< LibTorch threw because of the node
   std::vector<RiskyInputEvent> risky_;  ///< of one step
   bool has_ended_ = false;
   Stamp ended_;

@@ -28,9 +28,8 @@ class NumericNonfiniteForward final : public NonfiniteCheck {
     finding.severity = Severity::kError;
     finding.phase = Phase::kForward;
     finding.step = step;
-    finding.facts.push_back({fact::kDtype, event.output.dtype});
-    finding.facts.push_back({fact::kInputAbsmax, event.inputs.absmax});
-    if (!event.inputs_known) finding.facts.pop_back();
+    if (event.output.id != 0) finding.facts.push_back({fact::kDtype, event.output.dtype});
+    if (event.inputs_known) finding.facts.push_back({fact::kInputAbsmax, event.inputs.absmax});
     finding.facts.push_back({fact::kVictimsCount, event.victims});
     findings.push_back(std::move(finding));
   }

@@ -127,6 +127,12 @@ TEST_CASE("numeric-nonfinite-backward stays silent", "[check]") {
     run.bad_forward(overflow());
     run.step();
   }
+  SECTION("on NaN that a later node absorbs before it reaches a parameter") {
+    run.loss(0.5);
+    run.program.in_backward = [&run] { run.program.send_now(log_node()); };
+    run.backward();
+    run.step();
+  }
   SECTION("on Inf that a loss scaler skips") {
     run.finite_step();
     run.bad_backward(overflowing_node());
