@@ -51,7 +51,8 @@ struct ReaderImpl : torch::nn::Module {
 
   Reading forward(const Batch& batch, double temperature) {
     const auto padding = batch.padding.unsqueeze(2);
-    const auto hidden = (torch::tanh(in(batch.values)) * gain).masked_fill(padding, 0);  // gain
+    const auto gained = torch::tanh(in(batch.values)) * gain;  // gain
+    const auto hidden = gained * padding.logical_not();
     const auto scores = score(hidden).masked_fill(padding, -kInf);
     const auto attention = torch::softmax(scores, 1);
     const auto read = torch::nn::functional::normalize((attention * hidden).sum(1));
