@@ -3,12 +3,15 @@
 #include <algorithm>
 #include <cmath>
 #include <utility>
+#include <vector>
 
 namespace ddpscope {
 namespace {
 constexpr double kNear = HalfSeries::kMax / 2;
 constexpr double kMaxStepsAhead = 500;
 constexpr double kMinFit = 0.8;
+constexpr double kMaxZeroRatio = 0.5;
+constexpr double kTiny = 6e-5;  // below the smallest normal number of float16
 }  // namespace
 
 bool HalfSeries::add(std::int64_t step, double absmax) {
@@ -61,6 +64,24 @@ std::optional<HalfSeries::Forecast> HalfSeries::forecast() const {
   return Forecast{.step = step() + std::max<std::int64_t>(std::llround(ahead), 1),
                   .doubling_steps = 1 / slope,
                   .growth = std::exp2(slope)};
+}
+
+void HalfGradients::add(double zero_ratio, double absmax) {
+  samples_.push_back({.zero_ratio = zero_ratio, .absmax = absmax});
+  if (samples_.size() > kSamples) samples_.pop_front();
+}
+
+bool HalfGradients::are_flushed() const {
+  return samples_.size() == kSamples && zero_ratio() > kMaxZeroRatio && absmax() < kTiny &&
+         std::ranges::any_of(samples_, [](const Sample& sample) { return sample.absmax > 0; });
+}
+
+double HalfGradients::median(double Sample::*member) const {
+  std::vector<double> values;
+  for (const Sample& sample : samples_) values.push_back(sample.*member);
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
 }
 
 }  // namespace ddpscope

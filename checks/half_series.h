@@ -37,4 +37,27 @@ class HalfSeries {
   std::deque<Sample> samples_;
 };
 
+/// The last gradients of one parameter in float16.
+class HalfGradients {
+ public:
+  static constexpr std::size_t kSamples = 32;
+
+  void add(double zero_ratio, double absmax);
+  /// Whether float16 flushes most of them to zero. Where every element is zero in every step,
+  /// nothing tells that from a parameter that nobody uses.
+  bool are_flushed() const;
+  /// Medians of the steps.
+  double zero_ratio() const { return median(&Sample::zero_ratio); }
+  double absmax() const { return median(&Sample::absmax); }
+
+ private:
+  struct Sample {
+    double zero_ratio = 0;
+    double absmax = 0;
+  };
+  double median(double Sample::*member) const;
+
+  std::deque<Sample> samples_;
+};
+
 }  // namespace ddpscope

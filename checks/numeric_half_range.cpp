@@ -1,7 +1,5 @@
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <deque>
 #include <map>
 #include <memory>
 #include <optional>
@@ -18,9 +16,6 @@ namespace ddpscope {
 namespace {
 using enum Applicability;
 constexpr std::int64_t kNearSteps = 3;
-constexpr std::size_t kGradientSteps = 32;
-constexpr double kMaxZeroRatio = 0.5;
-constexpr double kTiny = 6e-5;  // below the smallest normal number of float16
 
 /// numeric-half-range; docs/checks/numeric-half-range.md
 class NumericHalfRange final : public Check {
@@ -49,30 +44,28 @@ class NumericHalfRange final : public Check {
 
   void on_gradient_values(const GradientValuesEvent& event, const RunState&, Findings&) override {
     if (event.dtype != "Half" || event.values.elements == 0) return;
-    Gradient& gradient = gradients_[event.tensor];
-    gradient.samples.push_back({.zeros = static_cast<double>(event.zero_count) /
-                                         static_cast<double>(event.values.elements),
-                                .absmax = event.values.absmax});
-    if (gradient.samples.size() > kGradientSteps) gradient.samples.pop_front();
+    const double zero_ratio =
+        static_cast<double>(event.zero_count) / static_cast<double>(event.values.elements);
+    parameters_[event.tensor].gradients.add(zero_ratio, event.values.absmax);
   }
 
   void on_cycle_end(const CycleEndEvent&, const RunState& state, Findings& findings) override {
     if (loss_is_scaled_) return;
     std::vector<const TensorState*> flushed;
-    for (auto& [id, gradient] : gradients_) {
+    for (auto& [id, parameter] : parameters_) {
       const TensorState* tensor = state.tensor(id);
-      if (gradient.told || tensor == nullptr || !gradient.is_flushed()) continue;
-      gradient.told = true;
+      if (parameter.told || tensor == nullptr || !parameter.gradients.are_flushed()) continue;
+      parameter.told = true;
       flushed.push_back(tensor);
     }
     for (const TensorGroup& group : collapse(state, flushed)) {
-      findings.push_back(underflow(group, gradients_[group.tensors.front()->info.id]));
+      findings.push_back(underflow(group, parameters_[group.tensors.front()->info.id].gradients));
     }
   }
 
   void on_dropped(const DroppedEvent&, const RunState&) override {
     modules_.clear();
-    gradients_.clear();
+    parameters_.clear();
   }
 
  private:
@@ -80,27 +73,9 @@ class NumericHalfRange final : public Check {
     HalfSeries series;
     bool told = false;
   };
-  struct Sample {
-    double zeros = 0;  ///< share of the elements
-    double absmax = 0;
-  };
-  struct Gradient {
-    std::deque<Sample> samples;
+  struct Parameter {
+    HalfGradients gradients;
     bool told = false;
-
-    double median(double Sample::*member) const {
-      std::vector<double> values;
-      for (const Sample& sample : samples) values.push_back(sample.*member);
-      const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-      std::nth_element(values.begin(), middle, values.end());
-      return *middle;
-    }
-    // Where every element is zero in every step, nothing tells a flush from an idle parameter.
-    bool is_flushed() const {
-      return samples.size() == kGradientSteps && median(&Sample::zeros) > kMaxZeroRatio &&
-             median(&Sample::absmax) < kTiny &&
-             std::ranges::any_of(samples, [](const Sample& sample) { return sample.absmax > 0; });
-    }
   };
 
   static Finding overflow(ModuleId id, const HalfSeries& series,
@@ -129,13 +104,13 @@ class NumericHalfRange final : public Check {
     return finding;
   }
 
-  static Finding underflow(const TensorGroup& group, const Gradient& gradient) {
-    const double zeros = gradient.median(&Sample::zeros);
-    const double absmax = gradient.median(&Sample::absmax);
+  static Finding underflow(const TensorGroup& group, const HalfGradients& gradients) {
+    const double zeros = gradients.zero_ratio();
+    const double absmax = gradients.absmax();
     Finding finding = about(group);
     finding.what = fmt::format(
         "{:.0f} % of the float16 gradient is zero and its absmax {:.2g}, in the median of {} steps",
-        100 * zeros, absmax, kGradientSteps);
+        100 * zeros, absmax, HalfGradients::kSamples);
     finding.why = "float16 flushes what is below 6e-8 to zero, and no loss scale was seen";
     finding.fixes = {{"multiply the loss, and divide the gradients before clipping", kLikely},
                      {"bfloat16, which has the range of float32", kLikely}};
@@ -146,7 +121,7 @@ class NumericHalfRange final : public Check {
   }
 
   std::map<ModuleId, Module> modules_;
-  std::map<TensorId, Gradient> gradients_;
+  std::map<TensorId, Parameter> parameters_;
   TensorId scaled_ = 0;  ///< the last product with a constant
   bool loss_is_scaled_ = false;
 };
