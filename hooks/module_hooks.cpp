@@ -1,17 +1,33 @@
 #include "hooks/module_hooks.h"
 
+#include <c10/core/GradMode.h>
 #include <torch/nn/modules.h>
 
 #include <mutex>
 #include <type_traits>
 
 #include "hooks/call_tensors.h"
+#include "hooks/capture.h"
 #include "hooks/interposed.h"
 #include "hooks/module_call.h"
+#include "hooks/value_reader.h"
 
 namespace ddpscope {
 namespace {
 using torch::nn::Module;
+
+// Of float16 alone the largest element is followed: it ends at 65504.
+void see_half(const Module& module, const at::Tensor& result) {
+  if (!result.defined() || result.scalar_type() != at::kHalf || !c10::GradMode::is_enabled())
+    return;
+  as_guest("value", [&](Capture& capture) {
+    if (!capture.options().values) return;
+    const ValueRange range = range_of(result);
+    if (range.elements == 0) return;
+    capture.put(HalfOutputEvent{
+        .at = capture.marker().now(), .module = module_id(&module), .absmax = range.absmax});
+  });
+}
 
 template <class Method>
 struct Forward;
@@ -24,11 +40,10 @@ struct Forward<Result (Layer::*)(Arguments...)> {
 
   static Result call(Layer* self, Arguments... arguments) {
     ModuleCall call(*self);
-    if (!call.is_hooked()) {
-      return Hooked::original(self, std::forward<Arguments>(arguments)...);
-    }
-    call.begin(CallTensors::of(arguments...));
+    if (call.is_hooked()) call.begin(CallTensors::of(arguments...));
     Result result = Hooked::original(self, std::forward<Arguments>(arguments)...);
+    if constexpr (kReturnsOneTensor) see_half(*self, result);
+    if (!call.is_hooked()) return result;
     if constexpr (kReturnsOneTensor) {
       call.end({result}, &result);
     } else {

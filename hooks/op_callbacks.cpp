@@ -79,7 +79,7 @@ std::unique_ptr<at::ObserverContext> on_start(const at::RecordFunction& function
 }
 
 bool already_recorded(const at::Tensor& output) {
-  const void* node = output.grad_fn().get();
+  const void* node = node_of(output);
   const bool again =
       nesting.recorded == output.unsafeGetTensorImpl() && nesting.recorded_node == node;
   nesting.recorded = output.unsafeGetTensorImpl();
@@ -148,7 +148,7 @@ void on_end(const at::RecordFunction& function, at::ObserverContext* context) {
     bool again = false;
     for_each_tensor(function.outputs(), [&](const at::Tensor& output) {
       if (known_to_autograd || again) return;
-      known_to_autograd = output.grad_fn() != nullptr;
+      known_to_autograd = node_of(output) != nullptr;
       if (known_to_autograd || is_outermost) again = already_recorded(output);
     });
     if (!again && (known_to_autograd || is_outermost)) record(capture, function, *op);

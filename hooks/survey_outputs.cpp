@@ -1,5 +1,7 @@
 #include "hooks/survey_outputs.h"
 
+#include <torch/csrc/autograd/variable.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -15,6 +17,13 @@ const c10::StorageImpl* storage_of(const at::Tensor& tensor) {
 }
 }  // namespace
 
+const void* node_of(const at::Tensor& tensor) {
+  const auto* view = torch::autograd::impl::get_view_autograd_meta(tensor);
+  const bool is_followed = view == nullptr || !view->has_bw_view() ||
+                           view->get_creation_meta() == torch::autograd::CreationMeta::DEFAULT;
+  return is_followed ? tensor.grad_fn().get() : view->grad_fn_.get();
+}
+
 SurveyOutputs& SurveyOutputs::here() { return PerThread<SurveyOutputs>::get(); }
 
 void SurveyOutputs::begin_step_if_new(std::int64_t step) {
@@ -27,7 +36,7 @@ void SurveyOutputs::begin_step_if_new(std::int64_t step) {
 void SurveyOutputs::add(const at::Tensor& output, TensorId id) {
   if (ids_.size() < kMaxOutputs) ids_.push_back(id);
   if (!output.unsafeGetTensorImpl()->requires_grad() || made_.size() >= kMaxOutputs) return;
-  made_.push_back({.node = output.grad_fn().get(), .output = id});
+  made_.push_back({.node = node_of(output), .output = id});
   if (const c10::StorageImpl* storage = storage_of(output)) {
     carriers_.try_emplace(storage, output.storage().getWeakStorageImpl());
   }

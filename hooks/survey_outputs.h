@@ -9,6 +9,10 @@
 
 namespace ddpscope {
 
+/// The node that computed a tensor; null for a leaf. Of a view that autograd cannot follow, such as
+/// one made without grad mode, the node before it was written: to ask LibTorch again would throw.
+const void* node_of(const at::Tensor& tensor);
+
 /// What the surveyed operators of this thread returned in the step in progress.
 class SurveyOutputs {
  public:

@@ -1,0 +1,194 @@
+// Programs in which NaN or Inf appears once, and programs that hold such values on purpose.
+#include <cmath>
+
+#include "tests/support/torch_test.h"
+
+namespace ddpscope::test {
+namespace {
+
+/// Two layers with something of the program's own between them.
+struct BetweenImpl : torch::nn::Module {
+  torch::nn::Linear first{register_module("first", torch::nn::Linear(8, 8))};
+  torch::nn::Linear second{register_module("second", torch::nn::Linear(8, 4))};
+  at::Tensor run(const std::function<at::Tensor(at::Tensor)>& between) {
+    const at::Tensor x = torch::randn({4, 8});
+    return second(between(torch::relu(first(x)))).square().mean();
+  }
+};
+TORCH_MODULE(Between);
+
+using Fault = std::function<at::Tensor(at::Tensor)>;
+at::Tensor unchanged(at::Tensor x) { return x; }
+
+/// Trains; the fault takes place in this step.
+void train_with(Between& net, int step, const Fault& fault) {
+  torch::optim::SGD optimizer(net->parameters(), 0.01);
+  for (int i = 1; i <= 8; ++i) {
+    optimizer.zero_grad();
+    net->run(i == step ? fault : unchanged).backward();
+    optimizer.step();
+  }
+}
+
+const Finding& only(const std::vector<Finding>& all, const char* id) {
+  const Finding* found = find(all, id);
+  REQUIRE(found != nullptr);
+  CHECK(std::ranges::count(all, id, &Finding::id) == 1);
+  return *found;
+}
+
+void check_operator(int step, const Fault& fault, const char* op) {
+  Between net;
+  attach_diagnostics(net, quiet());
+  train_with(net, step, fault);
+  const auto all = findings();
+  const Finding& found = only(all, "numeric-nonfinite-forward");
+  CHECK(found.step == step);
+  CHECK(found.op == op);
+  CHECK(found.module_path.empty());  // between two layers of the root
+  CHECK(text_fact(found, "cause") == "operator");
+}
+}  // namespace
+
+TEST_CASE("A logarithm of 0 is named in a surveyed step") {
+  check_operator(
+      2, [](at::Tensor x) { return x.log(); }, "aten::log");
+}
+
+TEST_CASE("A logarithm of 0 is named in any other step") {
+  check_operator(
+      7, [](at::Tensor x) { return x.log(); }, "aten::log");
+}
+
+TEST_CASE("A division of 0 by 0 is named behind operators that save nothing") {
+  check_operator(
+      7, [](at::Tensor x) { return (x / (x - x.detach())).neg() + 1; }, "aten::div");
+}
+
+TEST_CASE("An exponential that overflows is named") {
+  check_operator(
+      7, [](at::Tensor x) { return (x * 100 + 100).exp(); }, "aten::exp");
+}
+
+TEST_CASE("A batch with NaN is named as the batch") {
+  Between net;
+  attach_diagnostics(net, quiet());
+  torch::optim::SGD optimizer(net->parameters(), 0.01);
+  for (int i = 1; i <= 7; ++i) {
+    optimizer.zero_grad();
+    at::Tensor x = torch::randn({4, 8});
+    if (i == 6) x[1][2] = std::nan("");
+    net->second(torch::relu(net->first(x))).square().mean().backward();
+    optimizer.step();
+  }
+  const auto all = findings();
+  const Finding& found = only(all, "numeric-nonfinite-forward");
+  CHECK(found.step == 6);
+  CHECK(text_fact(found, "cause") == "batch");
+  CHECK(found.module_path == "first");
+}
+
+TEST_CASE("A parameter that was set to Inf is named, and no other one") {
+  Between net;
+  attach_diagnostics(net, quiet());
+  torch::optim::SGD optimizer(net->parameters(), 0.01);
+  for (int i = 1; i <= 7; ++i) {
+    if (i == 5) {
+      const torch::NoGradGuard guard;
+      net->second->bias[1] = INFINITY;
+    }
+    optimizer.zero_grad();
+    net->run(unchanged).backward();
+    optimizer.step();
+  }
+  const auto all = findings();
+  const Finding& found = only(all, "numeric-nonfinite-forward");
+  CHECK(found.step == 5);
+  CHECK(text_fact(found, "cause") == "parameter");
+  CHECK(found.module_path == "second");
+  CHECK(found.subject == "bias");
+}
+
+TEST_CASE("A slope that is masked behind its operator is named in backward") {
+  Between net;
+  attach_diagnostics(net, quiet());
+  train_with(net, 6, [](at::Tensor x) { return torch::where(x > 0, x.log(), x); });
+  const auto all = findings();
+  const Finding& found = only(all, "numeric-nonfinite-backward");
+  CHECK(found.step == 6);
+  CHECK(text_fact(found, "node") == "LogBackward0");
+  CHECK(find(all, "numeric-nonfinite-forward") == nullptr);
+}
+
+TEST_CASE("Infinite masks that softmax takes away are silent") {
+  Between net;
+  attach_diagnostics(net, quiet());
+  const auto masked = [](at::Tensor x) {
+    const at::Tensor mask = torch::tensor({0, 1, 0, 0, 1, 0, 0, 0}).to(torch::kBool);
+    return torch::softmax(x.masked_fill(mask, -INFINITY), 1);
+  };
+  torch::optim::SGD optimizer(net->parameters(), 0.01);
+  train(optimizer, [&] { return net->run(masked); });
+  check_silent();
+}
+
+TEST_CASE("Infinity that never reaches the loss is silent") {
+  Between net;
+  attach_diagnostics(net, quiet());
+  torch::optim::SGD optimizer(net->parameters(), 0.01);
+  train(optimizer, [&] {
+    const at::Tensor loss = net->run([](at::Tensor x) {
+      const at::Tensor score = (x - x.detach()).log();  // a metric
+      return x + torch::isinf(score).to(torch::kFloat).detach();
+    });
+    return loss;
+  });
+  const auto all = findings();
+  CHECK(find(all, "numeric-nonfinite-forward") == nullptr);
+  CHECK(find(all, "numeric-nonfinite-backward") == nullptr);
+  CHECK(find(all, "numeric-nonfinite-gradient") == nullptr);
+}
+
+TEST_CASE("A loss scaler that skips two steps is silent") {
+  Between net;
+  attach_diagnostics(net, quiet());
+  torch::optim::SGD optimizer(net->parameters(), 0.01);
+  double scale = 1e39;
+  for (int i = 0; i < 8; ++i) {
+    optimizer.zero_grad();
+    (net->run(unchanged) * scale).backward();
+    bool finite = true;
+    for (auto& parameter : net->parameters()) {
+      finite = finite && torch::isfinite(parameter.grad()).all().item<bool>();
+      parameter.mutable_grad().div_(scale);
+    }
+    if (finite) {
+      optimizer.step();
+    } else {
+      scale /= 1e20;
+    }
+  }
+  const auto all = findings();
+  CHECK(find(all, "numeric-nonfinite-backward") == nullptr);
+  CHECK(find(all, "numeric-nonfinite-gradient") == nullptr);
+}
+
+TEST_CASE("An element of a parameter may be written while operators are surveyed") {
+  const Outcome outcome = in_child([] {
+    Between net;
+    attach_diagnostics(net, quiet());
+    {
+      const torch::NoGradGuard guard;
+      net->second->bias[1] = 2;
+    }
+    torch::optim::SGD optimizer(net->parameters(), 0.01);
+    train(optimizer, [&] { return net->run(unchanged); });
+    return 0;
+  });
+  CHECK(outcome.exit_code == 0);
+  const auto summaries = records("summary");
+  REQUIRE(summaries.size() == 1);
+  CHECK(summaries[0].at("blocked").empty());  // a hook that fails blocks its source
+}
+
+}  // namespace ddpscope::test
