@@ -188,7 +188,7 @@ TEST_CASE("An element of a parameter may be written while operators are surveyed
   CHECK(outcome.exit_code == 0);
   const auto summaries = records("summary");
   REQUIRE(summaries.size() == 1);
-  CHECK(summaries[0].at("blocked").empty());  // a hook that fails blocks its source
+  CHECK(contains(summaries[0], R"("blocked":{})"));  // a hook that fails blocks its source
 }
 
 }  // namespace ddpscope::test
