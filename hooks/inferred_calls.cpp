@@ -1,15 +1,14 @@
 #include "hooks/inferred_calls.h"
 
-#include <ATen/record_function.h>
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/variable.h>
 
 #include <exception>
-#include <mutex>
 #include <string_view>
 
 #include "hooks/hooked_call.h"
 #include "hooks/op_inputs.h"
+#include "hooks/operator_recording.h"
 #include "hooks/optimizer_watch.h"
 
 namespace ddpscope {
@@ -60,21 +59,12 @@ void on_end(const at::RecordFunction& function, at::ObserverContext* context) {
   inferred->call->end(std::move(outputs), nullptr);
 }
 
-at::CallbackHandle callback = at::INVALID_CALLBACK_HANDLE;
+constinit OperatorRecording recording(&on_start, &on_end);
 }  // namespace
 
 void infer_calls(bool on) noexcept try {
-  static std::mutex mutex;
-  const std::lock_guard lock(mutex);
-  if (on && callback == at::INVALID_CALLBACK_HANDLE) {
-    install_optimizer_watch();
-    callback = at::addGlobalCallback(at::RecordFunctionCallback(&on_start, &on_end)
-                                         .needsInputs(true)
-                                         .needsOutputs(true)
-                                         .scopes({at::RecordScope::FUNCTION}));
-  } else if (!on && callback != at::INVALID_CALLBACK_HANDLE) {
-    at::removeCallback(std::exchange(callback, at::INVALID_CALLBACK_HANDLE));
-  }
+  if (on) install_optimizer_watch();
+  recording.set(on);
 } catch (...) {  // no memory: nothing is inferred
 }
 

@@ -1,6 +1,5 @@
 #include "hooks/op_callbacks.h"
 
-#include <ATen/record_function.h>
 #include <c10/core/GradMode.h>
 
 #include <algorithm>
@@ -13,6 +12,7 @@
 #include "hooks/error_watch.h"
 #include "hooks/loop_phase.h"
 #include "hooks/op_inputs.h"
+#include "hooks/operator_recording.h"
 #include "hooks/optimizer_watch.h"
 #include "hooks/risky_inputs.h"
 #include "hooks/survey_outputs.h"
@@ -155,24 +155,11 @@ void on_end(const at::RecordFunction& function, at::ObserverContext* context) {
   });
 }
 
-at::CallbackHandle callback = at::INVALID_CALLBACK_HANDLE;
+constinit OperatorRecording recording(&on_start, &on_end);
 }  // namespace
 
-void survey_operators(bool on) noexcept {
-  static std::mutex mutex;
-  const std::lock_guard lock(mutex);
-  try {
-    if (on && callback == at::INVALID_CALLBACK_HANDLE) {
-      callback = at::addGlobalCallback(at::RecordFunctionCallback(&on_start, &on_end)
-                                           .needsInputs(true)
-                                           .needsOutputs(true)
-                                           .scopes({at::RecordScope::FUNCTION}));
-    } else if (!on && callback != at::INVALID_CALLBACK_HANDLE) {
-      at::removeCallback(std::exchange(callback, at::INVALID_CALLBACK_HANDLE));
-    }
-  } catch (...) {
-    if (Capture* capture = Capture::active()) capture->fault("op");
-  }
+void survey_operators(bool on) noexcept try { recording.set(on); } catch (...) {
+  if (Capture* capture = Capture::active()) capture->fault("op");
 }
 
 }  // namespace ddpscope
