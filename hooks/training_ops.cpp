@@ -7,7 +7,7 @@
 #include <optional>
 
 #include "hooks/capture.h"
-#include "hooks/hooked_call.h"
+#include "hooks/inferred_calls.h"
 #include "hooks/interposed.h"
 
 namespace ddpscope {
@@ -74,7 +74,11 @@ struct Normalization {
                               cudnn_enabled);
     };
     if (!UserHooks::any()) return run();
-    return as_call_of(normalization_with(weight, bias, mean), input, run);
+    const auto run_as_operator = [&] {
+      return run_operator(kWhich == 0 ? "aten::batch_norm" : "aten::instance_norm", run, input,
+                          weight, bias, mean, variance);
+    };
+    return as_call_of(normalization_with(weight, bias, mean), input, run_as_operator);
   }
 };
 using InstanceNorm = Normalization<1>;

@@ -12,7 +12,8 @@
 #include "hooks/interposed.h"
 #include "hooks/saved_watch.h"
 #include "hooks/write_scope.h"
-#include "op_headers.inc"
+#include "view_headers.inc"
+#include "writer_headers.inc"
 
 namespace ddpscope {
 namespace {

@@ -1,0 +1,8 @@
+#pragma once
+
+namespace ddpscope {
+
+/// The operators that read several tensors and return one. True when all of them are hooked.
+bool install_readers() noexcept;
+
+}  // namespace ddpscope
