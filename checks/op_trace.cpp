@@ -90,6 +90,7 @@ void OpTrace::index(const OpEvent& event, const std::string& path) {
   index_data(event, path);
   Record record{.op = event.op,
                 .path = path,
+                .module = event.module,
                 .thread = event.at.thread,
                 .stack = event.stack,
                 .grad_mode = event.grad_mode,
@@ -100,7 +101,8 @@ void OpTrace::index(const OpEvent& event, const std::string& path) {
                               .shape = output.shape,
                               .requires_grad = output.requires_grad,
                               .floating = output.floating,
-                              .bytes = output.elements * element_bytes(output.dtype)});
+                              .bytes = output.elements * element_bytes(output.dtype),
+                              .unexpanded = output.unexpanded});
     if (output.requires_grad) carriers_.try_emplace(output.storage, output.id);
   }
   index_numbers(event, record);
@@ -250,10 +252,15 @@ void OpTrace::backward_began(const BackwardEvent& event) {
   }
 }
 
-std::optional<OpTrace::Maker> OpTrace::maker_of(TensorId id) const {
+const OpTrace::Record* OpTrace::record_of(TensorId id) const {
   const auto made = producer_.find(id);
-  if (made == producer_.end()) return std::nullopt;
-  return Maker{records_[made->second].op, records_[made->second].path};
+  return made == producer_.end() ? nullptr : &records_[made->second];
+}
+
+std::optional<OpTrace::Maker> OpTrace::maker_of(TensorId id) const {
+  const Record* made = record_of(id);
+  if (made == nullptr) return std::nullopt;
+  return Maker{made->op, made->path};
 }
 
 }  // namespace ddpscope

@@ -29,11 +29,13 @@ class OpTrace {
     bool requires_grad = false;
     bool floating = false;
     std::int64_t bytes = 0;
+    std::vector<std::int64_t> unexpanded = {};  ///< as in `TensorInfo`
   };
   /// An operator, or `data()`, which is none.
   struct Record {
     std::string op;
     std::string path;  ///< of the module that ran it; empty: the root, or not known
+    ModuleId module = 0;
     std::uint64_t thread = 0;
     StackId stack = 0;
     bool grad_mode = true;
@@ -56,6 +58,8 @@ class OpTrace {
     std::string path;  ///< empty: the root, or not known
   };
   std::optional<Maker> maker_of(TensorId id) const;
+  /// The same as a whole; null if no operator of this step made it.
+  const Record* record_of(TensorId id) const;
   const std::vector<Record>& records() const { return records_; }
   const std::vector<std::size_t>& consumers_of(TensorId id) const;
   /// The trainable leaves that operators of this step read.

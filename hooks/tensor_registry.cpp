@@ -128,6 +128,17 @@ Memory memory_of(const at::Tensor& tensor) {
           impl.storage_offset() * static_cast<std::int64_t>(impl.dtype().itemsize())};
 }
 
+// Along an expanded dimension one element stands for all.
+std::vector<std::int64_t> unexpanded(at::IntArrayRef sizes, at::IntArrayRef strides) {
+  std::vector<std::int64_t> shape;
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    if (strides[i] != 0 || sizes[i] < 2) continue;
+    if (shape.empty()) shape.assign(sizes.begin(), sizes.end());
+    shape[i] = 1;
+  }
+  return shape;
+}
+
 TensorInfo describe(const at::Tensor& tensor, TensorId id) {
   const c10::TensorImpl& impl = *tensor.unsafeGetTensorImpl();
   TensorInfo info{.id = id,
@@ -143,6 +154,7 @@ TensorInfo describe(const at::Tensor& tensor, TensorId id) {
   const auto sizes = impl.sizes();
   info.shape.assign(sizes.begin(), sizes.end());
   info.elements = impl.numel();
+  info.unexpanded = unexpanded(sizes, impl.strides());
   const Memory memory = memory_of(tensor);
   info.storage = memory.storage;
   info.storage_offset_bytes = memory.offset_bytes;

@@ -34,6 +34,8 @@ struct TensorInfo {
   bool requires_grad = false;
   bool is_leaf = false;
   bool floating = false;
+  /// The shape with 1 for each dimension that was expanded; empty if none was.
+  std::vector<std::int64_t> unexpanded = {};
 };
 
 }  // namespace ddpscope

@@ -124,6 +124,11 @@ void Program::op(const Op& op) {
     output.is_leaf = false;
     output.requires_grad = op.requires_grad && op.grad_mode;
     output.floating = op.floating;
+    if (!op.shape.empty()) {
+      output.shape = op.shape;
+      output.elements = elements(op.shape);
+    }
+    output.unexpanded = op.unexpanded;
     if (tensors_.contains(id)) output = tensors_.at(id);
     event->outputs.push_back(output);
   }

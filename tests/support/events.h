@@ -38,6 +38,8 @@ struct Op {
   std::vector<double> constants = {};
   std::optional<double> read = {};
   StackId stack = 0;
+  std::vector<std::int64_t> shape = {};       ///< of the outputs, if not [8, 32]
+  std::vector<std::int64_t> unexpanded = {};  ///< the outputs, where they were expanded
 };
 
 /// A training program as capture would see it: it stamps steps and cycles and remembers which
