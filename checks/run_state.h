@@ -126,6 +126,8 @@ class RunState {
   void on(const RiskyInputEvent& event) { begin_cycle_if_new(event.at); }
   void on(const HalfOutputEvent& event) { begin_cycle_if_new(event.at); }
   void on(const GradientValuesEvent& event) { begin_cycle_if_new(event.at); }
+  void on(const OutOfRangeEvent& event) { begin_cycle_if_new(event.at); }
+  void on(const LossInputEvent& event) { begin_cycle_if_new(event.at); }
 
   void reach(TensorState& tensor);
   void set_requires_grad(TensorState& tensor, bool requires_grad);

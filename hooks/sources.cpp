@@ -17,6 +17,7 @@
 #include "hooks/node_values.h"
 #include "hooks/op_callbacks.h"
 #include "hooks/optimizer_watch.h"
+#include "hooks/range_ops.h"
 #include "hooks/saved_watch.h"
 #include "hooks/training_ops.h"
 #include "hooks/write_scope.h"
@@ -98,6 +99,7 @@ std::map<std::string, std::string> install_sources() {
           {"saved", install("saved", install_saved_watch)},
           {"value", install("value", install_value_sources)},
           {"archive", install("archive", install_archive_watch)},
+          {"target", install("target", install_range_ops)},
           {"error", error}};
 }
 

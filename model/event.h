@@ -10,6 +10,7 @@
 #include "model/hook_event.h"
 #include "model/op_event.h"
 #include "model/optimizer_event.h"
+#include "model/range_event.h"
 #include "model/tree_event.h"
 #include "model/value_event.h"
 
@@ -30,6 +31,7 @@ using Event =
                  std::unique_ptr<NestedBackwardEvent>, LossEvent, HalfOutputEvent,
                  std::unique_ptr<NonfiniteOutputEvent>, std::unique_ptr<NonfiniteGradientEvent>,
                  std::unique_ptr<NonfiniteNodeEvent>, std::unique_ptr<RiskyInputEvent>,
-                 std::unique_ptr<GradientValuesEvent>>;
+                 std::unique_ptr<GradientValuesEvent>, std::unique_ptr<OutOfRangeEvent>,
+                 std::unique_ptr<LossInputEvent>>;
 
 }  // namespace ddpscope

@@ -32,7 +32,7 @@ JudgeOptions Program::options(std::string checks, SiteSource* sites, std::int64_
   options.checks = std::move(checks);
   options.sources = {"tree",      "forward", "op",          "graph",         "gradient",
                      "optimizer", "error",   "training_op", "zero_gradient", "archive",
-                     "buffer",    "write",   "saved",       "value"};
+                     "buffer",    "write",   "saved",       "value",         "target"};
   options.sites = sites;
   return options;
 }

@@ -1,0 +1,212 @@
+#include "hooks/range_ops.h"
+
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/binary_cross_entropy_ops.h>
+#include <ATen/ops/binary_cross_entropy_with_logits_ops.h>
+#include <ATen/ops/cross_entropy_loss_ops.h>
+#include <ATen/ops/embedding_ops.h>
+#include <ATen/ops/gather_ops.h>
+#include <ATen/ops/index_select_ops.h>
+#include <ATen/ops/nll_loss2d_ops.h>
+#include <ATen/ops/nll_loss_nd_ops.h>
+#include <ATen/ops/nll_loss_ops.h>
+#include <ATen/ops/one_hot_ops.h>
+#include <ATen/ops/scatter_add_ops.h>
+#include <ATen/ops/scatter_ops.h>
+
+#include <tuple>
+#include <utility>
+
+#include "hooks/autograd_watch.h"
+#include "hooks/capture.h"
+#include "hooks/interposed.h"
+#include "hooks/near_tls.h"
+#include "hooks/range_scan.h"
+
+namespace ddpscope {
+namespace {
+namespace ops = at::_ops;
+constexpr char kSource[] = "target";
+constexpr std::int64_t kMaxInput = 1 << 20;  // elements of a loss's input that are looked at
+
+DDPSCOPE_NEAR thread_local int depth = 0;
+
+// What the program called; what that calls itself is part of it.
+struct Call {
+  Call() { ++depth; }
+  ~Call() { --depth; }
+  static bool is_looked_at() {
+    const Capture* capture = Capture::active();
+    return depth == 1 && capture != nullptr && capture->options().values && !inside_backward();
+  }
+};
+
+struct Argument {
+  const char* op;
+  const char* name;
+};
+
+bool has_shape(const at::Tensor& tensor) {
+  return tensor.defined() && !tensor.is_nested() && tensor.layout() == c10::kStrided &&
+         !tensor.unsafeGetTensorImpl()->has_symbolic_sizes_strides();
+}
+
+void look(Capture& capture, const Argument& argument, const at::Tensor& tensor,
+          const Accepted& accepted) {
+  if (!has_shape(tensor)) return;
+  const auto scan = scan_range(tensor, accepted);
+  if (!scan.has_value() || scan->offenders_count == 0) return;
+  capture.put_large(OutOfRangeEvent{.at = capture.marker().now(),
+                                    .op = argument.op,
+                                    .module = ModuleCalls::innermost(),
+                                    .argument = argument.name,
+                                    .tensor = describe(tensor, capture.announce(tensor)),
+                                    .judged_count = scan->judged_count,
+                                    .offenders_count = scan->offenders_count,
+                                    .nan_count = scan->nan_count,
+                                    .first_index = scan->first_index,
+                                    .minimum = scan->minimum,
+                                    .maximum = scan->maximum,
+                                    .allowed_min = accepted.minimum,
+                                    .allowed_max = accepted.maximum,
+                                    .ignore_index = accepted.ignored});
+}
+
+void tell_input(Capture& capture, const at::Tensor& input) {
+  if (!capture.marker().surveying() || !has_shape(input) || input.numel() > kMaxInput) return;
+  const auto scan = scan_range(input, {});
+  if (!scan.has_value()) return;
+  capture.put_large(LossInputEvent{.at = capture.marker().now(),
+                                   .input = capture.announce(input),
+                                   .minimum = scan->minimum,
+                                   .maximum = scan->maximum});
+}
+
+bool is_floating(const at::Tensor& tensor) {
+  return c10::isFloatingType(c10::typeMetaToScalarType(tensor.dtype()));
+}
+
+/// How many elements the operator chooses from along a dimension; nothing if there is no such one.
+std::optional<std::int64_t> choices(const at::Tensor& tensor, std::int64_t dimension) {
+  if (!has_shape(tensor)) return std::nullopt;
+  const std::int64_t dimensions = tensor.dim();
+  if (dimension < 0) dimension += dimensions;
+  if (dimensions == 0) return 1;
+  if (dimension < 0 || dimension >= dimensions) return std::nullopt;
+  return tensor.sizes()[static_cast<std::size_t>(dimension)];
+}
+
+Accepted up_to(std::int64_t count) { return {.maximum = static_cast<double>(count - 1)}; }
+
+template <class Op>
+struct Labels {
+  template <class All>
+  static void look_at(Capture& capture, const All& all) {
+    const at::Tensor& input = std::get<0>(all);
+    const at::Tensor& target = std::get<1>(all);
+    tell_input(capture, input);
+    const auto classes = choices(input, has_shape(input) && input.dim() == 1 ? 0 : 1);
+    if (!target.defined() || is_floating(target) || !classes.has_value()) return;
+    Accepted accepted = up_to(*classes);
+    accepted.ignored = std::get<4>(all).maybe_as_int();
+    look(capture, {Op::name, "target"}, target, accepted);
+  }
+};
+
+template <class Op>
+struct Probabilities {
+  template <class All>
+  static void look_at(Capture& capture, const All& all) {
+    look(capture, {Op::name, "input"}, std::get<0>(all), {.maximum = 1});
+    look(capture, {Op::name, "target"}, std::get<1>(all), {.maximum = 1});
+  }
+};
+
+template <class Op>
+struct Logits {
+  template <class All>
+  static void look_at(Capture& capture, const All& all) {
+    tell_input(capture, std::get<0>(all));
+  }
+};
+
+struct Rows {
+  template <class All>
+  static void look_at(Capture& capture, const All& all) {
+    const auto rows = choices(std::get<0>(all), 0);
+    if (rows.has_value()) {
+      look(capture, {ops::embedding::name, "index"}, std::get<1>(all), up_to(*rows));
+    }
+  }
+};
+
+template <class Op>
+struct Index {
+  template <class All>
+  static void look_at(Capture& capture, const All& all) {
+    const auto count = choices(std::get<0>(all), std::get<1>(all));
+    if (count.has_value()) look(capture, {Op::name, "index"}, std::get<2>(all), up_to(*count));
+  }
+};
+
+struct OneHot {
+  template <class All>
+  static void look_at(Capture& capture, const All& all) {
+    const std::int64_t classes = std::get<1>(all);
+    look(capture, {ops::one_hot::name, "index"}, std::get<0>(all),
+         classes > 0 ? up_to(classes) : Accepted{});
+  }
+};
+
+/// The function `Function` of LibTorch, before which `Looker` looks at its arguments.
+template <class Op, class Looker, class Function = typename Op::schema>
+struct Looked;
+template <class Op, class Looker, class Result, class... Arguments>
+struct Looked<Op, Looker, Result(Arguments...)> {
+  using Hooked = Interposed<Looked, Result(Arguments...)>;
+  static Result call(Arguments... arguments) {
+    const Call here;
+    if (Call::is_looked_at()) {
+      as_guest(kSource,
+               [&](Capture& capture) { Looker::look_at(capture, std::tie(arguments...)); });
+    }
+    return Hooked::original(std::forward<Arguments>(arguments)...);
+  }
+  static bool install(const char* symbol) noexcept { return Hooked::install(symbol, call); }
+};
+
+template <class Op>
+using LabelLoss = Looked<Op, Labels<Op>>;
+template <class Op>
+using Indexed = Looked<Op, Index<Op>>;
+}  // namespace
+
+bool install_range_ops() noexcept {
+  bool live = LabelLoss<ops::cross_entropy_loss>::install(
+      "_ZN2at4_ops18cross_entropy_loss4callERKNS_6TensorES4_RKSt8optionalIS2_ElN3c106SymIntEd");
+  live &= LabelLoss<ops::nll_loss_nd>::install(
+      "_ZN2at4_ops11nll_loss_nd4callERKNS_6TensorES4_RKSt8optionalIS2_ElN3c106SymIntE");
+  live &= LabelLoss<ops::nll_loss>::install(
+      "_ZN2at4_ops8nll_loss4callERKNS_6TensorES4_RKSt8optionalIS2_ElN3c106SymIntE");
+  live &= LabelLoss<ops::nll_loss2d>::install(
+      "_ZN2at4_ops10nll_loss2d4callERKNS_6TensorES4_RKSt8optionalIS2_ElN3c106SymIntE");
+  live &= Looked<ops::binary_cross_entropy, Probabilities<ops::binary_cross_entropy>>::install(
+      "_ZN2at4_ops20binary_cross_entropy4callERKNS_6TensorES4_RKSt8optionalIS2_El");
+  live &=
+      Looked<ops::binary_cross_entropy_with_logits, Logits<ops::binary_cross_entropy_with_logits>>::
+          install(
+              "_ZN2at4_ops32binary_cross_entropy_with_logits4callERKNS_6TensorES4_RKSt8optionalIS2_"
+              "ES8_l");
+  live &= Looked<ops::embedding, Rows>::install(
+      "_ZN2at4_ops9embedding4callERKNS_6TensorES4_N3c106SymIntEbb");
+  live &= Looked<ops::one_hot, OneHot>::install("_ZN2at4_ops7one_hot4callERKNS_6TensorEl");
+  live &= Indexed<ops::gather>::install("_ZN2at4_ops6gather4callERKNS_6TensorElS4_b");
+  live &= Indexed<ops::index_select>::install("_ZN2at4_ops12index_select4callERKNS_6TensorElS4_");
+  live &= Indexed<ops::scatter_add>::install("_ZN2at4_ops11scatter_add4callERKNS_6TensorElS4_S4_");
+  live &= Indexed<ops::scatter_src>::install("_ZN2at4_ops11scatter_src4callERKNS_6TensorElS4_S4_");
+  live &= Indexed<ops::scatter_value>::install(
+      "_ZN2at4_ops13scatter_value4callERKNS_6TensorElS4_RKN3c106ScalarE");
+  return live;
+}
+
+}  // namespace ddpscope

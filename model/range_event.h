@@ -1,0 +1,37 @@
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "model/tensor_info.h"
+
+namespace ddpscope {
+
+/// An operator was given values that it does not accept: looked at before it ran, on the CPU, in
+/// every step; level values.
+struct OutOfRangeEvent {
+  Stamp at;
+  std::string op;
+  ModuleId module = 0;
+  std::string argument;  ///< target, index or input
+  TensorInfo tensor;
+  std::int64_t judged_count = 0;  ///< elements, without the ignored ones
+  std::int64_t offenders_count = 0;
+  std::int64_t nan_count = 0;    ///< of these
+  std::int64_t first_index = 0;  ///< of the first one, counted along rows
+  double minimum = 0;            ///< of the judged elements that are numbers
+  double maximum = 0;
+  double allowed_min = 0;
+  std::optional<double> allowed_max = {};
+  std::optional<std::int64_t> ignore_index = {};
+};
+
+/// What a loss that normalizes its input was given; CPU, survey steps, level values.
+struct LossInputEvent {
+  Stamp at;
+  TensorId input = 0;
+  double minimum = 0;
+  double maximum = 0;
+};
+
+}  // namespace ddpscope
