@@ -54,15 +54,15 @@ bool is_replacement_seen_as(const Finding& cause, const Finding& effect) {
 bool is_why_it_died(const Finding& cause, const Finding& effect) {
   return cause.rank == effect.rank && cause.step == effect.step &&
          cause.severity == Severity::kError &&
-         (cause.id == "module-operator-failed" || cause.id.starts_with("memory-") ||
-          cause.id.starts_with("autograd-"));
+         (cause.id == "module-operator-failed" || cause.id == "loss-target-range" ||
+          cause.id.starts_with("memory-") || cause.id.starts_with("autograd-"));
 }
 
 /// A check that knows why LibTorch threw, and the operator that was left by that exception.
 bool is_why_it_threw(const Finding& cause, const Finding& effect) {
-  static constexpr std::array<std::string_view, 5> kKnowWhy = {
-      "autograd-inplace-saved", "autograd-multiview-inplace", "autograd-leaf-inplace",
-      "autograd-double-backward", "norm-buffer-overwritten"};
+  static constexpr std::array<std::string_view, 6> kKnowWhy = {
+      "autograd-inplace-saved",   "autograd-multiview-inplace", "autograd-leaf-inplace",
+      "autograd-double-backward", "norm-buffer-overwritten",    "loss-target-range"};
   return cause.rank == effect.rank && cause.step == effect.step &&
          std::ranges::find(kKnowWhy, cause.id) != kKnowWhy.end();
 }

@@ -10,7 +10,8 @@ SITES = ("saved", "created", "changed", "used", "called", "registered")
 NO_LINE = "no line"
 # The sample ends on what was thrown.
 THROWN = {"module-operator-failed", "autograd-inplace-saved", "autograd-multiview-inplace",
-          "autograd-leaf-inplace", "autograd-double-backward", "norm-buffer-overwritten"}
+          "autograd-leaf-inplace", "autograd-double-backward", "norm-buffer-overwritten",
+          "loss-target-range"}
 FIRST_FAILURE = "rank-first-failure"
 OF_SEVERAL_RANKS = {FIRST_FAILURE, "autograd-ready-twice"}
 

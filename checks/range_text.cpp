@@ -1,0 +1,150 @@
+#include "checks/range_text.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "checks/finding_text.h"
+#include "model/fact_keys.h"
+
+namespace ddpscope {
+namespace {
+using enum Applicability;
+
+bool are_labels(const OutOfRangeEvent& event) {
+  return event.argument == "target" && !event.tensor.floating;
+}
+
+std::string number(double value) { return fmt::format("{:.6g}", value); }
+
+std::string range_text(const OutOfRangeEvent& event) {
+  if (!event.allowed_max.has_value()) return "[" + number(event.allowed_min) + ", ...]";
+  return fmt::format("[{}, {}]", number(event.allowed_min), number(*event.allowed_max));
+}
+
+bool is_below(const OutOfRangeEvent& event) { return event.minimum < event.allowed_min; }
+bool is_above(const OutOfRangeEvent& event) {
+  return event.allowed_max.has_value() && event.maximum > *event.allowed_max;
+}
+
+std::string extremes_text(const OutOfRangeEvent& event) {
+  std::vector<std::string> parts;
+  if (is_below(event)) parts.push_back("minimum " + number(event.minimum));
+  if (is_above(event)) parts.push_back("maximum " + number(event.maximum));
+  if (event.tensor.floating) parts.push_back(fmt::format("{} NaN", event.nan_count));
+  return joined(parts);
+}
+
+std::string what_of(const OutOfRangeEvent& event) {
+  const std::string plural = event.argument == "index" ? "indices" : event.argument + "s";
+  const std::string noun = event.judged_count == 1 ? event.argument : plural;
+  return fmt::format("{} of {} {} {} outside {}: {}, first at index {}", event.offenders_count,
+                     event.judged_count, noun, event.offenders_count == 1 ? "is" : "are",
+                     range_text(event), extremes_text(event), event.first_index);
+}
+
+// 0 to `allowed_max`: so many classes, rows or elements.
+std::int64_t places(const OutOfRangeEvent& event) {
+  return static_cast<std::int64_t>(*event.allowed_max) + 1;
+}
+
+std::string span(const OutOfRangeEvent& event) {
+  return fmt::format("{}..{}", number(event.minimum), number(event.maximum));
+}
+
+void explain_labels(const OutOfRangeEvent& event, Finding& finding) {
+  finding.why = fmt::format(
+      "the head has {}, the labels run {}",
+      places(event) == 1 ? "1 class" : fmt::format("{} classes", places(event)), span(event));
+  const bool from_one = event.minimum >= 1 && event.maximum == *event.allowed_max + 1;
+  if (from_one) finding.fixes.push_back({"subtract 1 from the labels", kLikely});
+  if (is_above(event)) {
+    finding.fixes.push_back(
+        {fmt::format("set the number of classes to {}", number(event.maximum + 1)),
+         from_one ? kNeedsDecision : kLikely});
+  }
+  const std::string ignored =
+      event.ignore_index.has_value() ? fmt::format(", it is {}", *event.ignore_index) : "";
+  finding.fixes.push_back({fmt::format("give the filler value as ignore_index{}", ignored),
+                           is_below(event) ? kLikely : kNeedsDecision});
+}
+
+void explain_probabilities(const OutOfRangeEvent& event, Finding& finding) {
+  const bool only_nan = event.nan_count == event.offenders_count;
+  finding.why = only_nan ? "NaN is inside of no range"
+                         : "the operator takes probabilities, and these are none";
+  if (!only_nan && event.argument == "input") {
+    finding.fixes.push_back(
+        {"binary_cross_entropy_with_logits where the input are logits", kLikely});
+    finding.fixes.push_back({"sigmoid before binary_cross_entropy", kLikely});
+  }
+  if (event.argument == "target") finding.fixes.push_back({"targets of 0 to 1", kLikely});
+  if (event.nan_count > 0) finding.fixes.push_back({"find where the NaN came from", kLikely});
+}
+
+void explain_index(const OutOfRangeEvent& event, Finding& finding) {
+  if (event.op == "aten::one_hot") {
+    finding.why = fmt::format("the classes run {}", span(event));
+    if (is_above(event)) {
+      finding.fixes.push_back(
+          {fmt::format("set num_classes to {}", number(event.maximum + 1)), kLikely});
+    }
+  } else {
+    const bool is_table = event.op == "aten::embedding";
+    finding.why = fmt::format("the {} has {}, the indices run {}", is_table ? "table" : "dimension",
+                              counted(places(event), is_table ? "row" : "element"), span(event));
+    if (is_table && is_above(event)) {
+      finding.fixes.push_back(
+          {fmt::format("give the table {} rows", number(event.maximum + 1)), kLikely});
+      finding.fixes.push_back({"map what is not known to a row of its own", kNeedsDecision});
+    }
+  }
+  if (is_below(event)) finding.fixes.push_back({"no negative values: they do not wrap", kLikely});
+  if (finding.fixes.empty()) {
+    finding.fixes.push_back({"compute the indices for this dimension", kLikely});
+  }
+}
+
+FactValue value_fact(const OutOfRangeEvent& event, double value) {
+  if (event.tensor.floating) return value;
+  constexpr double kLargest = 9.2e18;
+  return static_cast<std::int64_t>(std::clamp(value, -kLargest, kLargest));
+}
+}  // namespace
+
+Finding out_of_range(const OutOfRangeEvent& event, const RunState& state) {
+  Finding finding;
+  finding.severity = Severity::kError;
+  finding.phase = Phase::kForward;
+  finding.step = event.at.step;
+  finding.op = event.op;
+  if (const ModelState* model = state.first_model()) finding.model = model->label;
+  if (const ModulePlace* place = state.place_of(event.module)) {
+    finding.module_path = place->path;
+    finding.model = state.models().at(place->model).label;
+  }
+  finding.what = what_of(event);
+  if (event.tensor.floating) {
+    explain_probabilities(event, finding);
+  } else if (are_labels(event)) {
+    explain_labels(event, finding);
+  } else {
+    explain_index(event, finding);
+  }
+  finding.facts = {{fact::kOpArgument, event.argument},
+                   {fact::kMinimum, value_fact(event, event.minimum)},
+                   {fact::kMaximum, value_fact(event, event.maximum)},
+                   {fact::kAllowedMin, value_fact(event, event.allowed_min)},
+                   {fact::kOffendersCount, event.offenders_count},
+                   {fact::kFirstIndex, event.first_index},
+                   {fact::kNanCount, event.nan_count}};
+  if (event.allowed_max.has_value()) {
+    finding.facts.push_back({fact::kAllowedMax, value_fact(event, *event.allowed_max)});
+  }
+  if (event.ignore_index.has_value()) {
+    finding.facts.push_back({fact::kIgnoreIndex, *event.ignore_index});
+  }
+  return finding;
+}
+
+}  // namespace ddpscope

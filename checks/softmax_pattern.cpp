@@ -1,0 +1,75 @@
+#include "checks/softmax_pattern.h"
+
+#include <algorithm>
+#include <array>
+
+#include "checks/loss_ops.h"
+
+namespace ddpscope {
+namespace {
+constexpr std::array<SoftmaxPattern, 4> kPatterns = {{
+    {"softmax", "log_softmax", "softmax_log_softmax", Severity::kWarning,
+     "which applies log-softmax again",
+     "of values between 0 and 1 the log-probabilities differ by 1 at most: gradients shrink and "
+     "the loss stays away from 0",
+     "nll_loss on log_softmax"},
+    {"sigmoid", "binary_cross_entropy_with_logits", "sigmoid_bce_with_logits", Severity::kWarning,
+     "which applies sigmoid again",
+     "of values between 0 and 1 the probabilities lie between 0.5 and 0.73: gradients shrink and "
+     "the loss stays away from 0",
+     "binary_cross_entropy on the probabilities"},
+    {"softmax", "nll_loss", "softmax_nll_loss", Severity::kError, "which expects log-probabilities",
+     "nll_loss returns the negative of what it is given: here the negative probability",
+     "nll_loss on log_softmax"},
+    {"log_softmax", "log_softmax", "log_softmax_twice", Severity::kNote,
+     "which applies log-softmax again", "the second one changes nothing and costs a pass",
+     "leave one of them out"},
+}};
+constexpr SoftmaxPattern kClampedLogits = {
+    "relu",
+    "log_softmax",
+    "relu_cross_entropy",
+    Severity::kNote,
+    "with every logit at 0 or above",
+    "no class can be made less likely than one whose logit is 0",
+    "no relu behind the last layer"};
+
+bool is_nll(std::string_view name) { return name.starts_with("nll_loss"); }
+
+bool normalizes(std::string_view op) {
+  return op.ends_with("log_softmax") || op.ends_with("cross_entropy_with_logits") ||
+         op.find("nll_loss") != std::string_view::npos;
+}
+}  // namespace
+
+std::string base_name(std::string_view op) {
+  const std::size_t colons = op.find("::");
+  std::string_view name = colons == std::string_view::npos ? op : op.substr(colons + 2);
+  if (name.starts_with('_')) name.remove_prefix(1);
+  if (name.ends_with('_')) name.remove_suffix(1);
+  return std::string(name);
+}
+
+bool is_cross_entropy(const OpTrace::Record& log_softmax, const OpTrace& trace) {
+  return std::ranges::any_of(trace.records(), [&](const OpTrace::Record& record) {
+    return is_nll(base_name(record.op)) && !record.inputs.empty() &&
+           maker_behind_views(trace, record.inputs.front()) == &log_softmax;
+  });
+}
+
+const SoftmaxPattern* pattern_of(const OpTrace::Record& producer, const OpTrace::Record& loss,
+                                 const OpTrace& trace) {
+  if (!normalizes(loss.op)) return nullptr;
+  const std::string made = base_name(producer.op);
+  const std::string used = base_name(loss.op);
+  const auto known = std::ranges::find_if(kPatterns, [&](const SoftmaxPattern& pattern) {
+    const bool is_consumer =
+        pattern.consumer == used || (pattern.consumer == "nll_loss" && is_nll(used));
+    return pattern.producer == made && is_consumer;
+  });
+  if (known != kPatterns.end()) return &*known;
+  const bool is_clamped = made == kClampedLogits.producer && used == kClampedLogits.consumer;
+  return is_clamped && is_cross_entropy(loss, trace) ? &kClampedLogits : nullptr;
+}
+
+}  // namespace ddpscope

@@ -1,0 +1,151 @@
+#include "tests/support/catch.h"
+#include "tests/support/events.h"
+
+namespace ddpscope::test {
+namespace {
+const std::vector<Registered> kNet = {{.id = 1, .path = "head.weight"}};
+
+OutOfRangeEvent labels_from_one() {
+  return {.op = "aten::nll_loss_nd",
+          .module = 1001,
+          .argument = "target",
+          .tensor = {.id = 9, .shape = {32}, .elements = 32},
+          .judged_count = 32,
+          .offenders_count = 3,
+          .first_index = 7,
+          .minimum = 1,
+          .maximum = 4,
+          .allowed_max = 3,
+          .ignore_index = -100};
+}
+
+Finding found(const OutOfRangeEvent& event) {
+  Program program("loss-target-range");
+  program.attach(1, kNet);
+  program.send_now(event);
+  REQUIRE(program.findings.size() == 1);
+  return program.findings[0];
+}
+}  // namespace
+
+TEST_CASE("loss-target-range tells labels that run from one", "[check]") {
+  const Finding finding = found(labels_from_one());
+  CHECK(finding.severity == Severity::kError);
+  CHECK(finding.model == "net");
+  CHECK(finding.module_path == "head");
+  CHECK(finding.op == "aten::nll_loss_nd");
+  CHECK(finding.what == "3 of 32 targets are outside [0, 3]: maximum 4, first at index 7");
+  CHECK(finding.why == "the head has 4 classes, the labels run 1..4");
+  REQUIRE(finding.fixes.size() == 3);
+  CHECK(finding.fixes[0].text == "subtract 1 from the labels");
+  CHECK(finding.fixes[1].text == "set the number of classes to 5");
+  CHECK(finding.fixes[2].text == "give the filler value as ignore_index, it is -100");
+  CHECK(fact_of<std::string>(finding, "op_argument") == "target");
+  CHECK(fact_of<std::int64_t>(finding, "minimum") == 1);
+  CHECK(fact_of<std::int64_t>(finding, "maximum") == 4);
+  CHECK(fact_of<std::int64_t>(finding, "allowed_min") == 0);
+  CHECK(fact_of<std::int64_t>(finding, "allowed_max") == 3);
+  CHECK(fact_of<std::int64_t>(finding, "offenders_count") == 3);
+  CHECK(fact_of<std::int64_t>(finding, "first_index") == 7);
+  CHECK(fact_of<std::int64_t>(finding, "nan_count") == 0);
+  CHECK(fact_of<std::int64_t>(finding, "ignore_index") == -100);
+}
+
+TEST_CASE("loss-target-range tells a filler value", "[check]") {
+  OutOfRangeEvent event = labels_from_one();
+  event.minimum = -1;
+  event.maximum = 3;
+  event.offenders_count = 1;
+  const Finding finding = found(event);
+  CHECK(finding.what == "1 of 32 targets is outside [0, 3]: minimum -1, first at index 7");
+  REQUIRE(finding.fixes.size() == 1);
+  CHECK(finding.fixes[0].applicability == Applicability::kLikely);
+}
+
+TEST_CASE("loss-target-range tells logits from NaN", "[check]") {
+  OutOfRangeEvent event = {.op = "aten::binary_cross_entropy",
+                           .argument = "input",
+                           .tensor = {.id = 9, .shape = {8}, .elements = 8, .floating = true},
+                           .judged_count = 8,
+                           .offenders_count = 2,
+                           .minimum = 0.5,
+                           .maximum = 1.7,
+                           .allowed_max = 1};
+  SECTION("logits") {
+    const Finding finding = found(event);
+    CHECK(finding.model == "net");
+    CHECK(finding.what == "2 of 8 inputs are outside [0, 1]: maximum 1.7, 0 NaN, first at index 0");
+    CHECK(finding.fixes[0].text.starts_with("binary_cross_entropy_with_logits"));
+    CHECK(fact_of<double>(finding, "maximum") == 1.7);
+  }
+  SECTION("NaN") {
+    event.nan_count = 2;
+    event.maximum = 0.9;
+    const Finding finding = found(event);
+    CHECK(finding.what == "2 of 8 inputs are outside [0, 1]: 2 NaN, first at index 0");
+    CHECK(finding.why == "NaN is inside of no range");
+    REQUIRE(finding.fixes.size() == 1);
+  }
+  SECTION("targets") {
+    event.argument = "target";
+    CHECK(found(event).fixes[0].text == "targets of 0 to 1");
+  }
+}
+
+TEST_CASE("loss-target-range tells what an index goes into", "[check]") {
+  OutOfRangeEvent event = labels_from_one();
+  event.argument = "index";
+  event.ignore_index = {};
+  SECTION("the rows of a table") {
+    event.op = "aten::embedding";
+    const Finding finding = found(event);
+    CHECK(finding.what.starts_with("3 of 32 indices are outside [0, 3]"));
+    CHECK(finding.why == "the table has 4 rows, the indices run 1..4");
+    CHECK(finding.fixes[0].text == "give the table 5 rows");
+  }
+  SECTION("a dimension") {
+    event.op = "aten::gather";
+    const Finding finding = found(event);
+    CHECK(finding.why == "the dimension has 4 elements, the indices run 1..4");
+    CHECK(finding.fixes[0].text == "compute the indices for this dimension");
+  }
+  SECTION("a dimension from its end") {
+    event.op = "aten::gather";
+    event.minimum = -1;
+    event.maximum = 2;
+    CHECK(found(event).fixes[0].text == "no negative values: they do not wrap");
+  }
+  SECTION("classes") {
+    event.op = "aten::one_hot";
+    CHECK(found(event).fixes[0].text == "set num_classes to 5");
+  }
+  SECTION("classes without a number of them") {
+    event.op = "aten::one_hot";
+    event.minimum = -1;
+    event.allowed_max = {};
+    CHECK(found(event).what.find("outside [0, ...]: minimum -1") != std::string::npos);
+  }
+}
+
+TEST_CASE("loss-target-range explains the operator that then threw", "[check]") {
+  Program program("loss-target-range,module-operator-failed");
+  program.attach(1, kNet);
+  program.send_now(labels_from_one());
+  program.send_now(OperatorFailedEvent{
+      .op = "aten::nll_loss_nd", .message = "Target 4 is out of bounds.", .module = 1001});
+  program.exit();
+  REQUIRE(program.with_id("module-operator-failed").size() == 1);
+  CHECK(program.with_id("module-operator-failed")[0].caused_by ==
+        program.with_id("loss-target-range")[0].fingerprint);
+}
+
+TEST_CASE("loss-target-range stays silent where nothing is outside", "[check]") {
+  Program program("loss-target-range");
+  program.attach(1, kNet);
+  OutOfRangeEvent event = labels_from_one();
+  event.offenders_count = 0;
+  program.send_now(event);
+  CHECK(program.findings.empty());
+}
+
+}  // namespace ddpscope::test
