@@ -19,6 +19,7 @@
 
 #include "hooks/autograd_watch.h"
 #include "hooks/capture.h"
+#include "hooks/inferred_calls.h"
 #include "hooks/interposed.h"
 #include "hooks/near_tls.h"
 #include "hooks/range_scan.h"
@@ -170,7 +171,8 @@ struct Looked<Op, Looker, Result(Arguments...)> {
       as_guest(kSource,
                [&](Capture& capture) { Looker::look_at(capture, std::tie(arguments...)); });
     }
-    return Hooked::original(std::forward<Arguments>(arguments)...);
+    const auto run = [&] { return Hooked::original(std::forward<Arguments>(arguments)...); };
+    return run_operator(Op::name, run, arguments...);
   }
   static bool install(const char* symbol) noexcept { return Hooked::install(symbol, call); }
 };

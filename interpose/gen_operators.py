@@ -15,6 +15,11 @@ VALUES_STAY = {"requires_grad_", "retain_grad", "rename_", "detach_", "set_data"
 # names.def has them; what they call is seen.
 HOOKED = {"dropout_", "alpha_dropout_", "feature_dropout_", "feature_alpha_dropout_",
           "batch_norm", "instance_norm"}
+# The same, by overload: these are looked at for what they read (hooks/range_ops.cpp).
+HOOKED_OVERLOADS = {"cross_entropy_loss", "nll_loss", "nll_loss2d", "nll_loss_nd",
+                    "binary_cross_entropy", "binary_cross_entropy_with_logits", "embedding",
+                    "one_hot", "gather", "index_select", "scatter_add", "scatter.src",
+                    "scatter.value"}
 # Called by backward and by optimizers.
 NO_FORWARD = re.compile(r"_foreach_|.*_backward")
 
@@ -77,7 +82,7 @@ def listed(name, schema, symbol):
     """The list that an operator belongs to and its line there; None where nothing looks at it."""
     full = schema.split("(")[0]
     places = ", ".join(map(str, written(schema)))
-    if full.split(".")[0] in VALUES_STAY | HOOKED:
+    if full.split(".")[0] in VALUES_STAY | HOOKED or full in HOOKED_OVERLOADS:
         return None
     if places:
         return "writer", f'DDPSCOPE_WRITER({name}, "{full}", "{symbol}", {places})\n'
