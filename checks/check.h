@@ -45,6 +45,8 @@ class Check {
   virtual void on_gradient_values(const GradientValuesEvent&, const RunState&, Findings&) {}
   virtual void on_out_of_range(const OutOfRangeEvent&, const RunState&, Findings&) {}
   virtual void on_loss_input(const LossInputEvent&, const RunState&, Findings&) {}
+  virtual void on_gradients_scaled(const GradientsScaledEvent&, const RunState&, Findings&) {}
+  virtual void on_parameter_updates(const ParameterUpdatesEvent&, const RunState&, Findings&) {}
   virtual void on_exit(const ExitEvent&, const RunState&, Findings&) {}
   /// Events were lost: what counts over several steps starts anew.
   virtual void on_dropped(const DroppedEvent&, const RunState&) {}

@@ -66,6 +66,8 @@ struct Dispatch {
   void on(const GradientValuesEvent& e) { check.on_gradient_values(e, state, findings); }
   void on(const OutOfRangeEvent& e) { check.on_out_of_range(e, state, findings); }
   void on(const LossInputEvent& e) { check.on_loss_input(e, state, findings); }
+  void on(const GradientsScaledEvent& e) { check.on_gradients_scaled(e, state, findings); }
+  void on(const ParameterUpdatesEvent& e) { check.on_parameter_updates(e, state, findings); }
   void on(const ExitEvent& e) { check.on_exit(e, state, findings); }
   void on(const DroppedEvent& e) { check.on_dropped(e, state); }
   template <class T>

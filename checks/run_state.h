@@ -128,6 +128,8 @@ class RunState {
   void on(const GradientValuesEvent& event) { begin_cycle_if_new(event.at); }
   void on(const OutOfRangeEvent& event) { begin_cycle_if_new(event.at); }
   void on(const LossInputEvent& event) { begin_cycle_if_new(event.at); }
+  void on(const GradientsScaledEvent& event) { begin_cycle_if_new(event.at); }
+  void on(const ParameterUpdatesEvent& event) { begin_cycle_if_new(event.at); }
 
   void reach(TensorState& tensor);
   void set_requires_grad(TensorState& tensor, bool requires_grad);

@@ -7,6 +7,7 @@
 
 #include "hooks/capture.h"
 #include "hooks/doing.h"
+#include "hooks/gradient_scaling.h"
 #include "hooks/gradient_watch.h"
 #include "hooks/graph_history.h"
 #include "hooks/interposed.h"
@@ -43,6 +44,7 @@ void tell_roots(Capture& capture, const edge_list& roots, BackwardEvent& event) 
 
 void begin_backward(Capture& capture, const edge_list& roots, bool keep_graph, bool accumulates) {
   attach_discovered(capture);
+  tell_scaling(capture);
   LoopPhase::enter(Phase::kBackward);
   BackwardEvent event{.at = capture.marker().now(),
                       .surveyed = capture.marker().surveying(),

@@ -4,6 +4,7 @@
 
 #include "hooks/autograd_watch.h"
 #include "hooks/capture.h"
+#include "hooks/gradient_table.h"
 #include "hooks/interposed.h"
 #include "hooks/near_tls.h"
 #include "hooks/node_values.h"
@@ -81,7 +82,10 @@ void see_values(Capture& capture, TensorId id, const at::Tensor& gradient) {
 // Once per parameter and step: without a scope, which would cost more than the work. It calls
 // nothing of LibTorch that is hooked.
 void remember_after(TensorSlot* slot, const at::Tensor& leaf) noexcept {
-  if (slot != nullptr && Capture::active() != nullptr) remember_gradient(*slot, leaf);
+  const Capture* const capture = Capture::active();
+  if (slot == nullptr || capture == nullptr) return;
+  remember_gradient(*slot, leaf);
+  if (capture->options().values) gradient_table().put(*slot, leaf);
 }
 
 variable_list on_apply(AccumulateGrad* self, variable_list&& gradients) {

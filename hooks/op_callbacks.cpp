@@ -31,6 +31,7 @@ thread_local Nesting nesting;
 struct OpContext final : at::ObserverContext {
   std::vector<TensorId> inputs;
   std::vector<double> constants;
+  double factor = 1;
   bool depends = false;  // on trainable tensors, with a gradient path or without, or on buffers
   std::optional<RiskyInputEvent> risk;
   bool by_zero = false;
@@ -53,6 +54,7 @@ void note_inputs(Capture& capture, const at::RecordFunction& function, OpContext
   if (capture.options().values && c10::GradMode::is_enabled()) context.risk = risk_of(function);
   context.by_zero = multiplies_by_zero(function);
   context.constants = constants_of(function);
+  context.factor = factor_of(function);
   for_each_tensor(function.inputs(), [&](const at::Tensor& tensor) {
     context.inputs.push_back(capture.announce(tensor));
   });
@@ -109,6 +111,7 @@ void record(Capture& capture, const at::RecordFunction& function, OpContext& con
                 .inputs = std::move(context.inputs),
                 .outputs = {},
                 .constants = std::move(context.constants),
+                .factor = context.factor,
                 .read = number_read(function)};
   SurveyOutputs& outputs = SurveyOutputs::here();
   outputs.begin_step_if_new(event.at.step);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <span>
+#include <string_view>
 
 #include "hooks/capture.h"
 
@@ -46,12 +47,36 @@ std::optional<double> number_of(const c10::IValue& value) {
   return std::nullopt;
 }
 
+namespace {
+std::optional<double> any_number(const c10::IValue& value) {
+  if (value.isInt()) return static_cast<double>(value.toInt());
+  if (value.isTensor() && value.toTensor().defined() && is_number_on_host(value.toTensor())) {
+    const c10::TensorImpl& impl = *value.toTensor().unsafeGetTensorImpl();
+    if (impl.dtype().Match<std::int64_t>()) {
+      return static_cast<double>(*static_cast<const std::int64_t*>(impl.data()));
+    }
+  }
+  return number_of(value);
+}
+}  // namespace
+
 std::vector<double> constants_of(const at::RecordFunction& function) {
   std::vector<double> constants;
   for (const c10::IValue& value : function.inputs()) {
     if (const auto number = number_of(value)) constants.push_back(*number);
   }
   return constants;
+}
+
+double factor_of(const at::RecordFunction& function) {
+  const std::string_view name = function.name();
+  const bool divides = name == "aten::div";
+  const auto inputs = function.inputs();
+  if ((!divides && name != "aten::mul") || inputs.size() != 2) return 1;
+  std::optional<double> number = any_number(inputs[1]);
+  if (!number.has_value() && !divides) number = any_number(inputs[0]);
+  if (!number.has_value()) return 1;
+  return divides ? 1 / *number : *number;
 }
 
 std::optional<double> number_read(const at::RecordFunction& function) {

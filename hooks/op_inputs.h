@@ -40,6 +40,9 @@ std::vector<double> constants_of(const at::RecordFunction& function);
 /// A floating number, by itself or in such a tensor.
 std::optional<double> number_of(const c10::IValue& value);
 
+/// What a multiplication or division by such a number, or by an integer, multiplies with; else 1.
+double factor_of(const at::RecordFunction& function);
+
 /// The number that an operator such as `item()` returned.
 std::optional<double> number_read(const at::RecordFunction& function);
 

@@ -5,14 +5,14 @@
 
 #include <bit>
 #include <exception>
-#include <mutex>
-#include <unordered_map>
 
 #include "hooks/capture.h"
+#include "hooks/gradient_scaling.h"
 #include "hooks/interposed.h"
 #include "hooks/loop_phase.h"
 #include "hooks/model_discovery.h"
 #include "hooks/near_tls.h"
+#include "hooks/optimizer_table.h"
 #include "hooks/zero_gradients.h"
 
 namespace ddpscope {
@@ -30,55 +30,8 @@ using InterposedStep = Interposed<Step<Kind>, at::Tensor(Kind*, Closure)>;
 using InterposedAddGroup = Interposed<AddGroup, void(Optimizer*, const OptimizerParamGroup&)>;
 using InterposedZeroGrad = Interposed<ZeroGrad, void(Optimizer*, bool)>;
 
-struct Known {
-  OptimizerId id = 0;
-  std::uint64_t told_hash = 0;
-  std::int64_t backwards_at_step = 0;
-  std::size_t next_zero_test = 0;
-  std::string name;
-};
-
-// What is kept of an optimizer that was built before capture ran.
-struct Early {
-  const Optimizer* optimizer = nullptr;
-  std::vector<std::vector<c10::weak_intrusive_ptr<c10::TensorImpl>>> groups;
-};
-constexpr std::size_t kMaxEarly = 256;
 DDPSCOPE_NEAR thread_local OptimizerId stepping = 0;
 DDPSCOPE_NEAR thread_local int step_depth = 0;
-
-// Optimizers by address. An address is used again only after `add_param_group` from a constructor,
-// which meets an optimizer without groups and then starts a new entry.
-class OptimizerTable {
- public:
-  Known& entry(const Optimizer& optimizer, bool is_new) {
-    const std::lock_guard lock(mutex_);
-    Known& known = known_[&optimizer];
-    if (known.id == 0 || is_new) known = {.id = ++last_id_};
-    return known;
-  }
-
-  void remember_early(const Optimizer& optimizer, const OptimizerParamGroup& group, bool is_new) {
-    const std::lock_guard lock(mutex_);
-    if (is_new) std::erase_if(early_, [&](const Early& e) { return e.optimizer == &optimizer; });
-    if (is_new && early_.size() < kMaxEarly) early_.push_back({.optimizer = &optimizer});
-    if (early_.empty() || early_.back().optimizer != &optimizer) return;
-    auto& members = early_.back().groups.emplace_back();
-    for (const at::Tensor& member : group.params()) {
-      if (member.defined()) members.emplace_back(member.getIntrusivePtr());
-    }
-  }
-  std::vector<Early> take_early() {
-    const std::lock_guard lock(mutex_);
-    return std::exchange(early_, {});
-  }
-
- private:
-  std::vector<Early> early_;
-  std::mutex mutex_;
-  OptimizerId last_id_ = 0;
-  std::unordered_map<const Optimizer*, Known> known_;
-};
 
 OptimizerTable& table() {
   static auto* const leaked = new OptimizerTable;
@@ -119,7 +72,7 @@ Members members_of(const Optimizer& optimizer) {
   return members;
 }
 
-void tell_members(Capture& capture, Members&& told, const Known& known, std::string type) {
+void tell_members(Capture& capture, Members&& told, const KnownOptimizer& known, std::string type) {
   OptimizerMembersEvent event{.at = capture.marker().now(),
                               .optimizer = known.id,
                               .type = std::move(type),
@@ -140,7 +93,7 @@ void tell_members(Capture& capture, Members&& told, const Known& known, std::str
   capture.put_large(std::move(event));
 }
 
-void tell_created(Capture& capture, const Known& known) {
+void tell_created(Capture& capture, const KnownOptimizer& known) {
   capture.marker().optimizer_created();
   capture.put(OptimizerCreatedEvent{.at = capture.marker().now(), .optimizer = known.id});
 }
@@ -152,7 +105,7 @@ struct StepEnd {
 };
 
 void after_step(Capture& capture, Optimizer& optimizer, const StepEnd& end) {
-  Known& known = table().entry(optimizer, /*is_new=*/false);
+  KnownOptimizer& known = table().entry(optimizer, /*is_new=*/false);
   const auto& groups = optimizer.param_groups();
   const std::uint64_t hash = hash_members(capture, groups, /*remember=*/true);
   if (hash != known.told_hash) {
@@ -165,6 +118,11 @@ void after_step(Capture& capture, Optimizer& optimizer, const StepEnd& end) {
       !moved.empty() && !end.threw) {
     capture.put_large(
         ZeroGradientsEvent{.at = now, .optimizer = known.id, .members = std::move(moved)});
+  }
+  if (std::vector<ParameterUpdate> updates = known.updates.end(capture, groups);
+      !updates.empty() && !end.threw) {
+    capture.put_large(
+        ParameterUpdatesEvent{.at = now, .optimizer = known.id, .members = std::move(updates)});
   }
   capture.put(OptimizerStepEvent{
       .at = now, .optimizer = known.id, .with_closure = end.with_closure, .threw = end.threw});
@@ -183,11 +141,13 @@ class OutermostStep {
     if (++step_depth > 1) return;
     LoopPhase::enter(Phase::kOptimizer);
     as_guest("zero_gradient", [&](Capture& capture) {
-      Known& known = table().entry(optimizer, /*is_new=*/false);
+      KnownOptimizer& known = table().entry(optimizer, /*is_new=*/false);
       stepping = known.id;
+      tell_scaling(capture);
       // A closure computes the gradients of its step itself.
       if (with_closure || !capture.options().values) return;
       end_.zero.find(capture, optimizer.param_groups(), known.next_zero_test);
+      known.updates.begin(capture, optimizer.param_groups());
     });
   }
   ~OutermostStep() {
@@ -217,7 +177,7 @@ void on_add_group(Optimizer* self, const OptimizerParamGroup& group) {
   if (Capture::active() == nullptr) table().remember_early(*self, group, is_new);
   as_guest("optimizer", [&](Capture& capture) {
     attach_discovered(capture);
-    const Known& known = table().entry(*self, is_new);
+    const KnownOptimizer& known = table().entry(*self, is_new);
     if (is_new) tell_created(capture, known);
     tell_members(capture, members_of(*self), known, "");  // its class is not complete yet
   });
@@ -232,7 +192,8 @@ bool ships_with_torch(const Optimizer& optimizer) {
 
 void on_zero_grad(Optimizer* self, bool set_to_none) {
   as_guest("optimizer", [&](Capture& capture) {
-    Known& known = table().entry(*self, /*is_new=*/false);
+    tell_scaling(capture);
+    KnownOptimizer& known = table().entry(*self, /*is_new=*/false);
     const bool own_step = !ships_with_torch(*self) && step_depth == 0 &&
                           capture.marker().backwards() > known.backwards_at_step;
     if (own_step) after_step(capture, *self, {});
@@ -260,7 +221,7 @@ bool install_optimizer_creation() noexcept {
 }
 
 void tell_early_optimizers(Capture& capture) {
-  for (const Early& early : table().take_early()) {
+  for (const EarlyOptimizer& early : table().take_early()) {
     Members members;
     for (const auto& weak_group : early.groups) {
       auto& group = members.groups.emplace_back();
@@ -268,7 +229,7 @@ void tell_early_optimizers(Capture& capture) {
         if (auto impl = weak.lock(); impl.defined()) group.emplace_back(std::move(impl));
       }
     }
-    const Known& known = table().entry(*early.optimizer, /*is_new=*/true);
+    const KnownOptimizer& known = table().entry(*early.optimizer, /*is_new=*/true);
     tell_created(capture, known);
     tell_members(capture, std::move(members), known, "");
   }
@@ -288,7 +249,7 @@ bool install_optimizer_watch() noexcept {
 
 void watch_optimizer(Optimizer& optimizer, const std::string& name) {
   as_guest("optimizer", [&](Capture& capture) {
-    Known& known = table().entry(optimizer, /*is_new=*/false);
+    KnownOptimizer& known = table().entry(optimizer, /*is_new=*/false);
     known.name = name;
     known.told_hash = hash_members(capture, optimizer.param_groups(), /*remember=*/false);
     tell_members(capture, members_of(optimizer), known, c10::demangle(typeid(optimizer).name()));

@@ -63,6 +63,7 @@ TensorSlot& TensorRegistry::find_or_add(const at::Tensor& tensor) {
   slot.buffer = false;
   slot.gradient = nullptr;
   slot.gradient_version = 0;
+  slot.gradient_values = nullptr;
   slot.impl.store(impl, std::memory_order_release);
   by_impl_.emplace(impl, &slot);
   by_id_.emplace(slot.id, &slot);
@@ -73,6 +74,11 @@ bool TensorRegistry::is_followed(const at::Tensor& tensor) {
   const std::lock_guard lock(mutex_);
   const auto known = by_impl_.find(tensor.unsafeGetTensorImpl());
   return known != by_impl_.end() && (known->second->computed || known->second->buffer);
+}
+
+at::Tensor TensorRegistry::lock(const TensorSlot& slot) {
+  const std::lock_guard lock(mutex_);
+  return slot.weak.has_value() ? at::Tensor(slot.weak->lock()) : at::Tensor();
 }
 
 void TensorRegistry::sweep() {

@@ -26,6 +26,7 @@ struct TensorSlot {
   std::atomic<bool> buffer{false};    ///< of an attached model
   std::atomic<const c10::TensorImpl*> gradient{nullptr};
   std::atomic<std::uint32_t> gradient_version{0};
+  std::atomic<const void*> gradient_values{nullptr};             ///< where they lie; level values
   std::optional<c10::weak_intrusive_ptr<c10::TensorImpl>> weak;  // guarded by the table's mutex
 };
 
@@ -37,6 +38,8 @@ class TensorRegistry {
   TensorSlot& slot(const at::Tensor& tensor);
   /// Whether it is a buffer, or a surveyed operator computed it from trainable tensors or buffers.
   bool is_followed(const at::Tensor& tensor);
+  /// The tensor of a slot, undefined once it has died. For the length of a hook only.
+  at::Tensor lock(const TensorSlot& slot);
   /// Frees the slots whose tensors have died.
   void sweep();
   /// Of `ids`, those whose tensors are alive.

@@ -72,7 +72,7 @@ std::string writer_base_name(std::uint16_t op) {
 }
 
 WriteScope::WriteScope(std::uint16_t op) noexcept
-    : op_(op), exceptions_(std::uncaught_exceptions()) {
+    : op_(op), outermost_(depth == 0), exceptions_(std::uncaught_exceptions()) {
   ++depth;
 }
 

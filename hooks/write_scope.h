@@ -18,6 +18,7 @@ class WriteScope {
   WriteScope(const WriteScope&) = delete;
   WriteScope& operator=(const WriteScope&) = delete;
 
+  bool is_outermost() const noexcept { return outermost_; }
   void writes(const at::Tensor& tensor) noexcept {
     if (count_ < tensors_.size()) tensors_[count_++] = &tensor;
   }
@@ -35,6 +36,7 @@ class WriteScope {
   void for_each(Visit&& visit) const;
 
   std::uint16_t op_;
+  bool outermost_;
   int exceptions_;
   std::size_t count_ = 0;
   std::size_t list_count_ = 0;

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "hooks/gradient_scaling.h"
 #include "hooks/interposed.h"
 #include "hooks/saved_watch.h"
 #include "hooks/write_scope.h"
@@ -29,6 +30,15 @@ constexpr const char* kNames[] = {
 };
 #undef DDPSCOPE_WRITER
 
+constexpr bool multiplies(Place op) {
+  return op == k_mul__Tensor || op == k_mul__Scalar || op == k__foreach_mul__Tensor ||
+         op == k__foreach_mul__Scalar;
+}
+constexpr bool divides(Place op) {
+  return op == k_div__Tensor || op == k_div__Scalar || op == k__foreach_div__Tensor ||
+         op == k__foreach_div__Scalar;
+}
+
 /// The function `Function` of LibTorch, of which the arguments at `kWritten` are written.
 template <Place kOp, class Function, std::size_t... kWritten>
 struct Writer;
@@ -39,6 +49,9 @@ struct Writer<kOp, Result(Arguments...), kWritten...> {
     WriteScope scope(kOp);
     const auto all = std::tie(arguments...);
     (scope.writes(std::get<kWritten>(all)), ...);
+    if constexpr (multiplies(kOp) || divides(kOp)) {
+      if (scope.is_outermost()) see_scaling(divides(kOp), arguments...);
+    }
     return Hooked::original(std::forward<Arguments>(arguments)...);
   }
 };

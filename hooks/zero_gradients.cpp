@@ -3,7 +3,6 @@
 #include <torch/optim.h>
 
 #include <algorithm>
-#include <cmath>
 #include <optional>
 
 #include "hooks/capture.h"
@@ -41,13 +40,6 @@ std::size_t zero_bytes(const at::Tensor& tensor, std::size_t bytes) {
       return 2 * zero_words<std::uint16_t>(data, bytes / 2);
     default:
       return 0;
-  }
-}
-
-template <class Value>
-void take(const void* data, std::int64_t stride, double* values, std::size_t count) {
-  for (std::size_t i = 0; i < count; ++i) {
-    values[i] = static_cast<double>(static_cast<const Value*>(data)[i * stride]);
   }
 }
 
@@ -113,44 +105,6 @@ std::vector<ZeroGradient> ZeroGradients::moved(Capture& capture, const ParamGrou
         {.tensor = member.tensor, .update_ratio = update_ratio(member.before, sample_of(tensor))});
   }
   return moved;
-}
-
-ZeroGradients::Sample ZeroGradients::sample_of(const at::Tensor& tensor) {
-  Sample sample;
-  const auto elements = static_cast<std::size_t>(tensor.numel());
-  if (elements == 0 || !is_readable(tensor)) return sample;
-  sample.count = std::min(elements, sample.values.size());
-  const auto stride = static_cast<std::int64_t>(elements / sample.count);
-  const void* data = tensor.unsafeGetTensorImpl()->data();
-  switch (tensor.scalar_type()) {
-    case at::kFloat:
-      take<float>(data, stride, sample.values.data(), sample.count);
-      break;
-    case at::kDouble:
-      take<double>(data, stride, sample.values.data(), sample.count);
-      break;
-    case at::kHalf:
-      take<c10::Half>(data, stride, sample.values.data(), sample.count);
-      break;
-    case at::kBFloat16:
-      take<c10::BFloat16>(data, stride, sample.values.data(), sample.count);
-      break;
-    default:
-      sample.count = 0;
-  }
-  return sample;
-}
-
-double ZeroGradients::update_ratio(const Sample& before, const Sample& after) {
-  if (before.count != after.count) return 0;
-  double change = 0;
-  double size = 0;
-  for (std::size_t i = 0; i < before.count; ++i) {
-    change += std::pow(after.values[i] - before.values[i], 2);
-    size += std::pow(before.values[i], 2);
-  }
-  if (change == 0) return 0;
-  return size > 0 ? std::sqrt(change / size) : 1;
 }
 
 std::vector<GroupOptions> options_of(const ParamGroups& groups) {

@@ -1,8 +1,8 @@
 #pragma once
 
-#include <array>
 #include <vector>
 
+#include "hooks/value_sample.h"
 #include "model/optimizer_event.h"
 
 namespace at {
@@ -28,18 +28,12 @@ class ZeroGradients {
   std::vector<ZeroGradient> moved(Capture& capture, const ParamGroups& groups) const;
 
  private:
-  struct Sample {
-    std::array<double, 32> values{};
-    std::size_t count = 0;
-  };
   struct Member {
     std::size_t group = 0;
     std::size_t index = 0;
     TensorId tensor = 0;
-    Sample before;
+    ValueSample before;
   };
-  static Sample sample_of(const at::Tensor& tensor);
-  static double update_ratio(const Sample& before, const Sample& after);
 
   std::vector<Member> members_;
 };

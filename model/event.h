@@ -11,7 +11,9 @@
 #include "model/op_event.h"
 #include "model/optimizer_event.h"
 #include "model/range_event.h"
+#include "model/scale_event.h"
 #include "model/tree_event.h"
+#include "model/update_event.h"
 #include "model/value_event.h"
 
 namespace ddpscope {
@@ -32,6 +34,7 @@ using Event =
                  std::unique_ptr<NonfiniteOutputEvent>, std::unique_ptr<NonfiniteGradientEvent>,
                  std::unique_ptr<NonfiniteNodeEvent>, std::unique_ptr<RiskyInputEvent>,
                  std::unique_ptr<GradientValuesEvent>, std::unique_ptr<OutOfRangeEvent>,
-                 std::unique_ptr<LossInputEvent>>;
+                 std::unique_ptr<LossInputEvent>, std::unique_ptr<GradientsScaledEvent>,
+                 std::unique_ptr<ParameterUpdatesEvent>>;
 
 }  // namespace ddpscope

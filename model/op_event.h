@@ -27,6 +27,7 @@ struct OpEvent {
   std::vector<TensorId> inputs;
   std::vector<TensorInfo> outputs;
   std::vector<double> constants;  ///< numbers among its arguments, without integers
+  double factor = 1;              ///< of a multiplication by a number, or a division
   std::optional<double> read;     ///< the number that it read from a tensor
   StackId stack = 0;              ///< where a gradient path may end here
 };

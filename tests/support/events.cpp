@@ -117,6 +117,7 @@ void Program::op(const Op& op) {
   event->by_zero = op.by_zero;
   event->inputs = op.inputs;
   event->constants = op.constants;
+  event->factor = op.factor;
   event->read = op.read;
   event->stack = op.stack;
   for (const TensorId id : op.outputs) {

@@ -36,6 +36,7 @@ struct Op {
   bool by_zero = false;
   bool floating = true;  ///< the outputs
   std::vector<double> constants = {};
+  double factor = 1;
   std::optional<double> read = {};
   StackId stack = 0;
   std::vector<std::int64_t> shape = {};       ///< of the outputs, if not [8, 32]

@@ -1,0 +1,164 @@
+#include "hooks/gradient_scaling.h"
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+
+#include "hooks/capture.h"
+#include "hooks/gradient_table.h"
+#include "hooks/optimizer_watch.h"
+#include "hooks/per_thread.h"
+#include "model/scale_event.h"
+
+namespace ddpscope {
+namespace {
+struct Quotient {
+  ClipQuotient of;
+  double value = 0;  // in the precision of the program
+};
+
+struct Factor {
+  std::optional<double> value;
+  bool by_tensor = false;
+};
+
+// Of one thread: gradients that one factor was applied to, and the last division of numbers.
+struct Scaling {
+  std::int64_t gradients = 0;
+  TensorId first = 0;
+  Factor factor;
+  std::optional<Quotient> quotient;
+};
+
+Scaling& mine() { return PerThread<Scaling>::get(); }
+
+bool same(double a, double b) { return a == b || (std::isnan(a) && std::isnan(b)); }
+
+bool same(const Factor& a, const Factor& b) {
+  if (a.by_tensor != b.by_tensor || a.value.has_value() != b.value.has_value()) return false;
+  return !a.value.has_value() || same(*a.value, *b.value);
+}
+
+bool is_one_number(const at::Tensor& tensor) { return tensor.unsafeGetTensorImpl()->numel() == 1; }
+
+std::optional<double> number_in(const at::Tensor& tensor) {
+  const c10::TensorImpl& impl = *tensor.unsafeGetTensorImpl();
+  const void* const values = impl.is_cpu() ? values_of(impl) : nullptr;
+  if (values == nullptr) return std::nullopt;
+  if (impl.dtype().Match<float>()) return *static_cast<const float*>(values);
+  if (impl.dtype().Match<double>()) return *static_cast<const double*>(values);
+  return std::nullopt;
+}
+
+bool is_watching() {
+  const Capture* const capture = Capture::active();
+  return capture != nullptr && capture->options().values && !inside_optimizer_step();
+}
+
+bool is_gradient_of(const at::Tensor& leaf, const at::Tensor& written) {
+  if (!leaf.defined() || !leaf.is_leaf()) return false;
+  const at::Tensor& gradient = leaf.grad();
+  return gradient.defined() && gradient.numel() == written.numel() &&
+         values_of(*gradient.unsafeGetTensorImpl()) == values_of(*written.unsafeGetTensorImpl());
+}
+
+void note(Capture& capture, const TensorSlot& slot, const at::Tensor& written,
+          const Factor& factor) {
+  if (!is_gradient_of(capture.tensors().lock(slot), written)) return;
+  Scaling& scaling = mine();
+  const TensorId leaf = slot.id.load(std::memory_order_relaxed);
+  if (scaling.gradients > 0 && (leaf == scaling.first || !same(factor, scaling.factor))) {
+    const std::optional<Quotient> quotient = scaling.quotient;
+    tell_scaling(capture);
+    scaling.quotient = quotient;
+  }
+  if (scaling.gradients++ > 0) return;
+  scaling.first = leaf;
+  scaling.factor = factor;
+}
+
+TensorSlot* slot_of(const at::Tensor& written) {
+  if (!written.defined()) return nullptr;
+  return gradient_table().find(values_of(*written.unsafeGetTensorImpl()));
+}
+
+template <class GetFactor>
+void see_gradient(const at::Tensor& written, GetFactor&& factor) {
+  const TensorSlot* const slot = slot_of(written);
+  if (slot == nullptr) return;
+  as_guest("write", [&](Capture& capture) { note(capture, *slot, written, factor()); });
+}
+
+Factor factor_of(bool divides, std::optional<double> by, bool by_tensor) {
+  if (divides && by.has_value()) by = 1 / *by;
+  return {.value = by, .by_tensor = by_tensor};
+}
+
+Factor factor_of(bool divides, const at::Tensor& by) {
+  return factor_of(divides, number_in(by), /*by_tensor=*/true);
+}
+
+Factor factor_of(bool divides, const at::Scalar& by) {
+  const bool is_real = by.isFloatingPoint() || by.isIntegral(/*includeBool=*/false);
+  if (!is_real || by.isSymbolic()) return {};
+  return factor_of(divides, by.toDouble(), /*by_tensor=*/false);
+}
+
+// `limit / norm` fills a tensor with the limit and divides it by the norm, in place.
+void see_quotient(const at::Tensor& written, const at::Tensor& by) {
+  const std::optional<double> limit = number_in(written);
+  const std::optional<double> norm = number_in(by);
+  if (!limit.has_value() || !norm.has_value()) return;
+  const bool in_float = written.unsafeGetTensorImpl()->dtype().Match<float>();
+  const double value = *limit / *norm;
+  mine().quotient = {.of = {.limit = *limit, .norm = *norm},
+                     .value = in_float ? static_cast<float>(value) : value};
+}
+}  // namespace
+
+void see_scaling(bool divides, const at::Tensor& written, const at::Tensor& by) noexcept {
+  if (!is_watching() || !written.defined() || !by.defined() || !is_one_number(by)) return;
+  if (divides && is_one_number(written)) {
+    as_guest(
+        "write", [&](Capture&) { see_quotient(written, by); }, Timed::kSampled);
+  }
+  see_gradient(written, [&] { return factor_of(divides, by); });
+}
+
+void see_scaling(bool divides, const at::Tensor& written, const at::Scalar& by) noexcept {
+  if (is_watching()) see_gradient(written, [&] { return factor_of(divides, by); });
+}
+
+void see_scaling(bool divides, at::TensorList written, const at::Tensor& by) noexcept {
+  if (!is_watching() || !by.defined() || !is_one_number(by)) return;
+  for (const at::Tensor& one : written) {
+    see_gradient(one, [&] { return factor_of(divides, by); });
+  }
+}
+
+void see_scaling(bool divides, at::TensorList written, const at::Scalar& by) noexcept {
+  if (!is_watching()) return;
+  for (const at::Tensor& one : written) {
+    see_gradient(one, [&] { return factor_of(divides, by); });
+  }
+}
+
+void tell_scaling(Capture& capture) {
+  if (!capture.options().values) return;
+  Scaling& scaling = mine();
+  const Scaling told = std::exchange(scaling, {});
+  if (told.gradients == 0) return;
+  GradientsScaledEvent event{.at = capture.marker().now(),
+                             .factor = told.factor.value,
+                             .by_tensor = told.factor.by_tensor,
+                             .gradients = told.gradients,
+                             .first = told.first};
+  if (told.quotient.has_value() && told.factor.value.has_value()) {
+    const bool clipped = same(*told.factor.value, std::min(1.0, told.quotient->value)) ||
+                         same(*told.factor.value, told.quotient->value);
+    if (clipped) event.quotient = told.quotient->of;
+  }
+  capture.put_large(std::move(event));
+}
+
+}  // namespace ddpscope

@@ -1,0 +1,67 @@
+#pragma once
+
+#include <torch/optim.h>
+
+#include <mutex>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "hooks/parameter_updates.h"
+#include "model/tensor_info.h"
+
+namespace ddpscope {
+
+struct KnownOptimizer {
+  OptimizerId id = 0;
+  std::uint64_t told_hash = 0;
+  std::int64_t backwards_at_step = 0;
+  std::size_t next_zero_test = 0;
+  std::string name;
+  ParameterUpdates updates;
+};
+
+/// What is kept of an optimizer that was built before capture ran.
+struct EarlyOptimizer {
+  const torch::optim::Optimizer* optimizer = nullptr;
+  std::vector<std::vector<c10::weak_intrusive_ptr<c10::TensorImpl>>> groups;
+};
+
+/// Optimizers by address. An address is used again only after `add_param_group` from a constructor,
+/// which meets an optimizer without groups and then starts a new entry.
+class OptimizerTable {
+ public:
+  KnownOptimizer& entry(const torch::optim::Optimizer& optimizer, bool is_new) {
+    const std::lock_guard lock(mutex_);
+    KnownOptimizer& known = known_[&optimizer];
+    if (known.id == 0 || is_new) known = KnownOptimizer{.id = ++last_id_};
+    return known;
+  }
+
+  void remember_early(const torch::optim::Optimizer& optimizer,
+                      const torch::optim::OptimizerParamGroup& group, bool is_new) {
+    const std::lock_guard lock(mutex_);
+    if (is_new)
+      std::erase_if(early_, [&](const EarlyOptimizer& e) { return e.optimizer == &optimizer; });
+    if (is_new && early_.size() < kMaxEarly) early_.push_back({.optimizer = &optimizer});
+    if (early_.empty() || early_.back().optimizer != &optimizer) return;
+    auto& members = early_.back().groups.emplace_back();
+    for (const at::Tensor& member : group.params()) {
+      if (member.defined()) members.emplace_back(member.getIntrusivePtr());
+    }
+  }
+  std::vector<EarlyOptimizer> take_early() {
+    const std::lock_guard lock(mutex_);
+    return std::exchange(early_, {});
+  }
+
+ private:
+  static constexpr std::size_t kMaxEarly = 256;
+  std::vector<EarlyOptimizer> early_;
+  std::mutex mutex_;
+  OptimizerId last_id_ = 0;
+  std::unordered_map<const torch::optim::Optimizer*, KnownOptimizer> known_;
+};
+
+}  // namespace ddpscope

@@ -1,0 +1,127 @@
+// Gradients that programs scale and clip between backward and step.
+#include <cmath>
+#include <limits>
+
+#include "tests/support/torch_test.h"
+
+namespace ddpscope::test {
+namespace {
+using torch::optim::SGD;
+constexpr double kScale = 4096;
+constexpr double kLimit = 0.001;
+
+std::vector<at::Tensor> gradients_of(Net& net) {
+  std::vector<at::Tensor> gradients;
+  for (const at::Tensor& parameter : net->parameters()) gradients.push_back(parameter.grad());
+  return gradients;
+}
+
+/// Steps of which `between` runs after backward.
+void run(Net& net, const std::function<void()>& between, int steps = 6) {
+  SGD optimizer(net->parameters(), 1e-3);
+  for (int i = 0; i < steps; ++i) {
+    optimizer.zero_grad();
+    (net->loss() * kScale).backward();
+    between();
+    optimizer.step();
+  }
+}
+
+void divide(Net& net) {
+  for (const at::Tensor& gradient : gradients_of(net)) gradient.div_(kScale);
+}
+
+void clip(Net& net) { torch::nn::utils::clip_grad_norm_(net->parameters(), kLimit); }
+
+const std::vector<std::string> kClippedFirst = {"clip-before-unscale error - - - -"};
+}  // namespace
+
+TEST_CASE("A clip before the loss scale is divided out is found") {
+  Net net;
+  attach_diagnostics(net, quiet());
+  SECTION("in a loop") {
+    run(net, [&] {
+      clip(net);
+      divide(net);
+    });
+  }
+  SECTION("in a list") {
+    run(net, [&] {
+      clip(net);
+      torch::_foreach_mul_(gradients_of(net), 1 / kScale);
+    });
+  }
+  SECTION("through data() and a tensor of one number") {
+    const at::Tensor scale = torch::full({}, kScale);
+    run(net, [&] {
+      clip(net);
+      for (const at::Tensor& gradient : gradients_of(net)) gradient.data().div_(scale);
+    });
+  }
+  SECTION("with a factor that the program computes") {
+    run(net, [&] {
+      at::Tensor squares = torch::zeros({});
+      for (const at::Tensor& gradient : gradients_of(net))
+        squares = squares + gradient.square().sum();
+      const at::Tensor factor = (kLimit / (squares.sqrt() + 1e-6)).clamp_max(1);
+      torch::_foreach_mul_(gradients_of(net), factor);
+      divide(net);
+    });
+  }
+  check_findings(kClippedFirst);
+}
+
+TEST_CASE("A clip after the loss scale was divided out is none") {
+  Net net;
+  attach_diagnostics(net, quiet());
+  run(net, [&] {
+    divide(net);
+    clip(net);
+  });
+  check_silent();
+}
+
+TEST_CASE("A clip of other tensors than gradients is none") {
+  Net net;
+  attach_diagnostics(net, quiet());
+  run(net, [&] {
+    auto copies = gradients_of(net);
+    for (at::Tensor& copy : copies) copy = copy.clone();
+    torch::_foreach_mul_(copies, kLimit);
+    divide(net);
+  });
+  check_silent();
+}
+
+TEST_CASE("A clip with a norm that is not a number is found once the optimizer steps") {
+  Net net;
+  attach_diagnostics(net, quiet());
+  run(
+      net,
+      [&] {
+        divide(net);
+        net->second->bias.grad()[0].fill_(std::numeric_limits<float>::quiet_NaN());
+        clip(net);
+      },
+      /*steps=*/1);
+  const auto found = findings();
+  const Finding* finding = find(found, "clip-nonfinite-norm");
+  REQUIRE(finding != nullptr);
+  CHECK(finding->what == "total gradient norm is NaN; clipping set all 4 gradients to NaN");
+}
+
+TEST_CASE("A clip with a norm that is not a number is none where the step is left out") {
+  Net net;
+  attach_diagnostics(net, quiet());
+  SGD optimizer(net->parameters(), 1e-3);
+  for (int i = 0; i < 6; ++i) {
+    optimizer.zero_grad();
+    net->loss().backward();
+    if (i == 2) net->second->bias.grad()[0].fill_(std::numeric_limits<float>::quiet_NaN());
+    const double norm = torch::nn::utils::clip_grad_norm_(net->parameters(), kLimit);
+    if (std::isfinite(norm)) optimizer.step();
+  }
+  check_silent();
+}
+
+}  // namespace ddpscope::test
