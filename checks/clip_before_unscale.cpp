@@ -1,0 +1,132 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <memory>
+#include <optional>
+
+#include "checks/check.h"
+#include "checks/clip_finder.h"
+#include "checks/clip_window.h"
+#include "checks/loss_scale.h"
+#include "checks/run_state.h"
+#include "model/fact_keys.h"
+
+namespace ddpscope {
+namespace {
+constexpr std::size_t kCycles = 2;
+constexpr double kSameScale = 1e-3;
+
+bool is_near(double value, double target) { return std::abs(value - target) < kSameScale; }
+
+/// clip-before-unscale; docs/checks/clip-before-unscale.md
+class ClipBeforeUnscale final : public Check {
+ public:
+  void on_op(const OpEvent& event, const RunState&, Findings&) override { scale_.on_op(event); }
+
+  void on_backward(const BackwardEvent& event, const RunState&, Findings&) override {
+    pending_.reset();
+    finder_.on_backward();
+    scale_.on_backward(event);
+  }
+
+  void on_gradient_values(const GradientValuesEvent& event, const RunState&, Findings&) override {
+    finder_.on_gradient_values(event);
+  }
+
+  void on_gradients_scaled(const GradientsScaledEvent& event, const RunState& state,
+                           Findings& findings) override {
+    const std::optional<double> scale = scale_divided_by(event, state);
+    if (!scale.has_value()) {
+      if (auto clip = finder_.find(event, state)) pending_ = clip;
+      return;
+    }
+    if (!pending_.has_value() || !have_same_owners(event.first, pending_->first, state)) return;
+    const Clip clip = *std::exchange(pending_, std::nullopt);
+    if (std::isfinite(clip.norm)) judge(event, clip, *scale, state, findings);
+  }
+
+  void on_optimizer_step(const OptimizerStepEvent&, const RunState&, Findings&) override {
+    pending_.reset();
+  }
+
+  void on_dropped(const DroppedEvent&, const RunState&) override {
+    pending_.reset();
+    finder_.on_dropped();
+    scale_.clear();
+    seen_.clear();
+  }
+
+ private:
+  /// The loss scale that gradients were freed of. Between two surveys a scale that the program
+  /// adapts is known up to a power of two.
+  std::optional<double> scale_divided_by(const GradientsScaledEvent& event,
+                                         const RunState& state) const {
+    const double factor = event.factor.value_or(0);
+    const double scale = scale_.last().value_or(1);
+    if (event.quotient.has_value() || factor <= 0 || factor == 1 || scale == 1) return {};
+    if (2 * event.gradients < gradients_beside(event.first, state)) return {};
+    const double powers = std::log2(factor * scale);
+    const bool is_adapted = !scale_.now().has_value() && is_near(powers, std::round(powers));
+    if (!is_adapted && !is_near(factor * scale, 1)) return {};
+    return 1 / factor;
+  }
+
+  /// Whether the limit is one of scaled gradients: it is closer to their norms than to the true
+  /// one.
+  static bool is_scaled_limit(double limit, double scale, double true_norm) {
+    const double scaled = std::abs(std::log2(limit / (scale * true_norm)));
+    const double plain = std::abs(std::log2(limit / true_norm));
+    return scaled <= 1 || scaled <= plain || limit >= scale * true_norm;
+  }
+
+  struct Seen {
+    std::int64_t cycle = 0;
+    std::vector<double> true_norms;
+  };
+
+  void judge(const GradientsScaledEvent& event, const Clip& clip, double scale,
+             const RunState& state, Findings& findings) {
+    Seen& seen = seen_[clip.first];
+    if (seen.cycle == event.at.cycle) return;
+    seen.cycle = event.at.cycle;
+    if (seen.true_norms.size() >= 64) seen.true_norms.clear();
+    seen.true_norms.push_back(clip.norm / scale);
+    if (seen.true_norms.size() < kCycles) return;
+    if (is_scaled_limit(clip.limit, scale, quantile(seen.true_norms, 0.5))) return;
+    findings.push_back(describe(event, clip, scale, state));
+  }
+
+  static Finding describe(const GradientsScaledEvent& event, const Clip& clip, double scale,
+                          const RunState& state) {
+    const double norm = clip.norm / scale;
+    Finding finding = about_gradients_of(clip.first, state);
+    finding.severity = Severity::kError;
+    finding.step = event.at.step;
+    finding.what = fmt::format(
+        "gradients were clipped to norm {:.4g} before they were divided by the loss scale {:.6g}",
+        clip.limit, scale);
+    finding.why = fmt::format(
+        "norm before the clip {:.2g}, true norm {:.2g}: factor {:.2g} instead of {:.2g}", clip.norm,
+        norm, clip.factor, std::min(1.0, clip.limit / norm));
+    finding.fixes = {
+        {"divide the gradients by the scale, then clip, then step()", Applicability::kLikely},
+        {"clip to max_norm times the scale", Applicability::kLikely}};
+    finding.facts = {
+        {fact::kLossScale, scale},    {fact::kMaxNorm, clip.limit},
+        {fact::kNormSeen, clip.norm}, {fact::kNormUnscaled, norm},
+        {fact::kFactor, clip.factor}, {fact::kOrder, std::string("clip, unscale, step")}};
+    return finding;
+  }
+
+  std::optional<Clip> pending_;
+  LossScale scale_;
+  std::map<TensorId, Seen> seen_;
+  ClipFinder finder_;
+};
+}  // namespace
+
+std::unique_ptr<Check> make_clip_before_unscale() { return std::make_unique<ClipBeforeUnscale>(); }
+
+}  // namespace ddpscope

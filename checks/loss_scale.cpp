@@ -1,0 +1,26 @@
+#include "checks/loss_scale.h"
+
+namespace ddpscope {
+
+void LossScale::on_op(const OpEvent& event) {
+  if (event.factor != 1 && event.outputs.size() == 1) {
+    products_[event.outputs.front().id] = event.factor;
+  }
+}
+
+void LossScale::on_backward(const BackwardEvent& event) {
+  is_now_ = event.surveyed && !event.roots.empty();
+  if (is_now_) {
+    const auto root = products_.find(event.roots.front());
+    last_ = root == products_.end() ? 1 : root->second;
+  }
+  products_.clear();
+}
+
+void LossScale::clear() {
+  products_.clear();
+  last_.reset();
+  is_now_ = false;
+}
+
+}  // namespace ddpscope
