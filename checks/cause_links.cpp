@@ -87,6 +87,7 @@ bool explains(const Finding& cause, const Finding& effect) {
     return effect.id == "grad-missing" &&
            all_in(effect, fact::kParameters, cause, fact::kParameters);
   }
+  if (effect.id == "clip-always-active") return cause.id == "clip-before-unscale";
   if (cause.id == "module-replaced") return is_replacement_seen_as(cause, effect);
   if (cause.id != "module-unregistered") return false;
   const FactValue* what = fact_of(effect, fact::kCause);

@@ -1,0 +1,135 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <memory>
+#include <optional>
+
+#include "checks/check.h"
+#include "checks/clip_finder.h"
+#include "checks/clip_window.h"
+#include "checks/run_state.h"
+#include "model/fact_keys.h"
+
+namespace ddpscope {
+namespace {
+constexpr std::int64_t kWarmUp = 200;
+constexpr std::int64_t kTinyWindow = 50;
+constexpr std::int64_t kNever = 1000;
+constexpr double kActive = 0.95;
+constexpr double kSmall = 0.1;
+constexpr double kTiny = 1e-3;
+
+/// clip-always-active; docs/checks/clip-always-active.md
+class ClipAlwaysActive final : public Check {
+ public:
+  void on_backward(const BackwardEvent&, const RunState&, Findings&) override {
+    finder_.on_backward();
+  }
+  void on_gradient_values(const GradientValuesEvent& event, const RunState&, Findings&) override {
+    finder_.on_gradient_values(event);
+  }
+
+  void on_gradients_scaled(const GradientsScaledEvent& event, const RunState& state,
+                           Findings& findings) override {
+    const std::optional<Clip> clip = finder_.find(event, state);
+    if (!clip.has_value() || !std::isfinite(clip->norm)) return;
+    if (clip->limit < 0) findings.push_back(describe_negative(*clip, state));
+    windows_[clip->first].clip(*clip);
+  }
+
+  void on_optimizer_step(const OptimizerStepEvent& event, const RunState& state,
+                         Findings& findings) override {
+    const auto optimizer = state.optimizers().find(event.optimizer);
+    if (optimizer == state.optimizers().end()) return;
+    for (auto& [first, window] : windows_) {
+      if (!is_step_of(event, first, state)) continue;
+      window.add_step(optimizer->second.steps > kWarmUp);
+      if (is_intended(first, state)) continue;
+      if (window.idle_steps() == kNever) findings.push_back(describe_never(first, window, state));
+      if (!is_always_active(window)) continue;
+      findings.push_back(describe_always(first, window, state));
+      window.clear();
+    }
+  }
+
+  void on_dropped(const DroppedEvent&, const RunState&) override {
+    windows_.clear();
+    finder_.on_dropped();
+  }
+
+ private:
+  static bool is_always_active(const ClipWindow& window) {
+    const bool is_full = window.steps() == ClipWindow::kSteps;
+    if (!is_full && window.steps() != kTinyWindow) return false;
+    if (window.limit() <= 0 || window.active_ratio() < kActive) return false;
+    return window.factor_median() < (is_full ? kSmall : kTiny);
+  }
+
+  static bool is_intended(TensorId first, const RunState& state) {
+    const TensorState* tensor = state.tensor(first);
+    const ModelState* model = tensor != nullptr ? state.model_of(*tensor) : nullptr;
+    return model != nullptr && state.declared(model->id, "", "intended");
+  }
+
+  static Finding about_limit(TensorId first, double limit, const std::string& cause,
+                             const RunState& state) {
+    Finding finding = about_gradients_of(first, state);
+    finding.step = state.now().step;
+    finding.facts = {{fact::kCause, cause}, {fact::kMaxNorm, limit}};
+    return finding;
+  }
+
+  static Finding describe_negative(const Clip& clip, const RunState& state) {
+    Finding finding = about_limit(clip.first, clip.limit, "negative_limit", state);
+    finding.severity = Severity::kError;
+    finding.what = fmt::format("gradients are clipped to the negative norm {:.4g}", clip.limit);
+    finding.why = "the factor is negative: every step goes up the slope of the loss";
+    finding.fixes = {{"pass a limit above 0", Applicability::kSafe}};
+    return finding;
+  }
+
+  static Finding describe_never(TensorId first, const ClipWindow& window, const RunState& state) {
+    Finding finding = about_limit(first, window.limit(), "never_reached", state);
+    finding.severity = Severity::kNote;
+    finding.what = fmt::format("clipping was active in none of the last {} steps", kNever);
+    finding.why = fmt::format("limit {:.4g} was never reached", window.limit());
+    finding.fixes = {{"leave the clipping as a guard, or out", Applicability::kNeedsDecision}};
+    finding.facts.push_back({fact::kWindowSteps, kNever});
+    return finding;
+  }
+
+  static Finding describe_always(TensorId first, const ClipWindow& window, const RunState& state) {
+    using enum Applicability;
+    const std::int64_t steps = window.steps();
+    const double ratio = window.active_ratio();
+    const double factor = window.factor_median();
+    const double often = quantile(window.norms(), 0.9);
+    Finding finding = about_limit(first, window.limit(), "always_active", state);
+    finding.severity = factor < kTiny ? Severity::kError : Severity::kWarning;
+    finding.what =
+        fmt::format("clipping was active in {:.0f} of the last {} steps, median factor {:.2g}",
+                    ratio * static_cast<double>(steps), steps, factor);
+    finding.why =
+        fmt::format("limit {:.4g}, norms {:.2g} to {:.2g}, 90th percentile {:.2g}", window.limit(),
+                    std::ranges::min(window.norms()), std::ranges::max(window.norms()), often);
+    finding.fixes = {{fmt::format("a limit near {:.2g}", often), kNeedsDecision},
+                     {"gradients that carry a loss scale: divide them before the clip", kLikely},
+                     {"where it is meant: declare the model intended", kNeedsDecision}};
+    finding.facts.push_back({fact::kActiveRatio, ratio});
+    finding.facts.push_back({fact::kFactorMedian, factor});
+    finding.facts.push_back({fact::kNormP50, quantile(window.norms(), 0.5)});
+    finding.facts.push_back({fact::kNormP90, often});
+    finding.facts.push_back({fact::kWindowSteps, steps});
+    return finding;
+  }
+
+  std::map<TensorId, ClipWindow> windows_;
+  ClipFinder finder_;
+};
+}  // namespace
+
+std::unique_ptr<Check> make_clip_always_active() { return std::make_unique<ClipAlwaysActive>(); }
+
+}  // namespace ddpscope
