@@ -1,0 +1,147 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <memory>
+
+#include "checks/check.h"
+#include "checks/finding_text.h"
+#include "checks/run_state.h"
+#include "checks/subtree.h"
+#include "checks/update_window.h"
+#include "model/fact_keys.h"
+
+namespace ddpscope {
+namespace {
+constexpr std::int64_t kRound = 16;
+constexpr std::int64_t kEndOfRound = 4;
+constexpr double kVanishing = 1e-7;
+constexpr double kGradientsVanish = 1e-4;
+
+/// optim-update-size; docs/checks/optim-update-size.md
+class OptimUpdateSize final : public Check {
+ public:
+  void on_parameter_updates(const ParameterUpdatesEvent& event, const RunState&,
+                            Findings&) override {
+    for (const ParameterUpdate& update : event.members) windows_[update.tensor].add(update);
+  }
+
+  // Each parameter comes once in a round of steps: they are judged together.
+  void on_optimizer_step(const OptimizerStepEvent& event, const RunState& state,
+                         Findings& findings) override {
+    const auto optimizer = state.optimizers().find(event.optimizer);
+    if (optimizer == state.optimizers().end() || event.threw) return;
+    if (optimizer->second.steps % kRound != kEndOfRound) return;
+    std::map<std::string, std::vector<const TensorState*>> affected;
+    for (const auto& group : optimizer->second.groups) {
+      for (const OptimizerMember& member : group) {
+        const TensorState* tensor = state.tensor(member.tensor);
+        if (tensor == nullptr || !tensor->info.requires_grad) continue;
+        const std::string cause = cause_of(*tensor, state);
+        if (!cause.empty()) affected[cause].push_back(tensor);
+      }
+    }
+    for (const auto& [cause, tensors] : affected) {
+      for (const TensorGroup& group : collapse(state, tensors)) {
+        findings.push_back(describe(group, cause, state));
+      }
+      for (const TensorState* tensor : tensors) windows_.erase(tensor->info.id);
+    }
+  }
+
+  void on_dropped(const DroppedEvent&, const RunState&) override { windows_.clear(); }
+
+ private:
+  std::string cause_of(const TensorState& tensor, const RunState& state) const {
+    const auto found = windows_.find(tensor.info.id);
+    if (found == windows_.end() || !found->second.is_full()) return "";
+    const UpdateWindow& window = found->second;
+    if (window.has_no_size() || window.is_warming_up()) return "";
+    // A bias may lie near zero, so that each step is large beside it.
+    if (tensor.info.shape.size() >= 2 && window.is_exploding()) return "exploding";
+    if (!window.is_conclusive()) return "";
+    if (window.ratio_median() < kVanishing && gradient_ratio(tensor, state) < kGradientsVanish) {
+      return "vanishing";
+    }
+    return window.is_unchanged() ? "no_effect" : "";
+  }
+
+  /// Of the norms of the gradients of the first and the last matrix of the model.
+  double gradient_ratio(const TensorState& tensor, const RunState& state) const {
+    const ModelState* model = state.model_of(tensor);
+    std::vector<double> norms;
+    for (const RegisteredTensor& registered :
+         model != nullptr ? model->tensors : std::vector<RegisteredTensor>()) {
+      const auto window = windows_.find(registered.tensor.id);
+      if (registered.tensor.shape.size() < 2 || window == windows_.end()) continue;
+      norms.push_back(window->second.gradient_median());
+    }
+    const double none = std::numeric_limits<double>::infinity();
+    return norms.size() < 2 || norms.back() == 0 ? none : norms.front() / norms.back();
+  }
+
+  Finding describe(const TensorGroup& group, const std::string& cause,
+                   const RunState& state) const {
+    const TensorState& first = *group.tensors.front();
+    const UpdateWindow& window = windows_.at(first.info.id);
+    const double ratio = window.ratio_median();
+    const double gradient = window.gradient_median();
+    Finding finding = about(group);
+    finding.severity = Severity::kWarning;
+    finding.phase = Phase::kOptimizer;
+    const std::string samples = fmt::format("{} sampled steps", UpdateWindow::kSamples);
+    if (cause == "no_effect") {
+      finding.what =
+          fmt::format("step() changed 0 of {} in {} although gradients are {:.2g} (no_effect)",
+                      counted(elements_of(group.tensors), "element"), samples, gradient);
+    } else {
+      finding.what =
+          fmt::format("a step changes {} by {:.2g} of their size (median of {}; {})",
+                      counted(std::ssize(group.tensors), "parameter"), ratio, samples, cause);
+    }
+    explain(finding, cause, first, state);
+    finding.facts.push_back({fact::kCause, cause});
+    finding.facts.push_back({fact::kUpdateRatio, ratio});
+    finding.facts.push_back({fact::kGradientNorm, gradient});
+    finding.facts.push_back({fact::kLr, window.last().lr});
+    finding.facts.push_back({fact::kDtype, first.info.dtype});
+    finding.facts.push_back({fact::kSamplesCount, std::int64_t{UpdateWindow::kSamples}});
+    return finding;
+  }
+
+  void explain(Finding& finding, const std::string& cause, const TensorState& first,
+               const RunState& state) const {
+    using enum Applicability;
+    const double lr = windows_.at(first.info.id).last().lr;
+    if (cause == "exploding") {
+      finding.why =
+          fmt::format("learning rate {:.2g}; every step replaces much of the weights", lr);
+      finding.fixes = {{"a lower learning rate", kLikely}, {"clip the gradients", kNeedsDecision}};
+    } else if (cause == "vanishing") {
+      finding.why = fmt::format(
+          "the gradient of the first layer is {:.2g} of that of the last: it fades on its way back",
+          gradient_ratio(first, state));
+      finding.fixes = {{"activations that do not saturate, normalization or residual connections",
+                        kNeedsDecision},
+                       {"another initialization", kNeedsDecision}};
+    } else if (lr == 0) {
+      finding.why = "the learning rate of their group is 0";
+      finding.fixes = {{"set the learning rate of the group, or look at its schedule", kLikely},
+                       {"freeze them: requires_grad_(false)", kNeedsDecision}};
+    } else {
+      finding.why = fmt::format(
+          "learning rate {:.2g}: the update is below half a unit in the last place of {}", lr,
+          first.info.dtype);
+      finding.fixes = {{"keep the weights that the optimizer changes in float32", kLikely},
+                       {fmt::format("a learning rate above {:.2g}", lr), kNeedsDecision}};
+    }
+  }
+
+  std::map<TensorId, UpdateWindow> windows_;
+};
+}  // namespace
+
+std::unique_ptr<Check> make_optim_update_size() { return std::make_unique<OptimUpdateSize>(); }
+
+}  // namespace ddpscope

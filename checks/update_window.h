@@ -1,0 +1,32 @@
+#pragma once
+
+#include <deque>
+
+#include "model/update_event.h"
+
+namespace ddpscope {
+
+/// The last 8 sampled updates of one parameter.
+class UpdateWindow {
+ public:
+  static constexpr std::size_t kSamples = 8;
+
+  void add(const ParameterUpdate& update);
+  bool is_full() const { return samples_.size() == kSamples; }
+  const ParameterUpdate& last() const { return samples_.back(); }
+  double ratio_median() const;
+  double gradient_median() const;
+
+  /// The learning rate rises: the warm-up is not over.
+  bool is_warming_up() const { return samples_.back().lr > samples_.front().lr; }
+  bool has_no_size() const;
+  bool is_unchanged() const;
+  bool is_exploding() const;
+  /// Each sample tells how much changed; where none of a sample's values did, others may have.
+  bool is_conclusive() const;
+
+ private:
+  std::deque<ParameterUpdate> samples_;
+};
+
+}  // namespace ddpscope

@@ -1,0 +1,162 @@
+#include "tests/support/catch.h"
+#include "tests/support/events.h"
+
+namespace ddpscope::test {
+namespace {
+struct Loop {
+  Program program{"optim-update-size"};
+  ParameterUpdate moves{.tensor = 1, .update_ratio = 1e-3, .gradient_norm = 1, .lr = 0.1};
+  ParameterUpdate still{.tensor = 2, .unchanged = true, .gradient_norm = 3e-4, .lr = 1e-6};
+
+  Loop() {
+    program.attach(1, {{.id = 1, .path = "body.weight", .shape = {4, 2}},
+                       {.id = 2, .path = "embed.weight", .shape = {8, 4}}});
+    program.optimizer(1, {1, 2});
+  }
+
+  void step() {
+    program.backward({1, 2});
+    ++steps_;
+    if (steps_ > 100 && steps_ % 16 == 1) {
+      program.send_now(ParameterUpdatesEvent{.optimizer = 1, .members = {moves, still}});
+    }
+    program.step(1);
+  }
+  void steps(int count) {
+    for (int i = 0; i < count; ++i) step();
+  }
+
+ private:
+  int steps_ = 0;
+};
+}  // namespace
+
+TEST_CASE("optim-update-size reports steps that change no bit of a parameter", "[check]") {
+  Loop loop;
+  loop.steps(227);
+  CHECK(loop.program.findings.empty());
+  loop.steps(1);
+  REQUIRE(loop.program.findings.size() == 1);
+  const Finding& finding = loop.program.findings[0];
+  CHECK(finding.severity == Severity::kWarning);
+  CHECK(finding.step == 228);
+  CHECK(finding.module_path == "embed");
+  CHECK(finding.what ==
+        "step() changed 0 of 32 elements in 8 sampled steps although gradients are 0.0003 "
+        "(no_effect)");
+  CHECK(finding.why ==
+        "learning rate 1e-06: the update is below half a unit in the last place of float32");
+  CHECK(cause_of(finding) == "no_effect");
+  CHECK(fact_of<double>(finding, "update_ratio") == 0);
+  CHECK(fact_of<double>(finding, "gradient_norm") == 3e-4);
+  CHECK(fact_of<double>(finding, "lr") == 1e-6);
+  CHECK(fact_of<std::string>(finding, "dtype") == "float32");
+  CHECK(fact_of<std::int64_t>(finding, "samples_count") == 8);
+}
+
+TEST_CASE("optim-update-size names a learning rate of 0", "[check]") {
+  Loop loop;
+  loop.still.lr = 0;
+  loop.steps(228);
+  REQUIRE(loop.program.findings.size() == 1);
+  CHECK(loop.program.findings[0].why == "the learning rate of their group is 0");
+}
+
+TEST_CASE("optim-update-size reports updates that vanish towards the first layer", "[check]") {
+  Loop loop;
+  std::swap(loop.moves.tensor, loop.still.tensor);
+  loop.still.gradient_norm = 1e-9;
+  loop.moves.gradient_norm = 1e-2;
+  SECTION("and round away") {}
+  SECTION("and hardly show") {
+    loop.still.unchanged.reset();
+    loop.still.update_ratio = 1e-9;
+  }
+  loop.steps(228);
+  REQUIRE(loop.program.findings.size() == 1);
+  const Finding& finding = loop.program.findings[0];
+  CHECK(cause_of(finding) == "vanishing");
+  CHECK(finding.module_path == "body");
+  CHECK(finding.why ==
+        "the gradient of the first layer is 1e-07 of that of the last: it fades on its way back");
+}
+
+TEST_CASE("optim-update-size reports updates of half the size of the weights", "[check]") {
+  Loop loop;
+  loop.still = {.tensor = 2, .update_ratio = 0.5, .gradient_norm = 1, .lr = 10};
+  loop.steps(228);
+  REQUIRE(loop.program.findings.size() == 1);
+  CHECK(cause_of(loop.program.findings[0]) == "exploding");
+  CHECK(loop.program.findings[0].what ==
+        "a step changes 1 parameter by 0.5 of their size (median of 8 sampled steps; exploding)");
+}
+
+TEST_CASE("optim-update-size merges what is alike below one module", "[check]") {
+  Loop loop;
+  loop.moves = loop.still;
+  loop.moves.tensor = 1;
+  loop.steps(228);
+  REQUIRE(loop.program.findings.size() == 1);
+  CHECK(fact_of<std::int64_t>(loop.program.findings[0], "parameters_count") == 2);
+}
+
+TEST_CASE("optim-update-size stays silent", "[check]") {
+  Loop loop;
+  Program& program = loop.program;
+  SECTION("while the learning rate rises") {
+    const bool explodes = GENERATE(true, false);
+    if (explodes) loop.still = {.tensor = 2, .update_ratio = 0.5, .gradient_norm = 1};
+    for (int i = 0; i < 300; ++i) {
+      loop.still.lr = 1e-9 * i;
+      loop.step();
+    }
+  }
+  SECTION("on rows of an embedding that are not in the batch") {
+    loop.still.unchanged = false;
+    loop.steps(300);
+  }
+  SECTION("on a parameter of which only a sample was compared") {
+    loop.still.unchanged.reset();
+    loop.steps(300);
+  }
+  SECTION("on branches that start at zero") {
+    loop.still.size_is_zero = true;
+    loop.still.update_ratio = GENERATE(0.0, 1.0);
+    loop.steps(300);
+  }
+  SECTION("on frozen parameters") {
+    program.attach(1, {{.id = 1, .path = "body.weight", .shape = {4, 2}},
+                       {.id = 2, .path = "embed.weight", .shape = {8, 4}, .requires_grad = false}});
+    program.members(1, {{1, 2}}, /*frozen=*/{2});
+    for (int i = 0; i < 300; ++i) {
+      if (i % 16 == 0) {
+        program.send_now(ParameterUpdatesEvent{.optimizer = 1, .members = {loop.still}});
+      }
+      program.step(1);
+    }
+  }
+  SECTION("on biases near zero") {
+    program.attach(1, {{.id = 1, .path = "body.weight", .shape = {4, 2}},
+                       {.id = 2, .path = "body.bias", .shape = {8}}});
+    loop.still = {.tensor = 2, .update_ratio = 0.5, .gradient_norm = 1};
+    loop.steps(300);
+  }
+  SECTION("on a large update now and then") {
+    for (int i = 0; i < 300; ++i) {
+      loop.still = {.tensor = 2, .update_ratio = i / 16 % 3 == 0 ? 0.5 : 0.01, .gradient_norm = 1};
+      loop.step();
+    }
+  }
+  SECTION("on small updates where gradients do not fade") {
+    loop.still = {.tensor = 2, .update_ratio = 1e-9, .gradient_norm = 1, .lr = 0.1};
+    loop.steps(300);
+  }
+  SECTION("where lost events hide what happened") {
+    loop.steps(200);
+    program.drop_events();
+    loop.steps(100);
+  }
+  CHECK(program.findings.empty());
+}
+
+}  // namespace ddpscope::test
