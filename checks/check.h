@@ -47,6 +47,10 @@ class Check {
   virtual void on_loss_input(const LossInputEvent&, const RunState&, Findings&) {}
   virtual void on_gradients_scaled(const GradientsScaledEvent&, const RunState&, Findings&) {}
   virtual void on_parameter_updates(const ParameterUpdatesEvent&, const RunState&, Findings&) {}
+  virtual void on_step_wait(const StepWaitEvent&, const RunState&, Findings&) {}
+  virtual void on_host_counts(const HostCountsEvent&, const RunState&, Findings&) {}
+  virtual void on_kept_outputs(const KeptOutputsEvent&, const RunState&, Findings&) {}
+  virtual void on_convolution_shape(const ConvolutionShapeEvent&, const RunState&, Findings&) {}
   virtual void on_exit(const ExitEvent&, const RunState&, Findings&) {}
   /// Events were lost: what counts over several steps starts anew.
   virtual void on_dropped(const DroppedEvent&, const RunState&) {}

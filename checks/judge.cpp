@@ -68,6 +68,10 @@ struct Dispatch {
   void on(const LossInputEvent& e) { check.on_loss_input(e, state, findings); }
   void on(const GradientsScaledEvent& e) { check.on_gradients_scaled(e, state, findings); }
   void on(const ParameterUpdatesEvent& e) { check.on_parameter_updates(e, state, findings); }
+  void on(const StepWaitEvent& e) { check.on_step_wait(e, state, findings); }
+  void on(const HostCountsEvent& e) { check.on_host_counts(e, state, findings); }
+  void on(const KeptOutputsEvent& e) { check.on_kept_outputs(e, state, findings); }
+  void on(const ConvolutionShapeEvent& e) { check.on_convolution_shape(e, state, findings); }
   void on(const ExitEvent& e) { check.on_exit(e, state, findings); }
   void on(const DroppedEvent& e) { check.on_dropped(e, state); }
   template <class T>

@@ -22,6 +22,7 @@ struct JudgeOptions {
   /// Capture sources that deliver: tree, forward, op, graph, gradient, optimizer, error,
   /// training_op, zero_gradient, archive, buffer, write, saved, value,
   /// target.
+  /// loader, convolution.
   std::set<std::string> sources;
   SiteSource* sites = nullptr;  ///< none: findings name no lines
 };

@@ -54,6 +54,8 @@ class RunState {
   /// Of the processes that train together, as the launcher or the program said.
   std::int64_t world_size() const { return world_size_; }
   void set_world_size(std::int64_t world_size) { world_size_ = world_size; }
+  /// As it was read last.
+  const HostCountsEvent& host() const { return host_; }
   const std::map<ModelId, ModelState>& models() const { return models_; }
   /// Whether a model was ever attached; it may be detached by now.
   bool had_models() const { return had_models_; }
@@ -130,6 +132,10 @@ class RunState {
   void on(const LossInputEvent& event) { begin_cycle_if_new(event.at); }
   void on(const GradientsScaledEvent& event) { begin_cycle_if_new(event.at); }
   void on(const ParameterUpdatesEvent& event) { begin_cycle_if_new(event.at); }
+  void on(const StepWaitEvent& event) { begin_cycle_if_new(event.at); }
+  void on(const HostCountsEvent& event) { host_ = event; }
+  void on(const KeptOutputsEvent& event) { begin_cycle_if_new(event.at); }
+  void on(const ConvolutionShapeEvent& event) { begin_cycle_if_new(event.at); }
 
   void reach(TensorState& tensor);
   void set_requires_grad(TensorState& tensor, bool requires_grad);
@@ -142,6 +148,7 @@ class RunState {
   std::int64_t event_number_ = 0;
   std::int64_t optimizer_steps_ = 0;
   bool had_models_ = false;
+  HostCountsEvent host_;
   std::map<ModelId, ModelState> models_;
   std::map<OptimizerId, OptimizerState> optimizers_;
   std::map<ModuleId, ModulePlace> module_places_;

@@ -1,5 +1,6 @@
 #include "hooks/error_watch.h"
 
+#include <c10/core/GradMode.h>
 #include <c10/util/Exception.h>
 #include <c10/util/Type.h>
 
@@ -9,6 +10,7 @@
 
 #include "hooks/capture.h"
 #include "hooks/interposed.h"
+#include "hooks/loop_phase.h"
 #include "hooks/model_discovery.h"
 #include "hooks/per_thread.h"
 
@@ -29,8 +31,11 @@ void remember(const char* text) {
 
 void tell(Capture& capture) {
   attach_discovered(capture);  // so that the place of the error has a name
-  capture.put_large(ErrorEvent{
-      .at = capture.marker().now(), .message = last().text, .module = ModuleCalls::innermost()});
+  capture.put_large(ErrorEvent{.at = capture.marker().now(),
+                               .message = last().text,
+                               .module = ModuleCalls::innermost(),
+                               .phase = LoopPhase::now(),
+                               .grad_mode = c10::GradMode::is_enabled()});
 }
 
 /// `object` as an `Error`, if a handler of that type would catch it.

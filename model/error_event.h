@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "model/finding.h"
 #include "model/tensor_info.h"
 
 namespace ddpscope {
@@ -12,6 +13,8 @@ struct ErrorEvent {
   Stamp at;
   std::string message;
   ModuleId module = 0;
+  Phase phase = Phase::kForward;  ///< of the training loop
+  bool grad_mode = true;
 };
 
 /// An input of an operator that threw.

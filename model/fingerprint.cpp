@@ -18,7 +18,10 @@ void add(std::uint64_t& hash, std::string_view part) {
 }
 
 std::string_view cause_of(const Finding& finding) {
-  const auto cause = std::ranges::find(finding.facts, fact::kCause, &Fact::key);
+  auto cause = std::ranges::find(finding.facts, fact::kCause, &Fact::key);
+  if (cause == finding.facts.end()) {
+    cause = std::ranges::find(finding.facts, fact::kKind, &Fact::key);
+  }
   if (cause == finding.facts.end()) return {};
   const auto* text = std::get_if<std::string>(&cause->value);
   return text == nullptr ? std::string_view() : *text;
