@@ -1,5 +1,6 @@
 #include "config/env.h"
 
+#include <algorithm>
 #include <array>
 #include <cstdlib>
 
@@ -21,6 +22,9 @@ constexpr std::array<RankVariables, 4> kRankVariables = {{
 }};
 constexpr std::array<const char*, 4> kLocalRankVariables = {
     "LOCAL_RANK", "SLURM_LOCALID", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID"};
+constexpr std::array<const char*, 3> kLocalSizeVariables = {
+    "LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS"};
+constexpr std::array<std::string_view, 3> kThisHost = {"127.0.0.1", "localhost", "::1"};
 
 std::optional<std::string> non_empty(const EnvironmentLookup& lookup, const char* name) {
   auto value = lookup(name);
@@ -78,6 +82,20 @@ void take_local_rank(const EnvironmentLookup& lookup, RankEnvironment& out) {
     out.messages.push_back(bad_value(name, *text, allowed) + "; it is not used");
   }
 }
+
+void take_local_world_size(const EnvironmentLookup& lookup, RankEnvironment& out) {
+  for (const char* name : kLocalSizeVariables) {
+    const auto text = non_empty(lookup, name);
+    if (!text) continue;
+    if (const auto size = number(*text, 1, out.world_size)) {
+      out.local_world_size = *size;
+      return;
+    }
+  }
+  const std::string address = lookup("MASTER_ADDR").value_or("");
+  const bool is_here = std::ranges::find(kThisHost, trim(address)) != kThisHost.end();
+  out.local_world_size = is_here ? out.world_size : 1;
+}
 }  // namespace
 
 std::optional<std::string> environment(const char* name) {
@@ -92,6 +110,7 @@ RankEnvironment rank_environment(const EnvironmentLookup& lookup) {
     if (take_ranks(names, lookup, out)) break;
   }
   take_local_rank(lookup, out);
+  take_local_world_size(lookup, out);
   return out;
 }
 

@@ -18,6 +18,7 @@ struct RankEnvironment {
   std::int64_t rank = 0;
   std::int64_t world_size = 1;
   std::int64_t local_rank = 0;
+  std::int64_t local_world_size = 1;  ///< ranks on this host, as far as they are known
   std::string source = "none";        ///< variables that decided, such as "RANK/WORLD_SIZE"
   std::vector<std::string> messages;  ///< one line for each value that was set and is no use
 };

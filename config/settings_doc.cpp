@@ -65,6 +65,11 @@ The local rank is the first right one of `LOCAL_RANK`, `SLURM_LOCALID`, `OMPI_CO
 and `MPI_LOCALRANKID`, else 0. A value that is no number, negative, or not below the world size is
 not used, and one line says so.
 
+The ranks of this host are as many as the first right one of `LOCAL_WORLD_SIZE`,
+`OMPI_COMM_WORLD_LOCAL_SIZE` and `MPI_LOCALNRANKS` says; without them all of the run where
+`MASTER_ADDR` is this host, else one. They share the cores that
+[perf-thread-oversubscription](checks/perf-thread-oversubscription.md) counts.
+
 ## Suppressions
 
 The file named by `suppressions` has one line per entry; the reason is required:

@@ -11,6 +11,7 @@
 #include <cstdio>
 #include <exception>
 
+#include "hooks/loader_watch.h"
 #include "hooks/optimizer_watch.h"
 #include "plugin/crash_signals.h"
 #include "plugin/preloaded.h"
@@ -40,6 +41,7 @@ void set_exit_code(int status, void*) {
 __attribute__((constructor)) void on_load() {
   on_exit(set_exit_code, nullptr);
   install_optimizer_creation();
+  install_loader_watch();
   discover_if_preloaded();
 }
 

@@ -93,7 +93,9 @@ std::string absolute(const std::string& path) {
 WorkerOptions worker_options(const Resolved& resolved, std::map<std::string, std::string> sources) {
   WorkerOptions options;
   options.settings = resolved.settings;
-  options.run = describe_run(ranks_of_process(), options.settings);
+  const RankEnvironment ranks = ranks_of_process();
+  options.run = describe_run(ranks, options.settings);
+  options.local_ranks = ranks.local_world_size;
   options.launched = environment("DDPSCOPE_RUN_ID").has_value();
   options.run.torch_version = TORCH_VERSION;
   options.run.sources = std::move(sources);

@@ -37,7 +37,8 @@ void become_background() {
 Worker::Worker(WorkerOptions options)
     : options_(std::move(options)),
       queue_(kQueueEvents),
-      judge_(options_.judge, [this](const Finding& finding) { found(finding); }) {
+      judge_(options_.judge, [this](const Finding& finding) { found(finding); }),
+      host_(options_.local_ranks) {
   const std::string& path = options_.settings.suppressions;
   if (!path.empty()) suppressions_ = SuppressionList(read_suppressions(path), today_utc());
 }
@@ -74,6 +75,9 @@ void Worker::loop() {
 void Worker::judge(const Event& event) noexcept {
   if (judge_broke_) return;
   try {
+    if (const auto* cycle = std::get_if<CycleEndEvent>(&event)) {
+      judge_.consume(std::make_unique<HostCountsEvent>(host_.read(cycle->at)));
+    }
     judge_.consume(event);
     if (const auto* tree = std::get_if<std::unique_ptr<TreeEvent>>(&event)) {
       model_changed(**tree);

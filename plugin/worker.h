@@ -12,6 +12,7 @@
 #include "config/settings.h"
 #include "config/suppressions.h"
 #include "plugin/event_queue.h"
+#include "plugin/host_counts.h"
 #include "plugin/last_place.h"
 #include "records/jsonl_writer.h"
 
@@ -22,7 +23,8 @@ struct WorkerOptions {
   RunRecord run;
   Settings settings;
   JudgeOptions judge;
-  bool launched = false;  ///< by `ddpscope run`, which prints the verdict itself
+  bool launched = false;         ///< by `ddpscope run`, which prints the verdict itself
+  std::int64_t local_ranks = 1;  ///< of this run on this host
 };
 
 /// What is known at the end and only to the session.
@@ -95,6 +97,7 @@ class Worker {
   std::string worst_line_;
   std::atomic<int> worst_{-1};
   LastPlace last_place_;
+  HostCounts host_;
   std::int64_t dropped_told_ = 0;
   std::int64_t last_step_ = 0;
   bool finished_ = false;

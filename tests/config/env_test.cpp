@@ -65,6 +65,25 @@ TEST_CASE("each launcher's variables are read in their order", "[config]") {
   CHECK(ranks_of(all).messages.empty());
 }
 
+TEST_CASE("the ranks of this host are counted by launcher or by the master's address", "[config]") {
+  Variables all = {{"RANK", "1"},
+                   {"WORLD_SIZE", "8"},
+                   {"LOCAL_WORLD_SIZE", "4"},
+                   {"OMPI_COMM_WORLD_LOCAL_SIZE", "3"},
+                   {"MPI_LOCALNRANKS", "2"},
+                   {"MASTER_ADDR", "127.0.0.1"}};
+  CHECK(ranks_of(all).local_world_size == 4);
+  all["LOCAL_WORLD_SIZE"] = "9";  // more than there are
+  CHECK(ranks_of(all).local_world_size == 3);
+  all.erase("OMPI_COMM_WORLD_LOCAL_SIZE");
+  CHECK(ranks_of(all).local_world_size == 2);
+  all.erase("MPI_LOCALNRANKS");
+  CHECK(ranks_of(all).local_world_size == 8);
+  all["MASTER_ADDR"] = "node7";
+  CHECK(ranks_of(all).local_world_size == 1);
+  CHECK(ranks_of(all).messages.empty());
+}
+
 TEST_CASE("values that are no use are not used and one line says so", "[config]") {
   struct Case {
     Variables variables;

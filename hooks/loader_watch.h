@@ -1,0 +1,13 @@
+#pragma once
+
+#include <cstdint>
+
+namespace ddpscope {
+
+/// The threads of LibTorch's data loaders that run now.
+std::int32_t loader_threads() noexcept;
+
+/// Counts them from here on. Before the first of them starts, so when the library is loaded.
+bool install_loader_watch() noexcept;
+
+}  // namespace ddpscope
