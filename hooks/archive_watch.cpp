@@ -11,6 +11,7 @@
 #include "hooks/interposed.h"
 #include "hooks/model_discovery.h"
 #include "hooks/per_thread.h"
+#include "hooks/step_wait.h"
 
 namespace ddpscope {
 namespace {
@@ -91,6 +92,7 @@ void tell_read(Capture& capture, const Before& before, std::string key, const at
 
 // `read` ends in `try_read`.
 bool on_try_read(InputArchive* self, const std::string& key, at::Tensor& tensor, bool is_buffer) {
+  StepWait::see_archive();
   if (optimizer_depth > 0) return InterposedRead::original(self, key, tensor, is_buffer);
   Before before;
   as_guest("archive", [&](Capture&) { before.keep(tensor); });
@@ -113,6 +115,7 @@ bool on_read_archive(InputArchive* self, const std::string& key, InputArchive& n
 
 void on_write(OutputArchive* self, const std::string& key, const at::Tensor& tensor,
               bool is_buffer) {
+  StepWait::see_archive();
   InterposedWrite::original(self, key, tensor, is_buffer);
   if (optimizer_depth > 0) return;
   as_guest("archive", [&](Capture& capture) {

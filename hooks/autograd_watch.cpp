@@ -14,6 +14,7 @@
 #include "hooks/loop_phase.h"
 #include "hooks/model_discovery.h"
 #include "hooks/near_tls.h"
+#include "hooks/step_wait.h"
 #include "hooks/survey_outputs.h"
 
 namespace ddpscope {
@@ -73,6 +74,7 @@ void end_backward(Capture& capture, bool accumulates, bool threw) {
   if (!accumulates) return;
   capture.marker().leaves_reached(take_leaves_hash());
   capture.clock_moved(now, capture.marker().backward_ended());
+  StepWait::drop();  // where a backward ends a step, the update of the parameters follows
 }
 
 void tell_nested(Capture& capture, int depth) {

@@ -1,7 +1,12 @@
 #include "hooks/capture.h"
 
+#include <ATen/Parallel.h>
+
+#include "hooks/loader_watch.h"
 #include "hooks/near_tls.h"
 #include "hooks/op_callbacks.h"
+#include "hooks/outputs_of_step.h"
+#include "hooks/step_wait.h"
 
 namespace ddpscope {
 namespace {
@@ -51,8 +56,14 @@ void Capture::clock_moved(const Stamp& before, StepClock::Change change) {
   if (!swept_.exchange(!marker_.surveying())) tensors_.sweep();
   if (change.cycle_ended) {
     const Spent step = step_spent();
-    put(CycleEndEvent{.at = before, .wall_ms = step.wall_ms, .overhead_us = step.hooks_ms * 1e3});
+    put(CycleEndEvent{.at = before,
+                      .wall_ms = step.wall_ms,
+                      .overhead_us = step.hooks_ms * 1e3,
+                      .compute_threads = at::get_num_threads(),
+                      .loader_threads = loader_threads()});
   }
+  OutputsOfStep::step_ended(*this);
+  StepWait::begin(*this);
   modules_.look_again(*this);
   survey_operators(marker_.surveying());
 }

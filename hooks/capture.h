@@ -69,6 +69,7 @@ class Capture {
   Spent spent_first() const noexcept { return first_; }
   bool is_past_first() const noexcept { return marker_.cycle() > kFirstCycles + 1; }
   static constexpr std::int64_t kFirstCycles = 64;
+  double ms_of(std::uint64_t spent_ticks) const noexcept;
 
   /// Called at the entry of a backward or of an optimizer step; may throw, when the run is to end.
   void set_halt(void (*halt)()) noexcept { halt_.store(halt); }
@@ -94,7 +95,6 @@ class Capture {
   ModuleTracker modules_;
   WriteLog writes_;
   SavedNodes nodes_;
-  double ms_of(std::uint64_t spent_ticks) const noexcept;
   Spent step_spent();
 
   std::atomic<std::uint64_t> hook_ticks_{0};

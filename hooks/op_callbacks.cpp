@@ -3,6 +3,7 @@
 #include <c10/core/GradMode.h>
 
 #include <algorithm>
+#include <array>
 #include <exception>
 #include <string_view>
 
@@ -14,7 +15,9 @@
 #include "hooks/op_inputs.h"
 #include "hooks/operator_recording.h"
 #include "hooks/optimizer_watch.h"
+#include "hooks/outputs_of_step.h"
 #include "hooks/risky_inputs.h"
+#include "hooks/step_wait.h"
 #include "hooks/survey_outputs.h"
 
 namespace ddpscope {
@@ -35,8 +38,9 @@ struct OpContext final : at::ObserverContext {
   bool depends = false;  // on trainable tensors, with a gradient path or without, or on buffers
   std::optional<RiskyInputEvent> risk;
   bool by_zero = false;
-  bool hides_gradient = false;  // an input has no gradient path, and its memory has
-  WeakInputs all_inputs;        // of the outermost operator
+  bool hides_gradient = false;    // an input has no gradient path, and its memory has
+  WeakInputs all_inputs;          // of the outermost operator
+  std::uint64_t draws_since = 0;  // ticks; random numbers, while data is waited for
   int exceptions = std::uncaught_exceptions();
 };
 
@@ -60,6 +64,14 @@ void note_inputs(Capture& capture, const at::RecordFunction& function, OpContext
   });
 }
 
+// Random numbers; a program that makes its data up waits for nothing else.
+bool draws(const at::RecordFunction& function) {
+  static constexpr std::array<std::string_view, 5> kNames = {
+      "aten::rand", "aten::normal", "aten::uniform", "aten::bernoulli", "aten::exponential"};
+  const std::string_view name = function.name();
+  return std::ranges::any_of(kNames, [name](auto begin) { return name.starts_with(begin); });
+}
+
 // The engine's range around a node: what the node calls are the operators.
 bool is_range_of_engine(const at::RecordFunction& function) {
   return std::string_view(function.name()).starts_with("autograd::engine::");
@@ -76,6 +88,9 @@ std::unique_ptr<at::ObserverContext> on_start(const at::RecordFunction& function
       forget_error_text();
     }
     if (is_forward()) note_inputs(capture, function, *context);
+    if (nesting.depth == 1 && StepWait::is_pending() && draws(function)) {
+      context->draws_since = ticks();
+    }
   });
   return context;
 }
@@ -121,6 +136,8 @@ void record(Capture& capture, const at::RecordFunction& function, OpContext& con
     slot.computed = true;
     event.outputs.push_back(describe(tensor, slot.id));
     outputs.add(tensor, slot.id);
+    const bool is_parameter = tensor.is_leaf() && tensor.requires_grad();
+    if (!slot.buffer && !is_parameter) OutputsOfStep::here().add(tensor, event.module, event.op);
   });
   if (context.risk.has_value()) tell_risk(capture, event, *context.risk);
   if (nesting.depth == 0 && may_end_path(context, event)) event.stack = doing_now(capture).stack;
@@ -140,12 +157,14 @@ void on_end(const at::RecordFunction& function, at::ObserverContext* context) {
   auto* const op = static_cast<OpContext*>(context);
   if (op == nullptr) return;
   const bool is_outermost = --nesting.depth == 0;
+  if (op->draws_since > 0) StepWait::add_drawn(ticks() - op->draws_since);
   if (std::uncaught_exceptions() > op->exceptions) {
     if (!is_outermost) return;
     as_guest("op", [&](Capture& capture) { tell_failed(capture, function, *op); });
     return;
   }
   if (!op->depends || !is_forward()) return;
+  if (c10::GradMode::is_enabled()) StepWait::see_forward();
   as_guest("op", [&](Capture& capture) {
     bool known_to_autograd = false;
     bool again = false;

@@ -14,6 +14,7 @@
 #include "hooks/interposed.h"
 #include "hooks/node_values.h"
 #include "hooks/nonfinite_search.h"
+#include "hooks/step_wait.h"
 #include "hooks/write_scope.h"
 
 namespace ddpscope {
@@ -44,6 +45,7 @@ void note_node(Capture& capture, const NodeKey& node) {
 
 // The node that is being built: its number was the last one this thread gave out.
 void note_saved(const at::Tensor& tensor) noexcept {
+  StepWait::see_forward();
   if (!tensor.defined()) return;
   as_guest(
       "saved",

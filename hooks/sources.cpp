@@ -7,9 +7,11 @@
 #include "hooks/archive_watch.h"
 #include "hooks/autograd_watch.h"
 #include "hooks/capture.h"
+#include "hooks/convolution_watch.h"
 #include "hooks/error_watch.h"
 #include "hooks/gradient_watch.h"
 #include "hooks/interposed.h"
+#include "hooks/loader_watch.h"
 #include "hooks/loop_phase.h"
 #include "hooks/loss_watch.h"
 #include "hooks/model_discovery.h"
@@ -19,6 +21,7 @@
 #include "hooks/optimizer_watch.h"
 #include "hooks/range_ops.h"
 #include "hooks/saved_watch.h"
+#include "hooks/step_wait.h"
 #include "hooks/training_ops.h"
 #include "hooks/write_scope.h"
 
@@ -41,6 +44,7 @@ void tell_loose_module(Capture& capture, const Module& module) {
 void enter_module(const Module& module) {
   ModuleCalls::enter(module_id(&module));
   LoopPhase::see_forward();
+  StepWait::see_forward();
   const Capture* active = Capture::active();
   if (active == nullptr || !(active->marker().surveying() || has_discovered())) return;
   as_guest("forward", [&](Capture& capture) {
@@ -98,6 +102,8 @@ std::map<std::string, std::string> install_sources() {
           {"write", install("write", install_writers)},
           {"saved", install("saved", install_saved_watch)},
           {"value", install("value", install_value_sources)},
+          {"convolution", install("convolution", install_convolution_watch)},
+          {"loader", install("loader", install_loader_watch)},
           {"archive", install("archive", install_archive_watch)},
           {"target", install("target", install_range_ops)},
           {"error", error}};

@@ -1,0 +1,38 @@
+#include "hooks/step_wait.h"
+
+#include <algorithm>
+
+#include "hooks/capture.h"
+#include "hooks/loader_watch.h"
+
+namespace ddpscope {
+
+void StepWait::begin(Capture& capture) noexcept {
+  const Capture::Spent spent = capture.spent();
+  const bool is_first = now_.ended_ms == 0;
+  now_ = {.pending = true,
+          .loader_threads = loader_threads(),
+          .step_ms = static_cast<float>(is_first ? 0 : spent.wall_ms - now_.ended_ms),
+          .ended_ms = spent.wall_ms,
+          .hooks_before_ms = spent.hooks_ms};
+}
+
+void StepWait::end() noexcept {
+  as_guest("wait", [](Capture& capture) {
+    now_.pending = false;
+    const Capture::Spent spent = capture.spent();
+    const double hooks_ms = spent.hooks_ms - now_.hooks_before_ms;
+    const double own_ms = spent.wall_ms - now_.ended_ms - hooks_ms;
+    StepWaitEvent event{.at = capture.marker().now(),
+                        .wait_ms = static_cast<float>(std::max(own_ms, 0.0)),
+                        .step_ms = now_.step_ms,
+                        .loader_threads = now_.loader_threads,
+                        .archived = now_.archived};
+    if (capture.marker().surveying()) {
+      event.drawn_ms = static_cast<float>(capture.ms_of(now_.drawn_ticks));
+    }
+    capture.put(std::move(event));
+  });
+}
+
+}  // namespace ddpscope

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <cstdint>
+
+#include "hooks/near_tls.h"
+
+namespace ddpscope {
+
+class Capture;
+
+struct PendingWait {
+  bool pending = false;
+  bool archived = false;
+  std::int32_t loader_threads = 0;
+  std::uint64_t drawn_ticks = 0;
+  float step_ms = 0;
+  double ended_ms = 0;  ///< since the start of the capture
+  double hooks_before_ms = 0;
+};
+
+/// The time of a thread from the end of a step to the first part of the next forward, in which its
+/// program fetches data.
+class StepWait {
+ public:
+  /// This thread has ended a step.
+  static void begin(Capture& capture) noexcept;
+  /// This thread runs a part of a forward.
+  static void see_forward() noexcept {
+    if (now_.pending) end();
+  }
+  /// What follows is no wait: the program updates the parameters itself.
+  static void drop() noexcept { now_.pending = false; }
+  static void see_archive() noexcept { now_.archived = true; }
+
+  static bool is_pending() noexcept { return now_.pending; }
+  static void add_drawn(std::uint64_t ticks) noexcept { now_.drawn_ticks += ticks; }
+
+ private:
+  static void end() noexcept;
+
+  DDPSCOPE_NEAR static inline constinit thread_local PendingWait now_{};
+};
+
+}  // namespace ddpscope
