@@ -63,6 +63,7 @@ bool is_why_it_threw(const Finding& cause, const Finding& effect) {
   static constexpr std::array<std::string_view, 6> kKnowWhy = {
       "autograd-inplace-saved",   "autograd-multiview-inplace", "autograd-leaf-inplace",
       "autograd-double-backward", "norm-buffer-overwritten",    "loss-target-range"};
+      "autograd-double-backward", "norm-buffer-overwritten",    "memory-out-of-memory"};
   return cause.rank == effect.rank && cause.step == effect.step &&
          std::ranges::find(kKnowWhy, cause.id) != kKnowWhy.end();
 }
@@ -82,6 +83,8 @@ bool explains(const Finding& cause, const Finding& effect) {
   if (effect.id == "rank-first-failure") return is_why_it_died(cause, effect);
   if (effect.id == "module-operator-failed") return is_why_it_threw(cause, effect);
   if (effect.id.starts_with("numeric-")) return is_why_nonfinite(cause, effect);
+  if (effect.id == "memory-out-of-memory") return cause.id == "memory-growth";
+  if (effect.id == "memory-growth") return cause.id == "autograd-graph-retained";
   if (cause.model != effect.model) return false;
   if (cause.id == "autograd-cut") {
     return effect.id == "grad-missing" &&

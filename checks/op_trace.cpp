@@ -4,6 +4,8 @@
 #include <cmath>
 #include <utility>
 
+#include "checks/byte_text.h"
+
 namespace ddpscope {
 namespace {
 constexpr std::size_t kMaxRecords = 100000;
@@ -11,12 +13,6 @@ constexpr std::size_t kMaxNamedOps = 4;
 
 bool contains(const std::vector<TensorId>& ids, TensorId id) {
   return std::ranges::find(ids, id) != ids.end();
-}
-
-std::int64_t element_bytes(std::string_view dtype) {
-  if (dtype == "Double" || dtype == "ComplexFloat") return 8;
-  if (dtype == "Half" || dtype == "BFloat16") return 2;
-  return 4;
 }
 
 // Some operators, as contiguous(), return an input as it is.
@@ -106,7 +102,7 @@ void OpTrace::index(const OpEvent& event, const std::string& path) {
                               .shape = output.shape,
                               .requires_grad = output.requires_grad,
                               .floating = output.floating,
-                              .bytes = output.elements * element_bytes(output.dtype),
+                              .bytes = bytes_of(output),
                               .unexpanded = output.unexpanded});
     if (output.requires_grad) carriers_.try_emplace(output.storage, output.id);
   }

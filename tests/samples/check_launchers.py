@@ -11,8 +11,8 @@ import sys
 import time
 
 import rank_runs
-from findings_table import (FIRST_FAILURE, OF_SEVERAL_RANKS, cause_of, compare, expected_on,
-                            found_rows, read_table, throws)
+from findings_table import (FIRST_FAILURE, OF_SEVERAL_RANKS, OF_THE_MACHINE, cause_of, compare,
+                            expected_on, found_rows, read_table, throws)
 
 SKIPPED = 77
 BY_TOOL = ("run", "script")
@@ -70,7 +70,7 @@ def compare_runs(known, run, findings):
     if run.ranks > 1:
         scopes["several ranks"] = {FIRST_FAILURE}  # any rank may be the first, anywhere
     for scope, left_out in scopes.items():
-        found = identities(findings, left_out)
+        found = identities(findings, left_out | OF_THE_MACHINE)
         first, expected = known.setdefault(scope, (run, found))
         compare(f"between {first} and {run}", expected, found)
 

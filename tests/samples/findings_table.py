@@ -13,6 +13,8 @@ THROWN = {"module-operator-failed", "autograd-inplace-saved", "autograd-multivie
           "autograd-leaf-inplace", "autograd-double-backward", "norm-buffer-overwritten",
           "loss-target-range"}
 FIRST_FAILURE = "rank-first-failure"
+# More threads than cores: on how many ranks depends on the machine.
+OF_THE_MACHINE = {"perf-thread-oversubscription"}
 OF_SEVERAL_RANKS = {FIRST_FAILURE, "autograd-ready-twice"}
 
 

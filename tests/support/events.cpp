@@ -33,6 +33,10 @@ JudgeOptions Program::options(std::string checks, SiteSource* sites, std::int64_
   options.sources = {"tree",      "forward", "op",          "graph",         "gradient",
                      "optimizer", "error",   "training_op", "zero_gradient", "archive",
                      "buffer",    "write",   "saved",       "value",         "target"};
+  options.sources = {"tree",          "forward",   "op",     "graph",
+                     "gradient",      "optimizer", "error",  "training_op",
+                     "zero_gradient", "archive",   "buffer", "write",
+                     "saved",         "value",     "loader", "convolution"};
   options.sites = sites;
   return options;
 }

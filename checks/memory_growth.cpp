@@ -1,0 +1,147 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <deque>
+#include <memory>
+#include <vector>
+
+#include "checks/byte_text.h"
+#include "checks/check.h"
+#include "checks/finding_text.h"
+#include "checks/run_state.h"
+#include "checks/statistics.h"
+#include "model/fact_keys.h"
+
+namespace ddpscope {
+namespace {
+using enum Applicability;
+constexpr std::int64_t kWindow = 32;
+constexpr std::size_t kRisingWindows = 6;
+constexpr double kMinPeakShare = 0.0005;
+constexpr double kMinBytes = 64 * 1024;
+constexpr double kMinFit = 0.9;
+constexpr std::int64_t kMinSteps = 64;
+constexpr std::int64_t kMinRoots = 8;
+
+/// memory-growth; docs/checks/memory-growth.md
+class MemoryGrowth final : public Check {
+ public:
+  void on_backward(const BackwardEvent& event, const RunState&, Findings&) override {
+    roots_alive_ = event.roots_alive;
+  }
+  void on_kept_outputs(const KeptOutputsEvent& event, const RunState&, Findings&) override {
+    kept_ = event;
+  }
+  void on_convolution_shape(const ConvolutionShapeEvent&, const RunState&, Findings&) override {
+    ++new_shapes_;
+  }
+
+  void on_cycle_end(const CycleEndEvent& event, const RunState& state,
+                    Findings& findings) override {
+    const auto bytes = static_cast<double>(state.host().resident_bytes);
+    if (bytes <= 0) return;
+    peak_ = std::max(peak_, bytes);
+    window_lowest_ = in_window_ == 0 ? bytes : std::min(window_lowest_, bytes);
+    if (++in_window_ < kWindow) return;
+    in_window_ = 0;
+    close_window();
+    if (lowest_.size() <= kRisingWindows || event.at.cycle <= kMinSteps) return;
+    judge(event, state, findings);
+  }
+
+  void on_dropped(const DroppedEvent&, const RunState&) override { begin_anew(); }
+
+ private:
+  struct Growth {
+    double bytes_per_step = 0;
+    double fit = 0;
+  };
+
+  /// A window that does not rise above the one before begins a new row of windows.
+  void close_window() {
+    const bool churns = new_shapes_ > 0;
+    new_shapes_ = 0;
+    if (churns || (!lowest_.empty() && window_lowest_ <= lowest_.back())) lowest_.clear();
+    lowest_.push_back(window_lowest_);
+    if (lowest_.size() > kRisingWindows + 1) lowest_.pop_front();
+  }
+
+  void begin_anew() {
+    lowest_.clear();
+    in_window_ = 0;
+  }
+
+  void judge(const CycleEndEvent& event, const RunState& state, Findings& findings) {
+    // The first window holds what is allocated once: optimizer state, pools, caches.
+    const std::vector<double> rising(lowest_.begin() + 1, lowest_.end());
+    const Trend trend = trend_of(rising);
+    const double per_step = trend.slope / static_cast<double>(kWindow);
+    if (per_step <= std::max(kMinPeakShare * peak_, kMinBytes) || trend.fit <= kMinFit) return;
+    findings.push_back(about({.bytes_per_step = per_step, .fit = trend.fit}, event, state));
+    begin_anew();
+  }
+
+  Finding about(const Growth& growth, const CycleEndEvent& event, const RunState& state) const {
+    Finding finding;
+    finding.severity = Severity::kWarning;
+    finding.step = event.at.step;
+    finding.phase = Phase::kForward;
+    if (const ModelState* model = state.first_model()) finding.model = model->label;
+    finding.what = fmt::format("resident memory grows {} per step",
+                               byte_text(static_cast<std::int64_t>(growth.bytes_per_step)));
+    finding.facts = {{fact::kBytesPerStep, growth.bytes_per_step},
+                     {fact::kWindowsCount, static_cast<std::int64_t>(kRisingWindows)},
+                     {fact::kFitRatio, growth.fit}};
+    extrapolate(growth, event, state.host(), finding);
+    explain(state, finding);
+    finding.fixes = {{"keep loss.detach() or numbers", kLikely},
+                     {"detach states that go from step to step", kLikely},
+                     {"bound caches", kNeedsDecision}};
+    return finding;
+  }
+
+  static void extrapolate(const Growth& growth, const CycleEndEvent& event,
+                          const HostCountsEvent& host, Finding& finding) {
+    const auto left = static_cast<double>(host.limit_bytes - host.resident_bytes);
+    if (host.limit_bytes <= 0 || left <= 0) return;
+    const auto limit_step =
+        event.at.step + static_cast<std::int64_t>(std::ceil(left / growth.bytes_per_step));
+    finding.what +=
+        fmt::format("; {} are full near step {}", byte_text(host.limit_bytes), limit_step);
+    finding.facts.push_back({fact::kLimitStep, limit_step});
+  }
+
+  void explain(const RunState& state, Finding& finding) const {
+    if (roots_alive_ >= kMinRoots) {
+      finding.why = fmt::format("backward roots of {} earlier steps are alive", roots_alive_);
+    }
+    if (kept_.outputs.empty()) {
+      if (finding.why.empty()) finding.why = "no output of a surveyed operator is kept";
+      return;
+    }
+    const KeptOutputs& largest = kept_.outputs.front();
+    const ModulePlace* place = state.place_of(largest.module);
+    if (place != nullptr) finding.module_path = place->path;
+    finding.op = largest.op;
+    finding.why +=
+        fmt::format("{}{} of shape {} that {} returned {} alive after the next step",
+                    finding.why.empty() ? "" : "; ", counted(largest.count, "tensor"),
+                    shape_text(largest.shape), largest.op, largest.count == 1 ? "is" : "are");
+    finding.facts.push_back({fact::kSuspectModule, finding.module_path});
+    finding.facts.push_back({fact::kSuspectShape, shape_text(largest.shape)});
+  }
+
+  double peak_ = 0;
+  double window_lowest_ = 0;
+  std::int64_t in_window_ = 0;
+  std::int64_t new_shapes_ = 0;
+  std::int64_t roots_alive_ = 0;
+  std::deque<double> lowest_;
+  KeptOutputsEvent kept_;
+};
+}  // namespace
+
+std::unique_ptr<Check> make_memory_growth() { return std::make_unique<MemoryGrowth>(); }
+
+}  // namespace ddpscope

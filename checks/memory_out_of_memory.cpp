@@ -1,0 +1,76 @@
+#include <memory>
+#include <vector>
+
+#include "checks/allocation_failure.h"
+#include "checks/check.h"
+#include "checks/memory_text.h"
+#include "checks/run_state.h"
+
+namespace ddpscope {
+namespace {
+constexpr std::size_t kMaxPending = 64;
+
+/// memory-out-of-memory; docs/checks/memory-out-of-memory.md
+class MemoryOutOfMemory final : public Check {
+ public:
+  void on_error(const ErrorEvent& event, const RunState& state, Findings&) override {
+    const auto failure = allocation_failure(event.message);
+    if (!failure.has_value() || pending_.size() >= kMaxPending) return;
+    if (is_thrown_again(*failure, event)) return;
+    pending_.push_back({.thread = event.at.thread, .what = out_of_memory(*failure, event, state)});
+  }
+
+  /// The operator that the exception of this thread left.
+  void on_operator_failed(const OperatorFailedEvent& event, const RunState& state,
+                          Findings&) override {
+    if (!allocation_failure(event.message).has_value()) return;
+    for (auto one = pending_.rbegin(); one != pending_.rend(); ++one) {
+      if (one->thread != event.at.thread) continue;
+      add_operator(event, state, one->what);
+      return;
+    }
+  }
+
+  void on_optimizer_step(const OptimizerStepEvent& event, const RunState&,
+                         Findings& findings) override {
+    if (!event.threw) decide(Severity::kNote, findings);
+  }
+  void on_cycle_end(const CycleEndEvent&, const RunState&, Findings& findings) override {
+    decide(Severity::kNote, findings);
+  }
+  void on_exit(const ExitEvent&, const RunState&, Findings& findings) override {
+    decide(Severity::kError, findings);
+  }
+
+ private:
+  struct Pending {
+    std::uint64_t thread = 0;
+    OutOfMemory what;
+  };
+
+  /// LibTorch may catch what it threw and throw it with more text.
+  bool is_thrown_again(const AllocationFailure& failure, const ErrorEvent& event) const {
+    if (pending_.empty()) return false;
+    const Pending& last = pending_.back();
+    return last.thread == event.at.thread && last.what.step == event.at.step &&
+           last.what.op.empty() && last.what.failure.requested_bytes == failure.requested_bytes;
+  }
+
+  /// A step that completes says that the program went on with less.
+  void decide(Severity severity, Findings& findings) {
+    for (const Pending& one : pending_) {
+      Finding finding = finding_about(one.what);
+      finding.severity = severity;
+      if (severity == Severity::kNote) finding.why += "; the program caught it and trained on";
+      findings.push_back(std::move(finding));
+    }
+    pending_.clear();
+  }
+
+  std::vector<Pending> pending_;
+};
+}  // namespace
+
+std::unique_ptr<Check> make_memory_out_of_memory() { return std::make_unique<MemoryOutOfMemory>(); }
+
+}  // namespace ddpscope

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <string>
+
+#include "checks/allocation_failure.h"
+#include "checks/memory_classes.h"
+#include "model/error_event.h"
+#include "model/finding.h"
+
+namespace ddpscope {
+
+/// An allocation that failed, and what the run held then.
+struct OutOfMemory {
+  AllocationFailure failure;
+  MemoryUse use;
+  MemoryClass asked_for = MemoryClass::kOther;  ///< what the request would have held
+  std::int64_t free_bytes = 0;                  ///< 0: not known
+  std::int64_t step = 0;
+  Phase phase = Phase::kForward;
+  std::string model;
+  std::string module_path;
+  std::string op;
+};
+
+OutOfMemory out_of_memory(const AllocationFailure& failure, const ErrorEvent& event,
+                          const RunState& state);
+/// The operator that the exception left.
+void add_operator(const OperatorFailedEvent& event, const RunState& state, OutOfMemory& what);
+
+/// The finding of memory-out-of-memory.
+Finding finding_about(const OutOfMemory& what);
+
+}  // namespace ddpscope

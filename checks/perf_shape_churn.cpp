@@ -1,0 +1,133 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "checks/check.h"
+#include "checks/run_state.h"
+#include "checks/statistics.h"
+#include "model/fact_keys.h"
+
+namespace ddpscope {
+namespace {
+using enum Applicability;
+constexpr std::int64_t kWindow = 100;
+constexpr std::int64_t kManyShapes = 20;
+constexpr std::size_t kWindows = 3;
+constexpr double kFalling = 0.75;  ///< of the window before: the shapes begin to repeat
+constexpr double kSlower = 1.5;
+
+/// perf-shape-churn; docs/checks/perf-shape-churn.md
+class PerfShapeChurn final : public Check {
+ public:
+  void on_convolution_shape(const ConvolutionShapeEvent& event, const RunState&,
+                            Findings&) override {
+    Module& module = modules_[event.module];
+    ++module.new_shapes;
+    module.op = event.op;
+    on_device_ |= event.device != "cpu";
+    has_new_shape_ = true;
+  }
+
+  void on_cycle_end(const CycleEndEvent& event, const RunState& state,
+                    Findings& findings) override {
+    if (modules_.empty()) return;
+    (has_new_shape_ ? with_new_ms_ : other_ms_).push_back(event.wall_ms);
+    has_new_shape_ = false;
+    if (++in_window_ < kWindow) return;
+    in_window_ = 0;
+    judge(event, state, findings);
+    with_new_ms_.clear();
+    other_ms_.clear();
+  }
+
+  void on_dropped(const DroppedEvent&, const RunState&) override {
+    modules_.clear();
+    in_window_ = 0;
+  }
+
+ private:
+  struct Module {
+    std::int64_t new_shapes = 0;        ///< in this window
+    std::vector<std::int64_t> windows;  ///< in those before
+    std::string op;
+  };
+
+  void judge(const CycleEndEvent& event, const RunState& state, Findings& findings) {
+    const std::pair<const ModuleId, Module>* worst = nullptr;
+    for (auto& one : modules_) {
+      Module& module = one.second;
+      module.windows.push_back(module.new_shapes);
+      module.new_shapes = 0;
+      if (module.windows.size() > kWindows) module.windows.erase(module.windows.begin());
+      if (!churns(module)) continue;
+      if (worst == nullptr || module.windows.back() > worst->second.windows.back()) worst = &one;
+    }
+    if (worst == nullptr || !steps_are_slower()) return;
+    findings.push_back(about(worst->first, worst->second, event, state));
+  }
+
+  static bool churns(const Module& module) {
+    if (module.windows.size() < kWindows) return false;
+    if (std::ranges::min(module.windows) <= kManyShapes) return false;
+    const auto third = static_cast<double>(module.windows[2]);
+    return third >= kFalling * static_cast<double>(module.windows[1]);
+  }
+
+  /// Only a device searches; where every step has a new shape there is nothing to compare with.
+  bool steps_are_slower() const {
+    return !on_device_ || other_ms_.empty() || median(with_new_ms_) > kSlower * median(other_ms_);
+  }
+
+  Finding about(ModuleId id, const Module& module, const CycleEndEvent& event,
+                const RunState& state) const {
+    Finding finding;
+    finding.severity = Severity::kWarning;
+    finding.step = event.at.step;
+    finding.phase = Phase::kForward;
+    finding.op = module.op;
+    if (const ModelState* model = state.first_model()) finding.model = model->label;
+    if (const ModulePlace* place = state.place_of(id)) {
+      finding.module_path = place->path;
+      finding.model = state.models().at(place->model).label;
+    }
+    finding.what = fmt::format("{} new input shapes in {} steps with benchmark on",
+                               module.windows.back(), kWindow);
+    finding.facts = {{fact::kDistinctShapesCount, module.windows.back()},
+                     {fact::kWindowSteps, kWindow},
+                     {fact::kBenchmark, true}};
+    if (!with_new_ms_.empty()) {
+      finding.facts.push_back({fact::kNewShapeMs, median(with_new_ms_)});
+    }
+    if (!other_ms_.empty() && !with_new_ms_.empty()) {
+      finding.what += fmt::format("; such steps take {:.0f} ms, others {:.0f} ms",
+                                  median(with_new_ms_), median(other_ms_));
+      finding.facts.push_back({fact::kOtherMs, median(other_ms_)});
+    }
+    finding.why = "on a device with cuDNN each new shape starts a search for an algorithm";
+    finding.fixes = {{"at::globalContext().setBenchmarkCuDNN(false)", kSafe},
+                     {"pad or bucket the inputs to at most 8 shapes", kLikely}};
+    if (!on_device_) {
+      finding.confidence = Confidence::kMedium;
+      finding.evidence_status = EvidenceStatus::kHypothesis;
+      finding.why += "; this run computes on the host, which searches nothing";
+    }
+    return finding;
+  }
+
+  std::map<ModuleId, Module> modules_;
+  std::int64_t in_window_ = 0;
+  bool has_new_shape_ = false;
+  bool on_device_ = false;
+  std::vector<double> with_new_ms_;
+  std::vector<double> other_ms_;
+};
+}  // namespace
+
+std::unique_ptr<Check> make_perf_shape_churn() { return std::make_unique<PerfShapeChurn>(); }
+
+}  // namespace ddpscope
