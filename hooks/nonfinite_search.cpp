@@ -17,7 +17,7 @@ using torch::autograd::variable_list;
 
 constexpr std::size_t kMaxSeen = 1 << 16;
 constexpr int kMaxDepth = 200;
-constexpr double kLargestProduct = 1e15;  // of finite operands; half has its own
+constexpr double kLargestProduct = 1e15;  // of finite operands
 
 DDPSCOPE_NEAR thread_local NonfiniteSearch* search = nullptr;
 
@@ -27,6 +27,11 @@ const torch::autograd::AutogradMeta* meta_of(const at::Tensor& tensor) {
 
 std::optional<NodeBirth> birth_of(const Capture& capture, const Node& node) {
   return capture.nodes().find({node.thread_id(), node.sequence_nr()});
+}
+
+// Products and casts overflow at 65504.
+bool returns_half(const Node& node) {
+  return node.num_inputs() > 0 && node.input_metadata(0).options().dtype() == at::kHalf;
 }
 
 // The module of the nearest node before this one that is known to have one.
@@ -116,11 +121,12 @@ bool NonfiniteSearch::is_bad_parameter(const Node& node, NonfiniteOutputEvent& e
 bool NonfiniteSearch::can_make(const Node& node) const {
   const std::string name = node.name();
   const Reads* reads = reads_of(node);
+  const bool in_half = returns_half(node);
   switch (makes_nonfinite(name)) {
     case Makes::kNothing:
-      return false;
+      return in_half && name == "ToCopyBackward0";
     case Makes::kByOverflow:
-      return reads != nullptr && reads->values.absmax >= kLargestProduct;
+      return in_half || (reads != nullptr && reads->values.absmax >= kLargestProduct);
     case Makes::kByDomain:
       break;
   }
