@@ -68,21 +68,22 @@ class NumericNonfiniteForward final : public NonfiniteCheck {
     Finding finding;
     place_between(place_of(event), state, finding);
     finding.op = event.op;
+    const bool is_counted = event.values.elements > 0;
     const bool is_exact =
-        event.inputs_known && event.inputs.is_finite() && event.candidates.empty();
+        is_counted && event.inputs_known && event.inputs.is_finite() && event.candidates.empty();
     if (!is_exact) {
       finding.confidence = Confidence::kMedium;
       finding.evidence_status = EvidenceStatus::kSupported;
     }
-    const bool is_counted = event.values.elements > 0;
     finding.what = fmt::format("{}, {}",
                                is_counted ? elements_text(event.values, "output elements")
-                                          : "the first operator whose result is not finite",
+                                          : "NaN or Inf began here, in a result that is gone",
                                inputs_text(event));
     finding.why = why(event, state, finding);
     if (!event.candidates.empty()) {
-      finding.why += fmt::format("; results of {} are gone, one of them may have been first",
-                                 joined(event.candidates));
+      finding.why +=
+          fmt::format("; results of {} after it are gone too, one of them may have been first",
+                      joined(event.candidates));
     }
     add_fixes(event, finding);
     add_values("operator", event.values, finding);

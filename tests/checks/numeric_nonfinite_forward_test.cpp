@@ -125,15 +125,16 @@ TEST_CASE("numeric-nonfinite-forward says what it cannot know", "[check]") {
     origin.values = {};
     origin.inputs = infs(1, 4);
     run.bad_forward(origin);
-    CHECK(run.program.findings.at(0).what ==
-          "the first operator whose result is not finite, and so are inputs that nothing known to "
-          "autograd computed");
+    CHECK(
+        run.program.findings.at(0).what ==
+        "NaN or Inf began here, in a result that is gone, and so are inputs that nothing known to "
+        "autograd computed");
   }
   SECTION("which operator was first") {
     origin.candidates = {"aten::div", "aten::mul"};
     run.bad_forward(origin);
     CHECK(run.program.findings.at(0).why.ends_with(
-        "results of aten::div, aten::mul are gone, one of them may have been first"));
+        "results of aten::div, aten::mul after it are gone too, one of them may have been first"));
   }
   CHECK(run.program.findings[0].evidence_status == EvidenceStatus::kSupported);
   CHECK(run.program.findings[0].confidence == Confidence::kMedium);
