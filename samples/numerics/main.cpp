@@ -44,6 +44,7 @@ struct ReaderImpl : torch::nn::Module {
     score = register_module("score", torch::nn::Linear(kHidden, 1));
     codes = register_module(
         "codes", torch::nn::Linear(torch::nn::LinearOptions(kHidden, kPatterns).bias(false)));
+    torch::nn::init::orthogonal_(codes->weight, 2);
     codes->to(torch::kHalf);
     for (auto& code : codes->parameters()) code.set_requires_grad(false);
     gain = register_parameter("gain", torch::ones({kHidden}));
@@ -120,7 +121,7 @@ class Trainer {
 
   /// Falls from step to step, so that the decisions become sharper.
   double temperature() {
-    const double lowest = arguments_.has("half-overflow") ? 1e-5 : 0.1;  // BUG half-overflow
+    const double lowest = arguments_.has("half-overflow") ? 2e-5 : 0.1;  // BUG half-overflow
     temperature_ = std::max(0.7 * temperature_, lowest);
     return temperature_;
   }
