@@ -8,6 +8,7 @@
 
 #include "hooks/autograd_watch.h"
 #include "hooks/capture.h"
+#include "hooks/inferred_calls.h"
 #include "hooks/interposed.h"
 
 namespace ddpscope {
@@ -66,7 +67,8 @@ struct Convolution<Result(const at::Tensor&, Rest...)> {
     if (is_searched(input)) {
       as_guest("convolution", [&](Capture& capture) { note(capture, input); });
     }
-    return Hooked::original(input, std::forward<Rest>(rest)...);
+    const auto run = [&] { return Hooked::original(input, std::forward<Rest>(rest)...); };
+    return run_operator(at::_ops::convolution::name, run, input, rest...);
   }
 };
 }  // namespace
