@@ -60,17 +60,26 @@ class CycleMarks {
 
 CycleMarks& marks() { return PerThread<CycleMarks>::get(); }
 
-/// A backward that began. The reference is weak: it keeps no node and no tensor.
+/// A backward that began.
 struct Pass {
-  std::weak_ptr<Node> root;
+  std::uint64_t number = 0;
   NodeKey key;
   Doing by;
   bool keep_graph = false;
 };
 
+/// The root of a pass. The reference is weak: it keeps no node and no tensor.
+struct Root {
+  std::weak_ptr<Node> node;
+  std::uint64_t pass = 0;
+  std::int64_t step = 0;
+};
+
 struct Passes {
   std::mutex mutex;
+  std::uint64_t begun = 0;
   std::deque<Pass> newest;
+  std::vector<Root> roots;  // of the newest passes; those that died leave it at the next backward
 };
 
 Passes& passes() {
@@ -107,9 +116,16 @@ Shared shared_nodes(const edge_list& roots, IsShared&& is_shared) {
   return shared;
 }
 
+std::shared_ptr<Node> root_of(const Pass& pass) {
+  Passes& all = passes();
+  const std::lock_guard lock(all.mutex);
+  const auto found = std::ranges::find(all.roots, pass.number, &Root::pass);
+  return found == all.roots.end() ? nullptr : found->node.lock();
+}
+
 // Nodes the roots share with an earlier pass; its graph is known while its root lives.
-Shared shared_with(const Pass& pass, const edge_list& roots) {
-  if (const std::shared_ptr<Node> root = pass.root.lock()) {
+Shared shared_with(const Pass& pass, const std::shared_ptr<Node>& root, const edge_list& roots) {
+  if (root != nullptr) {
     std::unordered_set<const Node*> first;
     walk_graph({torch::autograd::Edge(root, 0)},
                [&](Node& node, const Node*) { first.insert(&node); });
@@ -157,18 +173,22 @@ std::int64_t roots_alive(const Capture& capture) {
   const std::int64_t step = capture.marker().now().step;
   Passes& all = passes();
   const std::lock_guard lock(all.mutex);
-  return std::ranges::count_if(
-      all.newest, [step](const Pass& pass) { return pass.by.step < step && !pass.root.expired(); });
+  std::erase_if(all.roots, [&](const Root& root) {
+    return root.pass + kRoots < all.begun || root.node.expired();
+  });
+  return std::ranges::count_if(all.roots, [step](const Root& root) { return root.step < step; });
 }
 
 void remember_roots(Capture& capture, const edge_list& roots, bool keep_graph) {
   if (roots.empty() || roots.front().function == nullptr) return;
   const std::shared_ptr<Node>& root = roots.front().function;
-  Pass pass{.root = root, .key = key_of(*root), .by = doing_now(capture), .keep_graph = keep_graph};
+  Pass pass{.key = key_of(*root), .by = doing_now(capture), .keep_graph = keep_graph};
   freed_node.reset();
   Passes& all = passes();
   const std::lock_guard lock(all.mutex);
-  all.newest.push_back(std::move(pass));
+  pass.number = ++all.begun;
+  all.roots.push_back({.node = root, .pass = pass.number, .step = pass.by.step});
+  all.newest.push_back(pass);
   if (all.newest.size() > kRoots + 1) all.newest.pop_front();
 }
 
@@ -198,10 +218,11 @@ void tell_freed(Capture& capture, const edge_list& roots) {
   for (auto pass = known.rbegin(); pass != known.rend() && asked < kFirstPasses; ++pass, ++asked) {
     const bool older = pass->key.thread != freed.thread || pass->key.sequence < freed.sequence;
     if (pass->keep_graph || older) continue;
-    const Shared shared = shared_with(*pass, roots);
+    const std::shared_ptr<Node> root = root_of(*pass);
+    const Shared shared = shared_with(*pass, root, roots);
     if (shared.nodes == 0) continue;
     event.first = pass->by;
-    event.established = !pass->root.expired();
+    event.established = root != nullptr;
     event.shared_nodes = shared.nodes;
     event.shared = shared.newest_name;
     if (const auto birth = capture.nodes().find(shared.newest))
