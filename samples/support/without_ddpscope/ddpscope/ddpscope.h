@@ -11,8 +11,14 @@ namespace ddpscope {
 
 using NamedTensors = std::vector<std::pair<std::string, at::Tensor>>;
 
+struct Attachment {
+  [[gnu::always_inline]] Attachment& name(const char*) { return *this; }
+};
+
 template <class Model>
-[[gnu::always_inline]] inline void attach_diagnostics(const Model&) {}
-[[gnu::always_inline]] inline void attach_diagnostics(const NamedTensors&) {}
+[[gnu::always_inline]] inline Attachment attach_diagnostics(const Model&) {
+  return {};
+}
+[[gnu::always_inline]] inline Attachment attach_diagnostics(const NamedTensors&) { return {}; }
 
 }  // namespace ddpscope
