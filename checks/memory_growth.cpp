@@ -23,6 +23,10 @@ constexpr double kMinBytes = 64 * 1024;
 constexpr double kMinFit = 0.9;
 constexpr std::int64_t kMinSteps = 64;
 constexpr std::int64_t kMinRoots = 8;
+// Resident memory also grows with what allocators keep for themselves: below this much per step,
+// tensors or graphs that are kept must account for a part of it.
+constexpr double kMinUnexplained = 4 << 20;
+constexpr double kMinExplainedShare = 0.25;
 
 /// memory-growth; docs/checks/memory-growth.md
 class MemoryGrowth final : public Check {
@@ -78,8 +82,15 @@ class MemoryGrowth final : public Check {
     const Trend trend = trend_of(rising);
     const double per_step = trend.slope / static_cast<double>(kWindow);
     if (per_step <= std::max(kMinPeakShare * peak_, kMinBytes) || trend.fit <= kMinFit) return;
+    if (per_step < kMinUnexplained && !explains(per_step)) return;
     findings.push_back(about({.bytes_per_step = per_step, .fit = trend.fit}, event, state));
     begin_anew();
+  }
+
+  bool explains(double bytes_per_step) const {
+    const auto kept = kept_.outputs.empty() ? 0 : kept_.outputs.front().bytes;
+    return roots_alive_ >= kMinRoots ||
+           static_cast<double>(kept) >= kMinExplainedShare * bytes_per_step;
   }
 
   Finding about(const Growth& growth, const CycleEndEvent& event, const RunState& state) const {

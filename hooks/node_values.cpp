@@ -6,6 +6,8 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <unordered_map>
+#include <vector>
 
 #include "hooks/capture.h"
 #include "hooks/graph_walk.h"
@@ -24,16 +26,21 @@ using torch::autograd::variable_list;
 
 DDPSCOPE_NEAR thread_local NodeValues* current = nullptr;
 
-const Node* consumer_of(const Node& node, const variable_list& roots) {
+// Those on one way from the node to a root, the nearest first.
+std::vector<const Node*> consumers_of(const Node& node, const variable_list& roots) {
   edge_list edges;
   for (const at::Tensor& root : roots) {
     if (root.defined()) edges.push_back(torch::autograd::impl::gradient_edge(root));
   }
-  const Node* found = nullptr;
-  walk_graph(edges, [&](const Node& at, const Node* consumer) {
-    if (&at == &node) found = consumer;
-  });
-  return found;
+  std::unordered_map<const Node*, const Node*> consumer_of;
+  walk_graph(edges, [&](const Node& at, const Node* consumer) { consumer_of[&at] = consumer; });
+  std::vector<const Node*> consumers;
+  const auto next_of = [&](const Node* at) {
+    const auto found = consumer_of.find(at);
+    return found == consumer_of.end() ? nullptr : found->second;
+  };
+  for (const Node* at = next_of(&node); at != nullptr; at = next_of(at)) consumers.push_back(at);
+  return consumers;
 }
 
 using Format = std::function<std::string(const std::string&)>;
@@ -75,7 +82,7 @@ void NodeValues::see_returned(const variable_list& gradients) {
 
 void NodeValues::tell(const Node& node, const at::Tensor& gradient) const {
   Capture& capture = *Capture::active();
-  const MadeIn made = made_in(capture, node, consumer_of(node, roots_));
+  const MadeIn made = made_in(capture, node, consumers_of(node, roots_));
   NonfiniteNodeEvent event{.at = capture.marker().now(),
                            .node = node.name(),
                            .op = op_of_node(node.name()),

@@ -198,7 +198,7 @@ void NonfiniteSearch::tell(const variable_list& roots) {
   }
   if (node == nullptr) return;
   NonfiniteOutputEvent event{.at = capture_.marker().now()};
-  const Node* consumer = nullptr;
+  std::vector<const Node*> consumers;
   std::vector<std::string> gone;  // operators behind the origin that could be it
   while (!reads_bad_leaf(*node, event)) {
     const Node* next = next_from(*node);
@@ -208,14 +208,15 @@ void NonfiniteSearch::tell(const variable_list& roots) {
     } else if (can_make(*node)) {
       gone.push_back(op_of_node(node->name()));
     }
-    consumer = node;
+    consumers.push_back(node);
     node = next;
   }
   describe_origin(*node, event);
   event.candidates = std::move(gone);
   for (const auto& [key, result] : results_) event.victims += !result.values.is_finite();
   event.victims = std::max<std::int64_t>(event.victims - (event.output.id != 0), 0);
-  const MadeIn made = made_in(capture_, *node, consumer);
+  std::ranges::reverse(consumers);
+  const MadeIn made = made_in(capture_, *node, consumers);
   event.module = made.module;
   event.before = made.before;
   event.after = made.after;
@@ -223,7 +224,8 @@ void NonfiniteSearch::tell(const variable_list& roots) {
   capture_.put_large(std::move(event));
 }
 
-MadeIn made_in(const Capture& capture, const Node& node, const Node* consumer) {
+MadeIn made_in(const Capture& capture, const Node& node,
+               const std::vector<const Node*>& consumers) {
   MadeIn made;
   if (const auto birth = birth_of(capture, node)) {
     made.by = birth->by.unpacked();
@@ -231,8 +233,10 @@ MadeIn made_in(const Capture& capture, const Node& node, const Node* consumer) {
   }
   if (made.module != 0) return made;
   made.before = module_before(capture, node);
-  if (consumer != nullptr) {
-    if (const auto birth = birth_of(capture, *consumer)) made.after = birth->by.module;
+  for (const Node* consumer : consumers) {
+    const auto birth = birth_of(capture, *consumer);
+    if (birth.has_value()) made.after = birth->by.module;
+    if (made.after != 0) break;
   }
   return made;
 }

@@ -68,7 +68,8 @@ struct MadeIn {
   ModuleId after = 0;
   std::optional<Doing> by;
 };
+/// `consumers`: what reads the node's results on the way to the root, the nearest first.
 MadeIn made_in(const Capture& capture, const torch::autograd::Node& node,
-               const torch::autograd::Node* consumer);
+               const std::vector<const torch::autograd::Node*>& consumers);
 
 }  // namespace ddpscope

@@ -132,4 +132,19 @@ TEST_CASE("memory-growth stays silent", "[check]") {
   CHECK(memory.found().empty());
 }
 
+TEST_CASE("memory-growth asks for an owner of slow growth", "[check]") {
+  const auto slow = [](std::int64_t step) { return 100 * kMiB + kMiB / 2 * step; };
+  const auto found_with = [&](std::int64_t kept_bytes) {
+    Memory memory;
+    memory.steps(130, slow);
+    memory.program.send(std::make_unique<KeptOutputsEvent>(KeptOutputsEvent{
+        .at = memory.at(),
+        .outputs = {{.op = "aten::max", .shape = {}, .count = 1, .bytes = kept_bytes}}}));
+    memory.steps(94, slow);
+    return memory.found().size();
+  };
+  CHECK(found_with(4) == 0);
+  CHECK(found_with(kMiB / 4) == 1);
+}
+
 }  // namespace ddpscope::test

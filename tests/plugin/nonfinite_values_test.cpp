@@ -112,7 +112,7 @@ TEST_CASE("A parameter that was set to Inf is named, and no other one") {
 TEST_CASE("A slope that is masked behind its operator is named in backward") {
   Between net;
   attach_diagnostics(net, quiet());
-  train_with(net, 6, [](at::Tensor x) { return torch::where(x > 0, x.log(), x); });
+  train_with(net, 6, [](at::Tensor x) { return torch::where(x > 1e6, (x - x.detach()).log(), x); });
   const auto all = findings();
   const Finding& found = only(all, "numeric-nonfinite-backward");
   CHECK(found.step == 6);
@@ -188,7 +188,8 @@ TEST_CASE("An element of a parameter may be written while operators are surveyed
   CHECK(outcome.exit_code == 0);
   const auto summaries = records("summary");
   REQUIRE(summaries.size() == 1);
-  CHECK(contains(summaries[0], R"("blocked":{})"));  // a hook that fails blocks its source
+  // A hook that fails blocks its source.
+  CHECK(summaries[0].find(R"("blocked":{})") != std::string::npos);
 }
 
 }  // namespace ddpscope::test

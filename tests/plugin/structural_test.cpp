@@ -72,7 +72,6 @@ at::Tensor fail(const at::Tensor& x) {
   if (x.dim() == 1) throw std::length_error("one row too many");
   throw TooDeep();
 }
-TORCH_LIBRARY(guest, library) { library.def("fail", fail); }
 
 std::string told_exception(const std::function<void()>& failing) {
   Net net;
@@ -86,6 +85,9 @@ std::string told_exception(const std::function<void()>& failing) {
 }
 
 void call_failing_operator(const at::Tensor& x) {
+  static torch::Library library(torch::Library::DEF, "guest", std::nullopt, __FILE__, __LINE__);
+  static const bool defined = (library.def("fail", fail), true);
+  REQUIRE(defined);
   static const auto op = c10::Dispatcher::singleton().findSchemaOrThrow("guest::fail", "");
   op.typed<at::Tensor(const at::Tensor&)>().call(x);
 }

@@ -20,6 +20,7 @@ FactScalar scalar_of(const json& value) {
 Finding finding_of(const json& record) {
   Finding finding{.id = record.at("id"),
                   .severity = record.at("severity"),
+                  .step = record.at("step"),
                   .model = record.at("model"),
                   .module_path = record.at("module_path"),
                   .subject = record.at("subject"),
