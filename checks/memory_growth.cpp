@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <deque>
 #include <memory>
 #include <vector>
@@ -9,6 +8,7 @@
 #include "checks/byte_text.h"
 #include "checks/check.h"
 #include "checks/finding_text.h"
+#include "checks/memory_text.h"
 #include "checks/run_state.h"
 #include "checks/statistics.h"
 #include "model/fact_keys.h"
@@ -104,23 +104,12 @@ class MemoryGrowth final : public Check {
     finding.facts = {{fact::kBytesPerStep, growth.bytes_per_step},
                      {fact::kWindowsCount, static_cast<std::int64_t>(kRisingWindows)},
                      {fact::kFitRatio, growth.fit}};
-    extrapolate(growth, event, state.host(), finding);
+    add_limit(growth.bytes_per_step, event.at.step, state.host(), finding);
     explain(state, finding);
     finding.fixes = {{"keep loss.detach() or numbers", kLikely},
                      {"detach states that go from step to step", kLikely},
                      {"bound caches", kNeedsDecision}};
     return finding;
-  }
-
-  static void extrapolate(const Growth& growth, const CycleEndEvent& event,
-                          const HostCountsEvent& host, Finding& finding) {
-    const auto left = static_cast<double>(host.limit_bytes - host.resident_bytes);
-    if (host.limit_bytes <= 0 || left <= 0) return;
-    const auto limit_step =
-        event.at.step + static_cast<std::int64_t>(std::ceil(left / growth.bytes_per_step));
-    finding.what +=
-        fmt::format("; {} are full near step {}", byte_text(host.limit_bytes), limit_step);
-    finding.facts.push_back({fact::kLimitStep, limit_step});
   }
 
   void explain(const RunState& state, Finding& finding) const {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "checks/byte_text.h"
 #include "checks/finding_text.h"
@@ -133,6 +134,16 @@ void add_facts(const OutOfMemory& what, const MemoryUse& asked, const std::strin
   finding.facts.push_back({fact::kTopModules, as_fact(modules)});
 }
 }  // namespace
+
+void add_limit(double bytes_per_step, std::int64_t step, const HostCountsEvent& host,
+               Finding& finding) {
+  const auto left = static_cast<double>(host.limit_bytes - host.resident_bytes);
+  if (host.limit_bytes <= 0 || left <= 0) return;
+  const auto limit_step = step + static_cast<std::int64_t>(std::ceil(left / bytes_per_step));
+  finding.what +=
+      fmt::format("; {} are full near step {}", byte_text(host.limit_bytes), limit_step);
+  finding.facts.push_back({fact::kLimitStep, limit_step});
+}
 
 OutOfMemory out_of_memory(const AllocationFailure& failure, const ErrorEvent& event,
                           const RunState& state) {

@@ -4,6 +4,7 @@
 
 #include "checks/allocation_failure.h"
 #include "checks/memory_classes.h"
+#include "model/count_event.h"
 #include "model/error_event.h"
 #include "model/finding.h"
 
@@ -26,6 +27,10 @@ OutOfMemory out_of_memory(const AllocationFailure& failure, const ErrorEvent& ev
                           const RunState& state);
 /// The operator that the exception left.
 void add_operator(const OperatorFailedEvent& event, const RunState& state, OutOfMemory& what);
+
+/// Says at which step memory that grows so is full, where a limit is known.
+void add_limit(double bytes_per_step, std::int64_t step, const HostCountsEvent& host,
+               Finding& finding);
 
 /// The finding of memory-out-of-memory.
 Finding finding_about(const OutOfMemory& what);

@@ -7,10 +7,12 @@
 #include <exception>
 #include <mutex>
 
+#include "hooks/convolution_watch.h"
 #include "hooks/op_inputs.h"
 #include "hooks/operator_recording.h"
 #include "hooks/optimizer_watch.h"
 #include "hooks/own_operators.h"
+#include "hooks/range_ops.h"
 #include "hooks/readers.h"
 
 namespace ddpscope {
@@ -134,7 +136,7 @@ void infer_calls(bool on) noexcept try {
   if (on) {
     std::call_once(once, [] {
       install_optimizer_watch();
-      gate_tells = install_readers();
+      gate_tells = install_readers() & install_range_ops() & install_convolution_watch();
       watch_own_operators(switch_recording);
     });
   }
