@@ -64,7 +64,9 @@ class OptimUpdateSize final : public Check {
     if (window.ratio_median() < kVanishing && gradient_ratio(tensor, state) < kGradientsVanish) {
       return "vanishing";
     }
-    return window.is_unchanged() ? "no_effect" : "";
+    if (!window.is_unchanged()) return "";
+    const bool is_short = tensor.info.dtype == "float16" || tensor.info.dtype == "bfloat16";
+    return window.has_moved() && !is_short && window.last().lr != 0 ? "" : "no_effect";
   }
 
   /// Of the norms of the gradients of the first and the last matrix of the model.

@@ -13,6 +13,7 @@ constexpr int kOften = 4;
 void UpdateWindow::add(const ParameterUpdate& update) {
   if (is_full()) samples_.pop_front();
   samples_.push_back(update);
+  moved_ |= !update.unchanged.value_or(false);
 }
 
 double UpdateWindow::ratio_median() const {

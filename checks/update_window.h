@@ -21,12 +21,16 @@ class UpdateWindow {
   bool is_warming_up() const { return samples_.back().lr > samples_.front().lr; }
   bool has_no_size() const;
   bool is_unchanged() const;
+  /// A sample of the whole run told a change. Towards its end training moves what it moved before
+  /// by less than float32 can tell.
+  bool has_moved() const { return moved_; }
   bool is_exploding() const;
   /// Each sample tells how much changed; where none of a sample's values did, others may have.
   bool is_conclusive() const;
 
  private:
   std::deque<ParameterUpdate> samples_;
+  bool moved_ = false;
 };
 
 }  // namespace ddpscope

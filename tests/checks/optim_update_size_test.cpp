@@ -159,4 +159,15 @@ TEST_CASE("optim-update-size stays silent", "[check]") {
   CHECK(program.findings.empty());
 }
 
+TEST_CASE("optim-update-size leaves float32 alone that moved before and has converged", "[check]") {
+  Loop loop;
+  loop.still.unchanged = false;
+  loop.still.update_ratio = 1e-3;
+  loop.steps(228);
+  loop.still.unchanged = true;
+  loop.still.update_ratio = 0;
+  loop.steps(400);
+  CHECK(loop.program.findings.empty());
+}
+
 }  // namespace ddpscope::test
