@@ -118,18 +118,22 @@ def first_match(pattern, file):
     return found.group(1) if found else "unknown"
 
 
-def header(arguments):
-    build = pathlib.Path(arguments.program).resolve().parents[1]
+def describe_build(program):
+    build = pathlib.Path(program).resolve().parents[1]
     commit = subprocess.run(["git", "describe", "--always", "--dirty"], capture_output=True,
                             text=True, cwd=pathlib.Path(__file__).parent).stdout.strip()
     torch = first_match(r"libtorch-([0-9.]+)", build / "CMakeCache.txt")
     compiler = subprocess.run(["c++", "-dumpfullversion"], capture_output=True, text=True)
-    return [f"# What the hooks cost, {arguments.date}", "",
-            f"- CPU: {first_match(r'^model name.*: (.*)$', '/proc/cpuinfo')}, "
+    command = " ".join(["benchmarks/" + pathlib.Path(sys.argv[0]).name, *sys.argv[1:]])
+    return [f"- CPU: {first_match(r'^model name.*: (.*)$', '/proc/cpuinfo')}, "
             f"{os.cpu_count()} cores; Linux {os.uname().release}; load {os.getloadavg()[0]:.1f} "
-            f"at the start, {{load_end:.1f}} at the end",
+            "at the start",
             f"- ddpscope {commit}, LibTorch {torch}, g++ {compiler.stdout.strip()}",
-            f"- Command: `{' '.join(['benchmarks/hook_overhead.py', *sys.argv[1:]])}`",
+            f"- Command: `{command}`"]
+
+
+def header(arguments):
+    return [f"# What the hooks cost, {arguments.date}", "", *describe_build(arguments.program),
             f"- Rounds: {arguments.rounds}; steps per process: " +
             ", ".join(f"{model} {STEPS[model]}" for model in arguments.models),
             "- Per process one median or mean over its steps; differences within a round; then "
@@ -157,7 +161,7 @@ def main():
             lines += table(measured, model, arguments.levels)
     results = pathlib.Path(__file__).parent / "results"
     out = pathlib.Path(arguments.out or results / f"hook_overhead-{arguments.date}.md")
-    text = "\n".join(lines).replace("{load_end:.1f}", f"{os.getloadavg()[0]:.1f}") + "\n"
+    text = "\n".join(lines) + "\n"
     out.write_text(text)
     print(text)
 

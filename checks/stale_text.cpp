@@ -21,6 +21,13 @@ std::string line_of_role(const Finding& finding, std::string_view role) {
 
 WriterText unknown_writer(const StaleSavedEvent& event) {
   WriterText text;
+  if (event.rested) {
+    text.sentence =
+        "what wrote it was not recorded: ddpscope watched some steps only, to keep to "
+        "its setting overhead";
+    text.fixes = {{"run once with DDPSCOPE=overhead=1000, which watches every step", kSafe}};
+    return text;
+  }
   text.sentence = event.writer_evicted
                       ? "the write is older than the writes that ddpscope remembers"
                       : "what wrote it was not seen: a custom operator, TorchScript or a write "

@@ -124,6 +124,9 @@ struct Frames : Integer<1, 256> {
 struct Steps : Integer<1, std::numeric_limits<std::int64_t>::max()> {
   static constexpr std::string_view kAllowed = "a whole number of steps >= 1";
 };
+struct Cycles : Integer<1, std::numeric_limits<std::int64_t>::max()> {
+  static constexpr std::string_view kAllowed = "a whole number of cycles >= 1";
+};
 struct Milliseconds : Integer<1, 86'400'000> {
   static constexpr std::string_view kAllowed = "a whole number of ms from 1 to 86400000";
 };

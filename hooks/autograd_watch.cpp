@@ -44,9 +44,10 @@ void tell_roots(Capture& capture, const edge_list& roots, BackwardEvent& event) 
 }
 
 void begin_backward(Capture& capture, const edge_list& roots, bool keep_graph, bool accumulates) {
+  LoopPhase::enter(Phase::kBackward);
+  if (Capture::watch() == Watch::kNothing) return;
   attach_discovered(capture);
   tell_scaling(capture);
-  LoopPhase::enter(Phase::kBackward);
   BackwardEvent event{.at = capture.marker().now(),
                       .surveyed = capture.marker().surveying(),
                       .accumulates = accumulates,
@@ -67,12 +68,15 @@ void begin_backward(Capture& capture, const edge_list& roots, bool keep_graph, b
 
 void end_backward(Capture& capture, bool accumulates, bool threw) {
   const Stamp now = capture.marker().now();
-  capture.put(BackwardEndEvent{.at = now, .threw = threw});
-  backward_ended(capture);
+  const bool watched = Capture::watch() != Watch::kNothing;
+  if (watched) {
+    capture.put(BackwardEndEvent{.at = now, .threw = threw});
+    backward_ended(capture);
+  }
   if (threw) return;
   LoopPhase::enter(Phase::kReduce);
   if (!accumulates) return;
-  capture.marker().leaves_reached(take_leaves_hash());
+  if (watched) capture.marker().leaves_reached(take_leaves_hash());
   capture.clock_moved(now, capture.marker().backward_ended());
   StepWait::drop();  // where a backward ends a step, the update of the parameters follows
 }

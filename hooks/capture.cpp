@@ -2,6 +2,8 @@
 
 #include <ATen/Parallel.h>
 
+#include <algorithm>
+
 #include "hooks/loader_watch.h"
 #include "hooks/near_tls.h"
 #include "hooks/op_callbacks.h"
@@ -13,12 +15,20 @@ namespace {
 DDPSCOPE_NEAR thread_local bool inside_hook = false;
 DDPSCOPE_NEAR thread_local std::uint32_t brief_scopes = 0;
 constexpr std::uint32_t kTimeOneOf = 17;  // prime: the hooks of a step follow a pattern
+// Longer than any brief hook: the thread was taken off its core meanwhile. About 50 us.
+constexpr std::uint64_t kBriefTicks = 1 << 17;
+
+std::uint64_t weighted(std::uint64_t spent, std::uint32_t weight) {
+  const std::uint64_t brief = std::min(spent, kBriefTicks);
+  return weight * brief + (spent - brief);
+}
 }  // namespace
 
 constinit std::atomic<Capture*> Capture::active_{nullptr};
+constinit std::atomic<Watch> Capture::watch_{Watch::kFull};
 
-HookScope::HookScope(Timed timed) noexcept {
-  if (inside_hook) return;
+HookScope::HookScope(Timed timed, Watch needs) noexcept : reads_values_(needs == Watch::kFull) {
+  if (Capture::watch() < needs || inside_hook) return;
   capture_ = Capture::active();
   if (capture_ == nullptr) return;
   inside_hook = true;
@@ -33,7 +43,7 @@ HookScope::HookScope(Timed timed) noexcept {
 
 HookScope::~HookScope() noexcept {
   if (capture_ == nullptr) return;
-  if (weight_ > 0) capture_->add_hook_ticks(weight_ * (ticks() - begin_));
+  if (weight_ > 0) capture_->add_hook_ticks(weighted(ticks() - begin_, weight_), reads_values_);
   inside_hook = false;
 }
 
@@ -54,18 +64,39 @@ void Capture::clock_moved(const Stamp& before, StepClock::Change change) {
   // What a survey saw dies with its step. A weak reference that stays would keep the dead tensor
   // object between the program's own blocks and so split the heap the next step needs.
   if (!swept_.exchange(!marker_.surveying())) tensors_.sweep();
-  if (change.cycle_ended) {
-    const Spent step = step_spent();
-    put(CycleEndEvent{.at = before,
-                      .wall_ms = step.wall_ms,
-                      .overhead_us = step.hooks_ms * 1e3,
-                      .compute_threads = at::get_num_threads(),
-                      .loader_threads = loader_threads()});
-  }
   OutputsOfStep::step_ended(*this);
   StepWait::begin(*this);
-  modules_.look_again(*this);
+  if (watch() != Watch::kNothing) {
+    if (change.cycle_ended) tell_cycle(before);
+    modules_.look_again(*this);
+  }
+  if (change.cycle_ended) choose_watch();
+  if (watch() == Watch::kNothing) StepWait::drop();
   survey_operators(marker_.surveying());
+}
+
+void Capture::tell_cycle(const Stamp& at) {
+  const Spent cycle = spent_since_cycle_end();
+  put(CycleEndEvent{.at = at,
+                    .wall_ms = cycle.wall_ms,
+                    .overhead_us = cycle.hooks_ms * 1e3,
+                    .compute_threads = at::get_num_threads(),
+                    .loader_threads = loader_threads()});
+}
+
+void Capture::choose_watch() {
+  const std::lock_guard lock(time_mutex_);
+  const Spent now = spent();
+  const Watch next = governor_.cycle_ended({.wall_ms = now.wall_ms - last_.wall_ms,
+                                            .hooks_ms = now.hooks_ms - last_.hooks_ms,
+                                            .values_ms = now.values_ms - last_.values_ms,
+                                            .surveyed = surveyed_},
+                                           marker_.has_one_thread());
+  last_ = now;
+  if (governor_.coverage().cycles == 0) first_ = now;
+  watch_.store(next, std::memory_order_relaxed);
+  marker_.rest(next == Watch::kNothing);
+  surveyed_ = marker_.surveying();
 }
 
 double Capture::ms_of(std::uint64_t spent_ticks) const noexcept {
@@ -75,17 +106,25 @@ double Capture::ms_of(std::uint64_t spent_ticks) const noexcept {
 }
 
 Capture::Spent Capture::spent() const noexcept {
-  return {.wall_ms = ms_of(ticks() - start_ticks_), .hooks_ms = ms_of(hook_ticks_.load())};
+  return {.wall_ms = ms_of(ticks() - start_ticks_),
+          .hooks_ms = ms_of(hook_ticks_.load()),
+          .values_ms = ms_of(value_ticks_.load())};
 }
 
-Capture::Spent Capture::step_spent() {
+Capture::Spent Capture::spent_since_cycle_end() {
   const std::lock_guard lock(time_mutex_);
   const Spent now = spent();
-  if (marker_.cycle() <= kFirstCycles + 1) first_ = now;
-  const Spent step{.wall_ms = now.wall_ms - last_.wall_ms,
-                   .hooks_ms = now.hooks_ms - last_.hooks_ms};
-  last_ = now;
-  return step;
+  return {.wall_ms = now.wall_ms - last_.wall_ms, .hooks_ms = now.hooks_ms - last_.hooks_ms};
+}
+
+CostGovernor Capture::governor() {
+  const std::lock_guard lock(time_mutex_);
+  return governor_;
+}
+
+void Capture::arm() {
+  const std::lock_guard lock(time_mutex_);
+  governor_.arm();
 }
 
 void Capture::fault(const char* source) noexcept {

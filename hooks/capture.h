@@ -12,6 +12,7 @@
 #include "hooks/step_marker.h"
 #include "hooks/tensor_registry.h"
 #include "hooks/write_log.h"
+#include "model/cost_governor.h"
 #include "model/event_sink.h"
 #include "stacks/stack_table.h"
 
@@ -22,17 +23,29 @@ struct CaptureOptions {
   std::size_t history = 1 << 16;  ///< writes and nodes that are remembered
   StackTable* stacks = nullptr;   ///< none: no stacks are taken
   std::size_t stack_depth = 32;
+  double overhead_percent = 2;    ///< what hooks may take of the time of a cycle after the first
+  std::int64_t full_cycles = 64;  ///< the first ones, in which all hooks run
 };
 
 /// The parts that hooks share. One per process, never destroyed.
 class Capture {
  public:
   Capture(EventSink& sink, CaptureOptions options)
-      : sink_(sink), options_(options), writes_(options.history), nodes_(options.history) {}
+      : sink_(sink),
+        options_(options),
+        writes_(options.history),
+        nodes_(options.history),
+        governor_(options.overhead_percent, options.full_cycles) {}
 
   /// The running capture; null before the first attach, after exit and in forked children.
   static Capture* active() noexcept { return active_.load(std::memory_order_acquire); }
   static void set_active(Capture* capture) noexcept { active_.store(capture); }
+
+  /// How much of this cycle is watched.
+  static Watch watch() noexcept { return watch_.load(std::memory_order_relaxed); }
+  /// Something is wrong: the next cycles are watched in full.
+  void arm();
+  CostGovernor governor();
 
   void put(Event&& event) noexcept { sink_.put(std::move(event)); }
   template <class T>
@@ -63,12 +76,11 @@ class Capture {
   struct Spent {
     double wall_ms = 0;
     double hooks_ms = 0;
+    double values_ms = 0;  ///< of these, those that pass over values
   };
-  /// Since the start, and up to the end of cycle 64.
+  /// Since the start, and up to the end of the first cycles.
   Spent spent() const noexcept;
   Spent spent_first() const noexcept { return first_; }
-  bool is_past_first() const noexcept { return marker_.cycle() > kFirstCycles + 1; }
-  static constexpr std::int64_t kFirstCycles = 64;
   double ms_of(std::uint64_t spent_ticks) const noexcept;
 
   /// Called at the entry of a backward or of an optimizer step; may throw, when the run is to end.
@@ -79,14 +91,20 @@ class Capture {
     }
   }
 
-  void add_hook_ticks(std::uint64_t spent) noexcept {
+  void add_hook_ticks(std::uint64_t spent, bool on_values) noexcept {
     hook_ticks_.fetch_add(spent, std::memory_order_relaxed);
+    if (on_values) value_ticks_.fetch_add(spent, std::memory_order_relaxed);
   }
   void fault(const char* source) noexcept;
   const char* faulted_source() const noexcept { return faulted_.load(); }
 
  private:
   static constinit std::atomic<Capture*> active_;
+  static constinit std::atomic<Watch> watch_;
+
+  void tell_cycle(const Stamp& at);
+  void choose_watch();
+  Spent spent_since_cycle_end();
 
   EventSink& sink_;
   CaptureOptions options_;
@@ -95,14 +113,16 @@ class Capture {
   ModuleTracker modules_;
   WriteLog writes_;
   SavedNodes nodes_;
-  Spent step_spent();
 
   std::atomic<std::uint64_t> hook_ticks_{0};
+  std::atomic<std::uint64_t> value_ticks_{0};
   std::atomic<void (*)()> halt_{nullptr};
   const std::uint64_t start_ticks_ = ticks();
   const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
   std::atomic<bool> swept_{false};
-  std::mutex time_mutex_;
+  std::mutex time_mutex_;  // guards what follows
+  CostGovernor governor_;
+  bool surveyed_ = true;
   Spent last_;
   Spent first_;
   std::atomic<const char*> faulted_{nullptr};
@@ -110,14 +130,33 @@ class Capture {
 
 /// Runs `work(capture)` as a guest: not when we are inside a hook already, nothing is thrown.
 template <class Work>
-void as_guest(const char* source, Work&& work, Timed timed = Timed::kAlways) noexcept {
-  const HookScope scope(timed);
+void as_guest(const char* source, Work&& work, Timed timed = Timed::kAlways,
+              Watch needs = Watch::kNothing) noexcept {
+  const HookScope scope(timed, needs);
   if (!scope) return;
   try {
     work(*scope);
   } catch (...) {
     scope->fault(source);
   }
+}
+
+/// The same for what is looked at in a cycle that is watched.
+template <class Work>
+void as_observer(const char* source, Work&& work, Timed timed = Timed::kAlways) noexcept {
+  as_guest(source, std::forward<Work>(work), timed, Watch::kStructure);
+}
+
+/// Whether this cycle has passes over values.
+inline bool reads_values() noexcept {
+  const Capture* const capture = Capture::active();
+  return Capture::watch() == Watch::kFull && capture != nullptr && capture->options().values;
+}
+
+/// The same for passes over values, where `reads_values` said so.
+template <class Work>
+void as_reader(Work&& work) noexcept {
+  as_guest("value", std::forward<Work>(work), Timed::kAlways, Watch::kFull);
 }
 
 }  // namespace ddpscope

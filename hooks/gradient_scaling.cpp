@@ -52,7 +52,8 @@ std::optional<double> number_in(const at::Tensor& tensor) {
 
 bool is_watching() {
   const Capture* const capture = Capture::active();
-  return capture != nullptr && capture->options().values && !inside_optimizer_step();
+  return capture != nullptr && capture->options().values && !inside_optimizer_step() &&
+         Capture::watch() != Watch::kNothing;
 }
 
 bool is_gradient_of(const at::Tensor& leaf, const at::Tensor& written) {
@@ -86,7 +87,7 @@ template <class GetFactor>
 void see_gradient(const at::Tensor& written, GetFactor&& factor) {
   const TensorSlot* const slot = slot_of(written);
   if (slot == nullptr) return;
-  as_guest("write", [&](Capture& capture) { note(capture, *slot, written, factor()); });
+  as_observer("write", [&](Capture& capture) { note(capture, *slot, written, factor()); });
 }
 
 Factor factor_of(bool divides, std::optional<double> by, bool by_tensor) {

@@ -45,13 +45,6 @@ TensorSlot& before_accumulation(Capture& capture, const AccumulateGrad& node, bo
   return slot;
 }
 
-// All gradients in the first cycles, then each in its turn.
-bool is_measured(const Capture& capture, TensorId id) {
-  constexpr TensorId kTurns = 16;
-  const auto turn = static_cast<TensorId>(capture.marker().completed_steps());
-  return !capture.is_past_first() || (id + turn) % kTurns == 0;
-}
-
 void measure(Capture& capture, TensorId id, const at::Tensor& gradient) {
   const auto data = readable_data(gradient);
   if (!data.has_value()) return;
@@ -69,8 +62,7 @@ void measure(Capture& capture, TensorId id, const at::Tensor& gradient) {
 
 // What the nodes returned was looked at already, where this backward is looked at.
 void see_values(Capture& capture, TensorId id, const at::Tensor& gradient) {
-  if (!capture.options().values) return;
-  if (is_measured(capture, id)) measure(capture, id, gradient);
+  measure(capture, id, gradient);
   const NodeValues* nodes = NodeValues::here();
   if (nodes != nullptr && nodes->are_finite()) return;
   const ValueRange values = range_of(gradient);
@@ -92,13 +84,14 @@ variable_list on_apply(AccumulateGrad* self, variable_list&& gradients) {
   const bool defined = !gradients.empty() && gradients[0].defined();
   TensorSlot* slot = nullptr;
   if (self->variable.defined()) {
-    as_guest(
-        "gradient",
-        [&](Capture& capture) {
-          slot = &before_accumulation(capture, *self, defined);
-          if (defined) see_values(capture, slot->id.load(std::memory_order_relaxed), gradients[0]);
-        },
+    as_observer(
+        "gradient", [&](Capture& capture) { slot = &before_accumulation(capture, *self, defined); },
         Timed::kSampled);
+  }
+  if (slot != nullptr && defined && reads_values()) {
+    as_reader([&](Capture& capture) {
+      see_values(capture, slot->id.load(std::memory_order_relaxed), gradients[0]);
+    });
   }
   variable_list result = InterposedApply::original(self, std::move(gradients));
   remember_after(slot, self->variable);

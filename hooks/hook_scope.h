@@ -2,6 +2,8 @@
 
 #include <cstdint>
 
+#include "model/cost_governor.h"
+
 namespace ddpscope {
 
 class Capture;
@@ -12,11 +14,12 @@ inline std::uint64_t ticks() noexcept { return __builtin_ia32_rdtsc(); }
 /// Reading the clock twice takes as long as the work of a brief hook: of those some are timed.
 enum class Timed : std::uint8_t { kAlways, kSampled };
 
-/// The first object of every hook: true when capture runs and this thread is not inside a hook of
-/// ours already. While it lives, what LibTorch calls on this thread is not recorded.
+/// The first object of every hook: true when capture runs, the cycle is watched as much as the hook
+/// needs, and this thread is not inside a hook of ours already. While it lives, what LibTorch calls
+/// on this thread is not recorded.
 class HookScope {
  public:
-  explicit HookScope(Timed timed = Timed::kAlways) noexcept;
+  explicit HookScope(Timed timed = Timed::kAlways, Watch needs = Watch::kNothing) noexcept;
   ~HookScope() noexcept;
   HookScope(const HookScope&) = delete;
   HookScope& operator=(const HookScope&) = delete;
@@ -29,6 +32,7 @@ class HookScope {
   Capture* capture_ = nullptr;
   std::uint64_t begin_ = 0;
   std::uint32_t weight_ = 0;
+  bool reads_values_ = false;
 };
 
 }  // namespace ddpscope

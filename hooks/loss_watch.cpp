@@ -34,8 +34,9 @@ class Roots {
       if (!capture.options().values) return;
       const bool bad = tell(capture);
       nonfinite_in_row = bad ? nonfinite_in_row + 1 : 0;
+      if (nonfinite_in_row == 1) capture.arm();
       if (bad && nonfinite_in_row <= kSearches) search_.emplace(capture);
-      nodes_.emplace(roots, bad);
+      if (reads_values()) nodes_.emplace(roots, bad);
     });
   }
   ~Roots() {
@@ -46,15 +47,17 @@ class Roots {
   Roots& operator=(const Roots&) = delete;
 
  private:
-  // Whether one is not finite.
+  // Whether one is not finite. One number costs next to nothing and is looked at in every cycle.
   bool tell(Capture& capture) const {
     bool bad = false;
     for (const at::Tensor& root : roots_) {
       if (const auto value = number_in(root)) {
+        const bool is_finite = std::isfinite(*value);
+        bad |= !is_finite;
+        if (is_finite && Capture::watch() == Watch::kNothing) continue;
         capture.put(
             LossEvent{.at = capture.marker().now(), .loss = capture.id_of(root), .value = *value});
-        bad |= !std::isfinite(*value);
-      } else {
+      } else if (reads_values()) {
         bad |= !range_of(root).is_finite();
       }
     }

@@ -20,8 +20,8 @@ using torch::nn::Module;
 void see_half(const Module& module, const at::Tensor& result) {
   if (!result.defined() || result.scalar_type() != at::kHalf || !c10::GradMode::is_enabled())
     return;
-  as_guest("value", [&](Capture& capture) {
-    if (!capture.options().values) return;
+  if (!reads_values()) return;
+  as_reader([&](Capture& capture) {
     const ValueRange range = range_of(result);
     if (range.elements == 0) return;
     capture.put(HalfOutputEvent{

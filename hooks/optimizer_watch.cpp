@@ -104,15 +104,13 @@ struct StepEnd {
   ZeroGradients zero;
 };
 
-void after_step(Capture& capture, Optimizer& optimizer, const StepEnd& end) {
-  KnownOptimizer& known = table().entry(optimizer, /*is_new=*/false);
+void tell_step(Capture& capture, Optimizer& optimizer, KnownOptimizer& known, const StepEnd& end) {
   const auto& groups = optimizer.param_groups();
   const std::uint64_t hash = hash_members(capture, groups, /*remember=*/true);
   if (hash != known.told_hash) {
     known.told_hash = hash;
     tell_members(capture, members_of(optimizer), known, c10::demangle(typeid(optimizer).name()));
   }
-  known.backwards_at_step = capture.marker().backwards();
   const Stamp now = capture.marker().now();
   if (std::vector<ZeroGradient> moved = end.zero.moved(capture, groups);
       !moved.empty() && !end.threw) {
@@ -126,8 +124,15 @@ void after_step(Capture& capture, Optimizer& optimizer, const StepEnd& end) {
   }
   capture.put(OptimizerStepEvent{
       .at = now, .optimizer = known.id, .with_closure = end.with_closure, .threw = end.threw});
+}
+
+void after_step(Capture& capture, Optimizer& optimizer, const StepEnd& end) {
+  KnownOptimizer& known = table().entry(optimizer, /*is_new=*/false);
+  if (Capture::watch() != Watch::kNothing) tell_step(capture, optimizer, known, end);
+  known.backwards_at_step = capture.marker().backwards();
   if (end.threw) return;
   LoopPhase::enter(Phase::kForward);
+  const Stamp now = capture.marker().now();
   capture.clock_moved(now, capture.marker().optimizer_stepped(known.id));
 }
 
@@ -143,9 +148,12 @@ class OutermostStep {
     as_guest("zero_gradient", [&](Capture& capture) {
       KnownOptimizer& known = table().entry(optimizer, /*is_new=*/false);
       stepping = known.id;
-      tell_scaling(capture);
-      // A closure computes the gradients of its step itself.
-      if (with_closure || !capture.options().values) return;
+      if (Capture::watch() != Watch::kNothing) tell_scaling(capture);
+    });
+    // A closure computes the gradients of its step itself.
+    if (with_closure || !reads_values()) return;
+    as_reader([&](Capture& capture) {
+      KnownOptimizer& known = table().entry(optimizer, /*is_new=*/false);
       end_.zero.find(capture, optimizer.param_groups(), known.next_zero_test);
       known.updates.begin(capture, optimizer.param_groups());
     });
@@ -192,12 +200,13 @@ bool ships_with_torch(const Optimizer& optimizer) {
 
 void on_zero_grad(Optimizer* self, bool set_to_none) {
   as_guest("optimizer", [&](Capture& capture) {
-    tell_scaling(capture);
+    const bool watched = Capture::watch() != Watch::kNothing;
+    if (watched) tell_scaling(capture);
     KnownOptimizer& known = table().entry(*self, /*is_new=*/false);
     const bool own_step = !ships_with_torch(*self) && step_depth == 0 &&
                           capture.marker().backwards() > known.backwards_at_step;
     if (own_step) after_step(capture, *self, {});
-    capture.put(ZeroGradEvent{.at = capture.marker().now(), .optimizer = known.id});
+    if (watched) capture.put(ZeroGradEvent{.at = capture.marker().now(), .optimizer = known.id});
   });
   InterposedZeroGrad::original(self, set_to_none);
 }

@@ -167,9 +167,8 @@ struct Looked<Op, Looker, Result(Arguments...)> {
   using Hooked = Interposed<Looked, Result(Arguments...)>;
   static Result call(Arguments... arguments) {
     const Call here;
-    if (Call::is_looked_at()) {
-      as_guest(kSource,
-               [&](Capture& capture) { Looker::look_at(capture, std::tie(arguments...)); });
+    if (Call::is_looked_at() && reads_values()) {
+      as_reader([&](Capture& capture) { Looker::look_at(capture, std::tie(arguments...)); });
     }
     const auto run = [&] { return Hooked::original(std::forward<Arguments>(arguments)...); };
     return run_operator(Op::name, run, arguments...);

@@ -47,7 +47,7 @@ void note_node(Capture& capture, const NodeKey& node) {
 void note_saved(const at::Tensor& tensor) noexcept {
   StepWait::see_forward();
   if (!tensor.defined()) return;
-  as_guest(
+  as_observer(
       "saved",
       [](Capture& capture) {
         note_node(capture, {.thread = at::RecordFunction::currentThreadId(),
@@ -108,6 +108,7 @@ class Asked {
  private:
   void tell(const WriteLog::Found& found, bool silent) const {
     const std::uint64_t since = birth_.has_value() ? birth_->next_write : 1;
+    const bool rested = !found.first.has_value() && capture_.marker().has_rested();
     StaleSavedEvent event{.at = capture_.marker().now(),
                           .node = node_->name(),
                           .tensor = describe(tensor_, capture_.announce(tensor_)),
@@ -115,7 +116,8 @@ class Asked {
                           .found_version = version_of(*tensor_.unsafeGetTensorImpl()),
                           .silent = silent,
                           .writes_since_save = found.writes,
-                          .writer_evicted = since < capture_.writes().oldest(),
+                          .writer_evicted = !rested && since < capture_.writes().oldest(),
+                          .rested = rested,
                           .history = capture_.writes().history()};
     if (birth_.has_value()) event.saved = birth_->by.unpacked();
     if (found.first.has_value()) event.writer = write_of(*found.first);
@@ -135,7 +137,7 @@ class Unpacking {
   explicit Unpacking(const SavedVariable& saved)
       : saved_(saved), exceptions_(std::uncaught_exceptions()) {
     if (!may_be_hidden(saved)) return;
-    as_guest(
+    as_observer(
         "saved", [&](Capture& capture) { Asked(capture, saved_).find_hidden_write(); },
         Timed::kSampled);
   }

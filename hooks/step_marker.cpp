@@ -16,11 +16,23 @@ template <class Advance>
 StepClock::Change StepMarker::advance(Advance&& call) {
   const std::lock_guard lock(mutex_);
   const StepClock::Change change = call(clock_);
+  if (change.cycle_ended && resting_) ++rested_cycles_;
+  if (change.step_ended && thread_ != thread_number()) {
+    if (thread_ != 0) several_threads_.store(true, std::memory_order_relaxed);
+    thread_ = thread_number();
+  }
   step_.store(clock_.step(), std::memory_order_relaxed);
-  cycle_.store(clock_.cycle(), std::memory_order_relaxed);
+  cycle_.store(counted_cycle(), std::memory_order_relaxed);
   if (change.step_ended) surveying_.store(is_surveyed(), std::memory_order_relaxed);
   if (change.cycle_ended) armed_ = false;
   return change;
+}
+
+void StepMarker::rest(bool resting) {
+  const std::lock_guard lock(mutex_);
+  resting_ = resting;
+  if (resting) has_rested_.store(true, std::memory_order_relaxed);
+  surveying_.store(is_surveyed(), std::memory_order_relaxed);
 }
 
 void StepMarker::optimizer_created() {
@@ -44,9 +56,9 @@ StepClock::Change StepMarker::marked() {
 void StepMarker::model_attached() {
   const std::lock_guard lock(mutex_);
   if (++models_ > kMaxFreshModels) return;
-  survey_to_cycle_ = clock_.cycle() - 1 + kFirstCycles;
+  survey_to_cycle_ = counted_cycle() - 1 + kFirstCycles;
   survey_to_step_ = clock_.step() - 1 + kFirstSteps;
-  surveying_.store(true, std::memory_order_relaxed);
+  surveying_.store(!resting_, std::memory_order_relaxed);
 }
 
 Stamp StepMarker::now() const noexcept {
@@ -59,7 +71,7 @@ void StepMarker::leaves_reached(std::uint64_t hash) {
   const std::lock_guard lock(mutex_);
   if (std::ranges::find(known_leaves_, hash) != known_leaves_.end()) return;
   known_leaves_[next_known_++ % known_leaves_.size()] = hash;
-  const std::int64_t cycle = clock_.cycle();
+  const std::int64_t cycle = counted_cycle();
   if (cycle > kFirstCycles && cycle - last_armed_cycle_ >= kArmAtMostEvery) {
     armed_ = true;
     last_armed_cycle_ = cycle;
@@ -67,8 +79,9 @@ void StepMarker::leaves_reached(std::uint64_t hash) {
 }
 
 bool StepMarker::is_surveyed() const {
-  const bool first = clock_.cycle() <= survey_to_cycle_ && clock_.step() <= survey_to_step_;
-  return first || armed_ || clock_.cycle() % kSurveyEvery == 0;
+  if (resting_) return false;
+  const bool first = counted_cycle() <= survey_to_cycle_ && clock_.step() <= survey_to_step_;
+  return first || armed_ || counted_cycle() % kSurveyEvery == 0;
 }
 
 std::uint64_t thread_number() noexcept {

@@ -22,6 +22,12 @@ class StepMarker {
   /// A model came: the cycles that follow are surveyed as those after the first attach are.
   void model_attached();
   bool surveying() const noexcept { return surveying_.load(std::memory_order_relaxed); }
+  /// Hooks rest from here to the end of the cycle. Cycles in which they do are not counted, and
+  /// no step of theirs is surveyed: to the checks the run goes on where it was left.
+  void rest(bool resting);
+  bool has_rested() const noexcept { return has_rested_.load(std::memory_order_relaxed); }
+  /// Steps were ended by one thread alone.
+  bool has_one_thread() const noexcept { return !several_threads_.load(std::memory_order_relaxed); }
   /// The leaves reached by a finished backward, as an order-free hash of their ids.
   void leaves_reached(std::uint64_t hash);
   std::int64_t completed_steps() const noexcept { return step_.load() - 1; }
@@ -32,6 +38,7 @@ class StepMarker {
   template <class Advance>
   StepClock::Change advance(Advance&& call);
   bool is_surveyed() const;
+  std::int64_t counted_cycle() const { return clock_.cycle() - rested_cycles_; }
 
   std::mutex mutex_;
   StepClock clock_;
@@ -39,6 +46,11 @@ class StepMarker {
   std::atomic<std::int64_t> cycle_{1};
   std::atomic<std::int64_t> backwards_{0};
   std::atomic<bool> surveying_{true};
+  std::atomic<bool> several_threads_{false};
+  std::uint64_t thread_ = 0;
+  std::atomic<bool> has_rested_{false};
+  bool resting_ = false;
+  std::int64_t rested_cycles_ = 0;
   bool armed_ = false;
   std::int64_t survey_to_cycle_ = 3;  ///< a program without models is surveyed too
   std::int64_t survey_to_step_ = 48;

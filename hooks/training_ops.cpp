@@ -91,8 +91,8 @@ struct BatchNorm {
                          double epsilon, bool cudnn_enabled) {
     // Without running statistics there is no other mode: instance norm always runs so.
     if (training && mean.has_value() && mean->defined() && (without_grad() || is_survey())) {
-      as_guest("training_op",
-               [&](Capture& capture) { tell(capture, "aten::batch_norm", weight, mean); });
+      as_observer("training_op",
+                  [&](Capture& capture) { tell(capture, "aten::batch_norm", weight, mean); });
     }
     return Normalization<0>::call(input, weight, bias, mean, variance, training, momentum, epsilon,
                                   cudnn_enabled);
@@ -113,7 +113,7 @@ struct Dropout {
   using Hooked = Interposed<Dropout, Result(Input, double, bool)>;
   static Result call(Input input, double p, bool train) {
     if (train && p > 0 && without_grad()) {
-      as_guest("training_op", [](Capture& capture) { tell(capture, kOp, {}, {}); });
+      as_observer("training_op", [](Capture& capture) { tell(capture, kOp, {}, {}); });
     }
     return Hooked::original(input, p, train);
   }

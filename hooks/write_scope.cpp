@@ -94,7 +94,7 @@ void WriteScope::for_each(Visit&& visit) const {
 }
 
 void WriteScope::record() const noexcept {
-  as_guest(
+  as_observer(
       "write",
       [&](Capture& capture) {
         const Doing by = doing_now(capture);

@@ -38,6 +38,7 @@ struct StaleSavedEvent {
   std::int64_t writes_since_save = 0;
   /// The log of writes holds none as old as the save.
   bool writer_evicted = false;
+  bool rested = false;       ///< some cycles were not watched, to keep to the setting `overhead`
   std::int64_t history = 0;  ///< writes that the log holds
 };
 

@@ -59,6 +59,18 @@ struct StepRecord {
 struct CheckCost {
   double us_per_step = 0;
   double percent = 0;
+  double coverage = 1;             ///< share of the cycles after the first ones that it saw
+  std::int64_t latency_steps = 1;  ///< steps within which it sees what begins
+};
+
+/// Cycles that were watched, compared with those before them in which hooks rested.
+struct WatchedCost {
+  double share = 1;  ///< of all cycles after the first ones
+  std::int64_t pairs = 0;
+  double resting_ms = 0;     ///< median of a cycle at rest
+  double extra_percent = 0;  ///< by which one that is watched takes longer; median and quartiles
+  double lower_percent = 0;
+  double upper_percent = 0;
 };
 
 enum class SuppressionState : std::uint8_t { kUnused, kUsed, kExpired };
@@ -86,6 +98,7 @@ struct SummaryRecord {
   std::optional<double> overhead_percent;  ///< after the first 64 cycles; absent: not measured
   std::optional<double> overhead_percent_first;
   std::map<std::string, CheckCost> overhead;
+  std::optional<WatchedCost> watched;  ///< where hooks rested in some cycles
   bool clean_exit = true;
 };
 

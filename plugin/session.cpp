@@ -117,6 +117,12 @@ WorkerOptions with_sites(WorkerOptions options, SiteSource& sites) {
   return options;
 }
 
+// What a level may take where the settings do not say it.
+double budget_of(const Settings& settings) {
+  if (settings.origins.at("overhead").source != "default") return settings.overhead;
+  return settings.level == Level::kWatch ? 0.5 : settings.level == Level::kStacks ? 10 : 2;
+}
+
 StackTable* stacks_at(Level level, StackSites& sites) {
   return level == Level::kWatch ? nullptr : &sites.table();
 }
@@ -128,7 +134,9 @@ Session::Session(Resolved resolved, WorkerOptions options)
       capture_(worker_.queue(), {.values = settings_.level != Level::kWatch,
                                  .history = static_cast<std::size_t>(settings_.history),
                                  .stacks = stacks_at(settings_.level, sites_),
-                                 .stack_depth = static_cast<std::size_t>(settings_.stack_depth)}) {}
+                                 .stack_depth = static_cast<std::size_t>(settings_.stack_depth),
+                                 .overhead_percent = budget_of(settings_),
+                                 .full_cycles = settings_.full_cycles}) {}
 
 bool Session::start(const OptionTexts& options, bool only_by_environment) {
   const HeldSignals held;
@@ -216,9 +224,15 @@ void Session::summarize(bool clean_exit) {
   const Capture::Spent rest{.wall_ms = all.wall_ms - first.wall_ms,
                             .hooks_ms = all.hooks_ms - first.hooks_ms};
   const char* fault = capture_.faulted_source();
+  const CostGovernor governor = capture_.governor();
+  const CostGovernor::Coverage& coverage = governor.coverage();
   worker_.finish(kExitLimit,
                  {.wall_ms = all.wall_ms,
-                  .overhead_percent = capture_.is_past_first() ? percent(rest) : std::nullopt,
+                  .steps = capture_.marker().completed_steps(),
+                  .full_cycles = settings_.full_cycles,
+                  .coverage = coverage,
+                  .difference = governor.difference(),
+                  .overhead_percent = coverage.cycles > 0 ? percent(rest) : std::nullopt,
                   .overhead_percent_first = percent(first),
                   .faulted_source = fault != nullptr ? fault : "",
                   .clean_exit = clean_exit});

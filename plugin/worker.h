@@ -11,6 +11,7 @@
 #include "checks/judge.h"
 #include "config/settings.h"
 #include "config/suppressions.h"
+#include "model/cost_governor.h"
 #include "plugin/event_queue.h"
 #include "plugin/host_counts.h"
 #include "plugin/last_place.h"
@@ -30,6 +31,10 @@ struct WorkerOptions {
 /// What is known at the end and only to the session.
 struct RunCosts {
   double wall_ms = 0;  ///< of the run
+  std::int64_t steps = 0;
+  std::int64_t full_cycles = 0;  ///< at the start; `coverage` is that of the cycles after them
+  CostGovernor::Coverage coverage;
+  CostGovernor::Difference difference;
   std::optional<double> overhead_percent;
   std::optional<double> overhead_percent_first;
   std::string faulted_source;

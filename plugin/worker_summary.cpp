@@ -2,9 +2,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <filesystem>
 
+#include "checks/check_table.h"
 #include "plugin/log.h"
 #include "plugin/worker.h"
 #include "records/report_dir.h"
@@ -33,10 +35,25 @@ std::string shown_path(const std::string& path) {
   const auto here = std::filesystem::current_path(error).string() + "/";
   return !error && path.starts_with(here) ? path.substr(here.size()) : path;
 }
+// How much of the run a check saw, once hooks kept to their budget.
+CheckCost cost_of(const std::string& id, const RunCosts& costs, std::int64_t steps) {
+  const CostGovernor::Coverage& seen = costs.coverage;
+  const CheckRow* row = find_check(id);
+  if (seen.cycles == 0 || row == nullptr) return {};
+  const bool reads_values = row->level != CheckLevel::kWatch;
+  const auto cycles = static_cast<double>(seen.cycles);
+  const std::int64_t gap = reads_values ? seen.longest_values_gap : seen.longest_gap;
+  const double steps_per_cycle =
+      static_cast<double>(steps) / static_cast<double>(seen.cycles + costs.full_cycles);
+  return {.coverage = static_cast<double>(reads_values ? seen.full : seen.structure) / cycles,
+          .latency_steps = static_cast<std::int64_t>(
+              std::ceil(static_cast<double>(gap + 1) * std::max(steps_per_cycle, 1.0)))};
+}
 }  // namespace
 
 SummaryRecord Worker::summary(const RunCosts& costs) {
-  SummaryRecord record{.steps = last_step_,
+  const std::int64_t steps = std::max(costs.steps, last_step_);
+  SummaryRecord record{.steps = steps,
                        .events_dropped = queue_.dropped(),
                        .overhead_percent = costs.overhead_percent,
                        .overhead_percent_first = costs.overhead_percent_first,
@@ -52,9 +69,19 @@ SummaryRecord Worker::summary(const RunCosts& costs) {
       record.blocked[id] = coverage.why;
     }
     const double us = static_cast<double>(coverage.cost_ns) / 1e3;
-    record.overhead[id] = {
-        .us_per_step = last_step_ > 0 ? us / static_cast<double>(last_step_) : us,
-        .percent = costs.wall_ms > 0 ? us / (10 * costs.wall_ms) : 0};
+    record.overhead[id] = cost_of(id, costs, steps);
+    record.overhead[id].us_per_step = steps > 0 ? us / static_cast<double>(steps) : us;
+    record.overhead[id].percent = costs.wall_ms > 0 ? us / (10 * costs.wall_ms) : 0;
+  }
+  if (costs.difference.pairs > 0) {
+    const CostGovernor::Difference& told = costs.difference;
+    record.watched = WatchedCost{.share = static_cast<double>(costs.coverage.structure) /
+                                          static_cast<double>(costs.coverage.cycles),
+                                 .pairs = told.pairs,
+                                 .resting_ms = told.resting_ms,
+                                 .extra_percent = 100 * told.watched_extra,
+                                 .lower_percent = 100 * told.lower,
+                                 .upper_percent = 100 * told.upper};
   }
   if (!costs.faulted_source.empty()) {
     record.blocked["source " + costs.faulted_source] = "a hook of this source failed";

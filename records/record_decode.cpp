@@ -193,6 +193,7 @@ SummaryRecord summary_from_json(const Json& json) {
                            .overhead_percent = measured(json, "overhead_percent"),
                            .overhead_percent_first = measured(json, "overhead_percent_first"),
                            .overhead = {},
+                           .watched = {},
                            .clean_exit = truth(json, "clean_exit", true)};
   const Json& counts = map(json, "counts_by_id");
   for (const auto& [id, value] : counts.items()) {
@@ -200,7 +201,17 @@ SummaryRecord summary_from_json(const Json& json) {
   }
   for (const auto& [id, cost] : map(json, "overhead").items()) {
     summary.overhead[id] = {.us_per_step = number(cost, "us_per_step"),
-                            .percent = number(cost, "percent")};
+                            .percent = number(cost, "percent"),
+                            .coverage = measured(cost, "coverage").value_or(1),
+                            .latency_steps = integer(cost, "latency_steps", 1)};
+  }
+  if (const Json& watched = map(json, "watched"); !watched.empty()) {
+    summary.watched = WatchedCost{.share = number(watched, "share"),
+                                  .pairs = integer(watched, "pairs"),
+                                  .resting_ms = number(watched, "resting_ms"),
+                                  .extra_percent = number(watched, "extra_percent"),
+                                  .lower_percent = number(watched, "lower_percent"),
+                                  .upper_percent = number(watched, "upper_percent")};
   }
   return summary;
 }

@@ -188,7 +188,18 @@ Json to_json(const SummaryRecord& summary) {
   Json overhead = Json::object();
   for (const auto& [id, cost] : summary.overhead) {
     overhead[valid_utf8(id)] = {{"us_per_step", json_number(cost.us_per_step)},
-                                {"percent", json_number(cost.percent)}};
+                                {"percent", json_number(cost.percent)},
+                                {"coverage", json_number(cost.coverage)},
+                                {"latency_steps", cost.latency_steps}};
+  }
+  Json watched = nullptr;
+  if (summary.watched) {
+    watched = {{"share", json_number(summary.watched->share)},
+               {"pairs", summary.watched->pairs},
+               {"resting_ms", json_number(summary.watched->resting_ms)},
+               {"extra_percent", json_number(summary.watched->extra_percent)},
+               {"lower_percent", json_number(summary.watched->lower_percent)},
+               {"upper_percent", json_number(summary.watched->upper_percent)}};
   }
   return {{"record", "summary"},
           {"counts_by_id", counts},
@@ -203,6 +214,7 @@ Json to_json(const SummaryRecord& summary) {
           {"overhead_percent", measured(summary.overhead_percent)},
           {"overhead_percent_first", measured(summary.overhead_percent_first)},
           {"overhead", overhead},
+          {"watched", watched},
           {"clean_exit", summary.clean_exit}};
 }
 

@@ -115,6 +115,8 @@ void add_overhead(Overhead& overhead, const RankFile& file) {
     auto& own = overhead.checks[id];
     own.us_per_step = std::max(own.us_per_step, cost.us_per_step);
     own.percent = std::max(own.percent, cost.percent);
+    own.coverage = std::min(own.coverage, cost.coverage);
+    own.latency_steps = std::max(own.latency_steps, cost.latency_steps);
   }
 }
 

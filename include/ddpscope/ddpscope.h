@@ -76,6 +76,7 @@ struct Options {
   std::optional<std::int64_t> exit_code{};
   std::optional<std::string> fail_on{};
   std::optional<double> overhead{};
+  std::optional<std::int64_t> full_cycles{};
   std::optional<std::int64_t> history{};
   std::optional<std::int64_t> stack_depth{};
   std::optional<std::string> exchange{};

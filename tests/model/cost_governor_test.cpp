@@ -1,0 +1,167 @@
+#include "model/cost_governor.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "tests/support/catch.h"
+
+namespace ddpscope {
+namespace {
+constexpr std::int64_t kFull = 64;
+
+/// A program whose cycles and hooks always take the same time.
+struct Costs {
+  double step_ms = 10;
+  double structure_ms = 0;
+  double values_ms = 0;
+  double resting_ms = 0;
+  double survey_ms = 0;
+};
+
+struct Run {
+  std::vector<Watch> watched;  // of each cycle
+  CostGovernor governor;
+
+  explicit Run(double budget_percent) : governor(budget_percent, kFull) {}
+  Run& cycles(int count, const Costs& costs, bool may_rest = true) {
+    for (int i = 0; i < count; ++i) {
+      watched.push_back(next_);
+      CostGovernor::Cycle cycle{.wall_ms = costs.step_ms, .surveyed = counted_ % 64 == 0};
+      cycle.hooks_ms = costs.resting_ms;
+      if (next_ != Watch::kNothing) {
+        cycle.hooks_ms = costs.structure_ms + (cycle.surveyed ? costs.survey_ms : 0);
+        ++counted_;
+      }
+      if (next_ == Watch::kFull) {
+        cycle.values_ms = costs.values_ms;
+        cycle.hooks_ms += costs.values_ms;
+      }
+      cycle.wall_ms += cycle.hooks_ms;
+      next_ = governor.cycle_ended(cycle, may_rest);
+    }
+    return *this;
+  }
+  double percent() const {
+    return 100 * governor.coverage().hooks_ms / governor.coverage().wall_ms;
+  }
+
+ private:
+  Watch next_ = Watch::kFull;
+  int counted_ = 0;
+};
+
+bool all(const std::vector<Watch>& watched, Watch watch, std::size_t from = 0) {
+  return std::all_of(watched.begin() + static_cast<std::ptrdiff_t>(from), watched.end(),
+                     [watch](Watch one) { return one == watch; });
+}
+}  // namespace
+
+TEST_CASE("The first cycles are watched in full whatever they cost", "[governor]") {
+  CHECK(all(Run(0.5).cycles(kFull, {.structure_ms = 3, .values_ms = 30}).watched, Watch::kFull));
+}
+
+TEST_CASE("What stays within the budget is always watched in full", "[governor]") {
+  const Run run = Run(2).cycles(2000, {.structure_ms = 0.05, .values_ms = 0.1});
+  CHECK(all(run.watched, Watch::kFull));
+  CHECK(run.governor.coverage().longest_values_gap == 0);
+}
+
+TEST_CASE("Dear passes over values are made in some cycles, structure is watched in all",
+          "[governor]") {
+  const Run run = Run(2).cycles(4000, {.structure_ms = 0.05, .values_ms = 1});
+  const CostGovernor::Coverage& seen = run.governor.coverage();
+  CHECK(run.percent() <= 2);
+  CHECK(seen.structure == seen.cycles);
+  CHECK(seen.full * 20 >= seen.cycles);
+  CHECK(seen.longest_values_gap < 32);
+}
+
+TEST_CASE("The budget is kept where even the structure costs more than it", "[governor]") {
+  for (const double budget : {0.5, 1.0, 2.0, 5.0}) {
+    const Costs tiny{.step_ms = 0.1,
+                     .structure_ms = 0.006,
+                     .values_ms = 0.002,
+                     .resting_ms = 0.0001,
+                     .survey_ms = 0.1};
+    const Run run = Run(budget).cycles(20'000, tiny);
+    const CostGovernor::Coverage& seen = run.governor.coverage();
+    CAPTURE(budget, seen.structure, seen.longest_gap);
+    CHECK(run.percent() <= budget);
+    CHECK(run.percent() >= budget / 8);
+    CHECK(seen.full == seen.structure);
+  }
+}
+
+TEST_CASE("Cycles are watched two in a row where hooks rest between them", "[governor]") {
+  const Run run = Run(1).cycles(5000, {.step_ms = 1, .structure_ms = 0.1});
+  int row = 0;
+  bool seen_all_in_pairs = true;
+  for (std::size_t i = kFull + 200; i < run.watched.size() - 2; ++i) {
+    row = run.watched[i] == Watch::kFull ? row + 1 : 0;
+    const bool ends = row > 0 && run.watched[i + 1] == Watch::kNothing;
+    if (ends && row % 2 != 0) seen_all_in_pairs = false;
+  }
+  CHECK(seen_all_in_pairs);
+  CHECK(run.governor.coverage().longest_gap > 2);
+}
+
+TEST_CASE("Two ranks that rest differently watch common cycles", "[governor]") {
+  const Run dear = Run(1).cycles(3000, {.step_ms = 1, .structure_ms = 0.2});
+  const Run cheap = Run(1).cycles(3000, {.step_ms = 1, .structure_ms = 0.02});
+  REQUIRE(dear.governor.structure_every() > cheap.governor.structure_every());
+  for (std::size_t i = 2000; i < 3000; ++i) {
+    if (dear.watched[i] == Watch::kFull) CHECK(cheap.watched[i] == Watch::kFull);
+  }
+}
+
+TEST_CASE("Hooks do not rest where several threads train, passes over values do", "[governor]") {
+  const Run run = Run(1).cycles(2000, {.step_ms = 1, .structure_ms = 0.1, .values_ms = 0.1}, false);
+  CHECK(run.governor.coverage().structure == run.governor.coverage().cycles);
+  CHECK(run.governor.coverage().longest_values_gap > 100);
+}
+
+TEST_CASE("A loss that is not finite arms the next cycles, once in 64", "[governor]") {
+  Run run(1);
+  const Costs costs{.step_ms = 1, .structure_ms = 0.1};
+  run.cycles(1000, costs);
+  const auto since = run.watched.size() + 1;  // the cycle in progress goes on as it is
+  run.governor.arm();
+  run.cycles(5, costs);
+  CHECK(all(run.watched, Watch::kFull, since));
+  run.cycles(20, costs);
+  const CostGovernor::Coverage before = run.governor.coverage();
+  run.governor.arm();
+  run.cycles(16, costs);
+  CHECK(run.governor.coverage().structure - before.structure <= 4);
+}
+
+TEST_CASE("The difference between watched cycles and the rest before them is told", "[governor]") {
+  CHECK(Run(1).cycles(1000, {.structure_ms = 0.01}).governor.difference().pairs == 0);
+  const Run run = Run(1).cycles(5000, {.step_ms = 1, .structure_ms = 0.1, .survey_ms = 3});
+  const CostGovernor::Difference told = run.governor.difference();
+  CHECK(told.pairs > 50);
+  CHECK(told.resting_ms == Approx(1));
+  CHECK(told.watched_extra == Approx(0.1).epsilon(0.001));
+  CHECK(told.upper == Approx(0.1).epsilon(0.001));
+}
+
+TEST_CASE("A hook in which the thread lost its core does not end the watch", "[governor]") {
+  Run run(2);
+  const Costs costs{.step_ms = 1, .structure_ms = 0.01};
+  run.cycles(1000, costs);
+  run.cycles(1, {.step_ms = 1, .structure_ms = 50});
+  run.cycles(1000, costs);
+  CHECK(run.governor.coverage().longest_gap <= 16);
+}
+
+TEST_CASE("A program that grows faster or slower is followed", "[governor]") {
+  Run run(2);
+  run.cycles(1000, {.step_ms = 100, .structure_ms = 0.1, .values_ms = 0.1});
+  CHECK(run.governor.structure_every() == 1);
+  run.cycles(4000, {.step_ms = 1, .structure_ms = 0.1, .values_ms = 0.1});
+  CHECK(run.governor.structure_every() > 1);
+  run.cycles(4000, {.step_ms = 100, .structure_ms = 0.1, .values_ms = 0.1});
+  CHECK(run.governor.structure_every() == 1);
+  CHECK(run.percent() <= 2);
+}
+}  // namespace ddpscope

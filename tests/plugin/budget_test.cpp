@@ -1,0 +1,179 @@
+// Runs longer than the cycles that are watched in full: hooks keep to their budget, what begins
+// then is found as soon as the summary says, and correct programs stay silent whatever is left out.
+#include <cmath>
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "tests/support/torch_test.h"
+
+namespace ddpscope::test {
+namespace {
+using nlohmann::json;
+using torch::optim::SGD;
+
+constexpr int kFullCycles = 16;
+
+Options within(double percent) {
+  Options options = quiet();
+  options.overhead = percent;
+  options.full_cycles = kFullCycles;
+  return options;
+}
+
+/// Runs `program` in a process of its own; the summary it leaves.
+json summary_of(const std::function<void()>& program) {
+  const Outcome outcome = in_child([&] {
+    at::set_num_threads(1);
+    program();
+    return 0;
+  });
+  CAPTURE(outcome.said);
+  REQUIRE(outcome.exit_code == 0);
+  const auto summaries = records("summary");
+  REQUIRE(summaries.size() == 1);
+  return json::parse(summaries[0]);
+}
+
+bool is_silent(const json& summary) { return summary["errors"] == 0 && summary["warnings"] == 0; }
+
+json finding_of(const std::string& id) {
+  for (const std::string& line : records("finding")) {
+    json finding = json::parse(line);
+    if (finding["id"] == id) return finding;
+  }
+  return nullptr;
+}
+}  // namespace
+
+TEST_CASE("A tiny model keeps the budget by rests, and stays silent") {
+  const json summary = summary_of([] {
+    Net net;
+    attach_diagnostics(net, within(1));
+    SGD optimizer(net->parameters(), 0.01);
+    train(
+        optimizer, [&] { return net->loss(); }, 4000);
+  });
+  CAPTURE(summary.dump());
+  CHECK(is_silent(summary));
+  CHECK(summary["steps"] == 4000);
+  CHECK(summary["overhead_percent"].get<double>() < 2);  // 1 on a machine that does nothing else
+  CHECK(summary["watched"]["share"].get<double>() < 0.5);
+  CHECK(summary["overhead"]["grad-missing"]["coverage"].get<double>() < 0.5);
+  CHECK(summary["overhead"]["grad-missing"]["latency_steps"].get<int>() > 2);
+}
+
+TEST_CASE("Within a large budget every cycle is watched in full") {
+  const json summary = summary_of([] {
+    Net net;
+    attach_diagnostics(net, within(1000));
+    SGD optimizer(net->parameters(), 0.01);
+    train(
+        optimizer, [&] { return net->loss(); }, 300);
+  });
+  CHECK(summary["watched"].is_null());
+  CHECK(summary["overhead"]["optim-update-size"]["coverage"] == 1.0);
+  CHECK(summary["overhead"]["grad-missing"]["latency_steps"] == 1);
+}
+
+TEST_CASE("What begins in a rest is found within the latency of the summary") {
+  constexpr int kBegin = 1500;
+  const json summary = summary_of([] {
+    Net net;
+    attach_diagnostics(net, within(3));
+    SGD optimizer(net->parameters(), 0.01);
+    for (int step = 1; step <= 6000; ++step) {
+      if (step < kBegin) optimizer.zero_grad();
+      net->loss().backward();
+      optimizer.step();
+    }
+  });
+  CAPTURE(summary.dump());
+  REQUIRE(summary["watched"]["share"].get<double>() < 0.9);
+  const json finding = finding_of("optim-stale-gradient");
+  REQUIRE(!finding.is_null());
+  const std::int64_t latency = summary["overhead"]["optim-stale-gradient"]["latency_steps"];
+  CHECK(finding["first_step"] >= kBegin);
+  CHECK(finding["first_step"] <= kBegin + 4 * latency);  // the check asks for several cycles
+}
+
+TEST_CASE("A loss that is NaN in a rest is told in its step") {
+  constexpr int kBad = 1501;
+  const json summary = summary_of([] {
+    Net net;
+    attach_diagnostics(net, within(0.5));
+    SGD optimizer(net->parameters(), 0.01);
+    for (int step = 1; step <= 1700; ++step) {
+      optimizer.zero_grad();
+      at::Tensor loss = net->loss();
+      if (step >= kBad) loss = loss * std::numeric_limits<float>::infinity();
+      loss.backward();
+      optimizer.step();
+    }
+  });
+  CAPTURE(summary.dump());
+  const json finding = finding_of("numeric-nonfinite-forward");
+  REQUIRE(!finding.is_null());
+  CHECK(finding["first_step"] == kBad);
+}
+
+TEST_CASE("Accumulation, alternating parts, frozen parts and evaluation are silent between rests") {
+  const json summary = summary_of([] {
+    Side side;
+    torch::nn::BatchNorm1d norm(8);
+    attach_diagnostics(side, within(3));
+    attach_diagnostics(norm, quiet());
+    std::vector<at::Tensor> parameters = side->parameters();
+    for (const at::Tensor& parameter : norm->parameters()) parameters.push_back(parameter);
+    torch::optim::Adam optimizer(parameters, 1e-3);
+    for (int step = 0; step < 1500; ++step) {
+      optimizer.zero_grad();
+      for (int part = 0; part < 3; ++part) {
+        const at::Tensor hidden = norm(side->body(torch::randn({5, 8})));
+        const at::Tensor loss = part == 1 ? side->side(hidden).square().mean()
+                                          : hidden.square().mean() + side->side(hidden).sum();
+        (loss / 3).backward();
+      }
+      torch::nn::utils::clip_grad_norm_(parameters, 1.0);
+      optimizer.step();
+      if (step % 100 == 99) {
+        side->eval();
+        norm->eval();
+        const torch::NoGradGuard no_grad;
+        norm(side->body(torch::randn({5, 8})));
+        side->train();
+        norm->train();
+      }
+    }
+  });
+  CAPTURE(summary.dump());
+  CHECK(is_silent(summary));
+  CHECK(summary["watched"]["share"].get<double>() < 0.9);
+}
+
+TEST_CASE("A GAN with five critic steps is silent between rests") {
+  const json summary = summary_of([] {
+    Net generator;
+    torch::nn::Sequential critic(torch::nn::Linear(4, 8), torch::nn::ReLU(),
+                                 torch::nn::Linear(8, 1));
+    attach_diagnostics(generator, within(3));
+    attach_diagnostics(critic, quiet());
+    torch::optim::Adam for_generator(generator->parameters(), 1e-3);
+    torch::optim::Adam for_critic(critic->parameters(), 1e-3);
+    const auto fake = [&] { return generator->forward(torch::randn({5, 8})); };
+    for (int i = 0; i < 400; ++i) {
+      for (int k = 0; k < 5; ++k) {
+        for_critic.zero_grad();
+        (critic->forward(fake().detach()).mean() - critic->forward(torch::randn({5, 4})).mean())
+            .backward();
+        for_critic.step();
+      }
+      for_generator.zero_grad();
+      critic->forward(fake()).mean().neg().backward();
+      for_generator.step();
+    }
+  });
+  CAPTURE(summary.dump());
+  CHECK(is_silent(summary));
+  CHECK(summary["watched"]["share"].get<double>() < 0.9);
+}
+}  // namespace ddpscope::test
