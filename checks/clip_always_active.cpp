@@ -10,6 +10,7 @@
 #include "checks/clip_finder.h"
 #include "checks/clip_window.h"
 #include "checks/run_state.h"
+#include "checks/statistics.h"
 #include "model/fact_keys.h"
 
 namespace ddpscope {
@@ -94,7 +95,7 @@ class ClipAlwaysActive final : public Check {
     Finding finding = about_limit(first, window.limit(), "never_reached", state);
     finding.severity = Severity::kNote;
     finding.what = fmt::format("clipping was active in none of the last {} steps", kNever);
-    finding.why = fmt::format("limit {:.4g} was never reached", window.limit());
+    finding.why = fmt::format("limit {:.4g} was not reached in them", window.limit());
     finding.fixes = {{"leave the clipping as a guard, or out", Applicability::kNeedsDecision}};
     finding.facts.push_back({fact::kWindowSteps, kNever});
     return finding;

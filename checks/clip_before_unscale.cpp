@@ -8,9 +8,9 @@
 
 #include "checks/check.h"
 #include "checks/clip_finder.h"
-#include "checks/clip_window.h"
 #include "checks/loss_scale.h"
 #include "checks/run_state.h"
+#include "checks/statistics.h"
 #include "model/fact_keys.h"
 
 namespace ddpscope {

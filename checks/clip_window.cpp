@@ -5,13 +5,6 @@
 
 namespace ddpscope {
 
-double quantile(std::vector<double> values, double share) {
-  const auto last = static_cast<double>(values.size() - 1);
-  const auto at = values.begin() + static_cast<std::ptrdiff_t>(last * share);
-  std::ranges::nth_element(values, at);
-  return *at;
-}
-
 void ClipWindow::add_step(bool is_counted) {
   const std::optional<Clip> clip = std::exchange(clip_, std::nullopt);
   const double factor = clip.has_value() ? clip->factor : 1;

@@ -4,11 +4,9 @@
 #include <vector>
 
 #include "checks/clip_finder.h"
+#include "checks/statistics.h"
 
 namespace ddpscope {
-
-/// The element below which this share of the values lies; `values` is not empty.
-double quantile(std::vector<double> values, double share);
 
 /// The clips of one group of gradients over the steps of its optimizer, at most 200 of them.
 class ClipWindow {

@@ -5,6 +5,8 @@
 #include <utility>
 #include <vector>
 
+#include "checks/statistics.h"
+
 namespace ddpscope {
 namespace {
 constexpr double kNear = HalfSeries::kMax / 2;
@@ -79,9 +81,7 @@ bool HalfGradients::are_flushed() const {
 double HalfGradients::median(double Sample::*member) const {
   std::vector<double> values;
   for (const Sample& sample : samples_) values.push_back(sample.*member);
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
+  return ddpscope::median(std::move(values));
 }
 
 }  // namespace ddpscope

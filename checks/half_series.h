@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <iterator>
 #include <optional>
 
 namespace ddpscope {
@@ -15,7 +16,9 @@ class HalfSeries {
   /// The largest of a step counts. True if a step before this one is complete now.
   bool add(std::int64_t step, double absmax);
 
-  /// How many of the last steps came near the end of float16, masks and constants aside.
+  /// The steps that are looked back at, 64 at most.
+  std::int64_t steps() const { return std::ssize(samples_); }
+  /// How many of them came near the end of float16, masks and constants aside.
   std::int64_t steps_near_max() const;
   struct Forecast {
     std::int64_t step = 0;  ///< that reaches the end of float16

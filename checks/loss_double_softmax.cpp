@@ -12,18 +12,20 @@ namespace ddpscope {
 namespace {
 using Record = OpTrace::Record;
 constexpr int kMinSteps = 2;
+constexpr std::size_t kMaxInputs = 1024;  // of losses without a backward
 
 /// loss-double-softmax; docs/checks/loss-double-softmax.md
 class LossDoubleSoftmax final : public Check {
  public:
   void on_loss_input(const LossInputEvent& event, const RunState&, Findings&) override {
+    if (inputs_.size() >= kMaxInputs) inputs_.clear();
     inputs_[event.input] = event;
   }
 
   void on_backward(const BackwardEvent& event, const RunState& state, Findings& findings) override {
     if (!event.surveyed || !event.accumulates) return;
     for (const Record& loss : state.trace().records()) {
-      if (!loss.grad_mode || loss.inputs.empty()) continue;
+      if (!normalizes(loss.op) || !loss.grad_mode || loss.inputs.empty()) continue;
       const Record* producer = maker_behind_views(state.trace(), loss.inputs.front());
       if (producer == nullptr || producer == &loss) continue;
       const SoftmaxPattern* pattern = pattern_of(*producer, loss, state.trace());

@@ -1,11 +1,14 @@
 #include "checks/loss_scale.h"
 
 namespace ddpscope {
+namespace {
+constexpr std::size_t kMaxProducts = 4096;  // of programs that run forward alone
+}  // namespace
 
 void LossScale::on_op(const OpEvent& event) {
-  if (event.factor != 1 && event.outputs.size() == 1) {
-    products_[event.outputs.front().id] = event.factor;
-  }
+  if (event.factor == 1 || event.outputs.size() != 1) return;
+  if (products_.size() >= kMaxProducts) products_.clear();
+  products_[event.outputs.front().id] = event.factor;
 }
 
 void LossScale::on_backward(const BackwardEvent& event) {

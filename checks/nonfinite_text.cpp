@@ -6,7 +6,6 @@
 #include <array>
 #include <cfloat>
 
-#include "checks/site_text.h"
 #include "model/fact_keys.h"
 
 namespace ddpscope {
@@ -22,6 +21,11 @@ const FloatType* float_type(std::string_view dtype) {
   return type == kTypes.end() ? nullptr : type;
 }
 
+std::string_view dtype_text(std::string_view dtype) {
+  const FloatType* type = float_type(dtype);
+  return type == nullptr ? dtype : type->text;
+}
+
 std::string kind_of(const ValueRange& values) {
   if (values.inf_count == 0) return "NaN";
   return values.nan_count == 0 ? "Inf" : "NaN or Inf";
@@ -31,10 +35,6 @@ std::string elements_text(const ValueRange& values, std::string_view noun) {
   const std::int64_t count = values.nan_count + values.inf_count;
   return fmt::format("{} of {} {} {} {}", count, values.elements, noun, count == 1 ? "is" : "are",
                      kind_of(values));
-}
-
-void place_in(ModuleId module, const RunState& state, Finding& finding) {
-  place_at(Doing{.module = module}, state, finding);
 }
 
 void place_between(const Between& place, const RunState& state, Finding& finding) {

@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "checks/run_state.h"
+#include "checks/site_text.h"
 #include "model/finding.h"
 
 namespace ddpscope {
@@ -18,13 +18,13 @@ struct FloatType {
 };
 /// Null for a type that is none of Half, BFloat16, Float and Double.
 const FloatType* float_type(std::string_view dtype);
+/// `bfloat16`, or the name itself of such a type.
+std::string_view dtype_text(std::string_view dtype);
 
 /// `NaN`, `Inf`, or `NaN or Inf` where there are both.
 std::string kind_of(const ValueRange& values);
 /// `3 of 65536 output elements are Inf`
 std::string elements_text(const ValueRange& values, std::string_view noun);
-/// Files the finding under the module; under the first model where it is not registered.
-void place_in(ModuleId module, const RunState& state, Finding& finding);
 /// Where an operator ran whose own module is not known: the modules that ran before and after it.
 struct Between {
   ModuleId module = 0;

@@ -9,6 +9,7 @@
 #include "checks/check.h"
 #include "checks/finding_text.h"
 #include "checks/half_series.h"
+#include "checks/loss_scale.h"
 #include "checks/nonfinite_text.h"
 #include "model/fact_keys.h"
 
@@ -16,6 +17,7 @@ namespace ddpscope {
 namespace {
 using enum Applicability;
 constexpr std::int64_t kNearSteps = 3;
+constexpr double kLeastScale = 2;
 
 /// numeric-half-range; docs/checks/numeric-half-range.md
 class NumericHalfRange final : public Check {
@@ -31,15 +33,11 @@ class NumericHalfRange final : public Check {
     findings.push_back(overflow(event.module, module.series, forecast, state));
   }
 
-  void on_op(const OpEvent& event, const RunState&, Findings&) override {
-    if ((event.op != "aten::mul" && event.op != "aten::mul_") || event.outputs.empty()) return;
-    for (const double constant : event.constants) {
-      if (constant >= 2) scaled_ = event.outputs.front().id;
-    }
-  }
+  void on_op(const OpEvent& event, const RunState&, Findings&) override { scale_.on_op(event); }
 
-  void on_loss(const LossEvent& event, const RunState&, Findings&) override {
-    if (event.loss != 0 && event.loss == scaled_) loss_is_scaled_ = true;
+  void on_backward(const BackwardEvent& event, const RunState&, Findings&) override {
+    scale_.on_backward(event);
+    loss_is_scaled_ |= scale_.now().value_or(1) >= kLeastScale;
   }
 
   void on_gradient_values(const GradientValuesEvent& event, const RunState&, Findings&) override {
@@ -66,6 +64,7 @@ class NumericHalfRange final : public Check {
   void on_dropped(const DroppedEvent&, const RunState&) override {
     modules_.clear();
     parameters_.clear();
+    scale_.clear();
   }
 
  private:
@@ -86,7 +85,7 @@ class NumericHalfRange final : public Check {
     finding.phase = Phase::kForward;
     finding.what = fmt::format("float16 output absmax {:.5g}", series.absmax());
     finding.why = fmt::format("over half of 65504, where float16 ends, in {} of the last {} steps",
-                              series.steps_near_max(), HalfSeries::kSamples);
+                              series.steps_near_max(), series.steps());
     finding.facts = {{fact::kKind, std::string(forecast.has_value() ? "forecast" : "overflow")},
                      {fact::kAbsmax, series.absmax()},
                      {fact::kHeadroomRatio, HalfSeries::kMax / series.absmax()}};
@@ -122,7 +121,7 @@ class NumericHalfRange final : public Check {
 
   std::map<ModuleId, Module> modules_;
   std::map<TensorId, Parameter> parameters_;
-  TensorId scaled_ = 0;  ///< the last product with a constant
+  LossScale scale_;
   bool loss_is_scaled_ = false;
 };
 }  // namespace

@@ -9,6 +9,7 @@
 
 #include "checks/check.h"
 #include "checks/run_state.h"
+#include "checks/site_text.h"
 #include "checks/statistics.h"
 #include "model/fact_keys.h"
 
@@ -48,6 +49,9 @@ class PerfShapeChurn final : public Check {
   void on_dropped(const DroppedEvent&, const RunState&) override {
     modules_.clear();
     in_window_ = 0;
+    has_new_shape_ = false;
+    with_new_ms_.clear();
+    other_ms_.clear();
   }
 
  private:
@@ -90,11 +94,7 @@ class PerfShapeChurn final : public Check {
     finding.step = event.at.step;
     finding.phase = Phase::kForward;
     finding.op = module.op;
-    if (const ModelState* model = state.first_model()) finding.model = model->label;
-    if (const ModulePlace* place = state.place_of(id)) {
-      finding.module_path = place->path;
-      finding.model = state.models().at(place->model).label;
-    }
+    place_in(id, state, finding);
     finding.what = fmt::format("{} new input shapes in {} steps with benchmark on",
                                module.windows.back(), kWindow);
     finding.facts = {{fact::kDistinctShapesCount, module.windows.back()},

@@ -31,7 +31,11 @@ const TensorState* owner_of(const TensorInfo& tensor, const RunState& state) {
 }
 
 void place_at(const Doing& doing, const RunState& state, Finding& finding) {
-  const ModulePlace* place = state.place_of(doing.module);
+  place_in(doing.module, state, finding);
+}
+
+void place_in(ModuleId module, const RunState& state, Finding& finding) {
+  const ModulePlace* place = state.place_of(module);
   const ModelState* model =
       place != nullptr ? &state.models().at(place->model) : state.first_model();
   if (model != nullptr) finding.model = model->label;

@@ -35,12 +35,12 @@ constexpr SoftmaxPattern kClampedLogits = {
     "no relu behind the last layer"};
 
 bool is_nll(std::string_view name) { return name.starts_with("nll_loss"); }
+}  // namespace
 
 bool normalizes(std::string_view op) {
   return op.ends_with("log_softmax") || op.ends_with("cross_entropy_with_logits") ||
          op.find("nll_loss") != std::string_view::npos;
 }
-}  // namespace
 
 std::string base_name(std::string_view op) {
   const std::size_t colons = op.find("::");
@@ -59,7 +59,6 @@ bool is_cross_entropy(const OpTrace::Record& log_softmax, const OpTrace& trace) 
 
 const SoftmaxPattern* pattern_of(const OpTrace::Record& producer, const OpTrace::Record& loss,
                                  const OpTrace& trace) {
-  if (!normalizes(loss.op)) return nullptr;
   const std::string made = base_name(producer.op);
   const std::string used = base_name(loss.op);
   const auto known = std::ranges::find_if(kPatterns, [&](const SoftmaxPattern& pattern) {

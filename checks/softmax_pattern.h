@@ -22,6 +22,9 @@ struct SoftmaxPattern {
 /// `softmax` of `aten::_softmax`, which is what autograd knows of it.
 std::string base_name(std::string_view op);
 
+/// Whether an operator normalizes, or expects what is normalized: few do.
+bool normalizes(std::string_view op);
+
 /// The pattern that the two operators form, the second of which reads the first; null if none.
 const SoftmaxPattern* pattern_of(const OpTrace::Record& producer, const OpTrace::Record& loss,
                                  const OpTrace& trace);

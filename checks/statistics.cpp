@@ -12,6 +12,13 @@ double median(std::vector<double> values) {
   return *middle;
 }
 
+double quantile(std::vector<double> values, double share) {
+  const auto last = static_cast<double>(values.size() - 1);
+  const auto at = values.begin() + static_cast<std::ptrdiff_t>(last * share);
+  std::ranges::nth_element(values, at);
+  return *at;
+}
+
 Trend trend_of(const std::vector<double>& values) {
   const auto n = static_cast<double>(values.size());
   double sum_x = 0, sum_y = 0, sum_xx = 0, sum_xy = 0, sum_yy = 0;

@@ -7,6 +7,9 @@ namespace ddpscope {
 /// The upper one of two middle values; 0 of none.
 double median(std::vector<double> values);
 
+/// The element below which this share of the values lies; `values` is not empty.
+double quantile(std::vector<double> values, double share);
+
 /// A line through `values`, one for each place 0, 1, 2 and so on.
 struct Trend {
   double slope = 0;

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "checks/clip_window.h"
+#include "checks/statistics.h"
 
 namespace ddpscope {
 namespace {

@@ -69,7 +69,8 @@ std::vector<double> constants_of(const at::RecordFunction& function) {
 }
 
 double factor_of(const at::RecordFunction& function) {
-  const std::string_view name = function.name();
+  std::string_view name = function.name();
+  if (name.ends_with('_')) name.remove_suffix(1);
   const bool divides = name == "aten::div";
   const auto inputs = function.inputs();
   if ((!divides && name != "aten::mul") || inputs.size() != 2) return 1;

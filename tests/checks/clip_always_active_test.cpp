@@ -79,6 +79,7 @@ TEST_CASE("clip-always-active notes a limit that 1000 steps did not reach", "[ch
   loop.steps(1, 10, 1);
   REQUIRE(loop.program.findings.size() == 1);
   CHECK(loop.program.findings[0].severity == Severity::kNote);
+  CHECK(loop.program.findings[0].why == "limit 10 was not reached in them");
   CHECK(cause_of(loop.program.findings[0]) == "never_reached");
 }
 
