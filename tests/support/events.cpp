@@ -11,7 +11,7 @@ std::int64_t elements(const std::vector<std::int64_t>& shape) {
 TensorInfo info(TensorId id, const std::vector<std::int64_t>& shape) {
   return {.id = id,
           .shape = shape,
-          .dtype = "float32",
+          .dtype = "Float",
           .device = "cpu",
           .elements = elements(shape),
           .storage = id,
@@ -47,6 +47,7 @@ void Program::attach(ModelId model, const std::vector<Registered>& tensors) {
   for (const Registered& registered : tensors) {
     TensorInfo described = info(registered.id, registered.shape);
     described.requires_grad = registered.requires_grad;
+    described.dtype = registered.dtype;
     tensors_[registered.id] = described;
     const std::string module = module_of(registered.path);
     modules.insert(module);
