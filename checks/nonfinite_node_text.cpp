@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "checks/nonfinite_text.h"
+#include "checks/risky_text.h"
 
 namespace ddpscope {
 namespace {
@@ -22,7 +23,7 @@ std::string slope_text(const NonfiniteNodeEvent& node, const RiskyInputEvent* ri
   const std::string mask = masked_by(node.made, state.trace());
   std::string text = fmt::format("the slope of {} is not finite at what it read", node.op);
   if (risky != nullptr) {
-    text = fmt::format("the forward input minimum was {:g}", risky->input_min);
+    text = "the forward " + edge_text(*risky, "was");
   } else if (node.saved_known) {
     text = fmt::format("the smallest element that {} read or returned in forward was {:g}", node.op,
                        node.saved_min);

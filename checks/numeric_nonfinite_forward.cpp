@@ -5,6 +5,7 @@
 #include "checks/finding_text.h"
 #include "checks/nonfinite_check.h"
 #include "checks/nonfinite_text.h"
+#include "checks/risky_text.h"
 #include "model/fact_keys.h"
 
 namespace ddpscope {
@@ -99,7 +100,7 @@ class NumericNonfiniteForward final : public NonfiniteCheck {
       finding.fixes.push_back({"run it in float32 or bfloat16", kLikely});
     }
     if (const RiskyInputEvent* risky = trail().risky_input_of(event.output.id)) {
-      finding.why += fmt::format("; its input minimum was {:g}", risky->input_min);
+      finding.why += "; its " + edge_text(*risky, "was");
       finding.fixes.push_back(
           {"keep its input away from the edge of its domain, as "
            "numeric-risky-domain of the same operator says",

@@ -69,11 +69,15 @@ class NumericRiskyDomain final : public NonfiniteCheck {
     const FloatType* type = float_type(event.dtype);
     finding.facts = {{fact::kCause, event.rule},
                      {fact::kRule, event.rule},
-                     {fact::kInputMin, event.input_min},
-                     {fact::kInputAbsmin, event.input_absmin},
                      {fact::kOffendingCount, event.offending_count},
                      {fact::kDtype, event.dtype}};
-    if (event.rule == "epsilon_lost") finding.facts.push_back({fact::kEpsilon, event.epsilon});
+    if (event.rule == "epsilon_lost") {
+      finding.facts.push_back({fact::kEpsilon, event.epsilon});
+    } else {
+      finding.facts.push_back({fact::kInputMin, event.input_min});
+      finding.facts.push_back({fact::kInputAbsmin, event.input_absmin});
+      finding.facts.push_back({fact::kInputMax, event.input_max});
+    }
     if (type != nullptr) finding.facts.push_back({fact::kSmallestNormal, type->smallest_normal});
     findings.push_back(std::move(finding));
     return true;

@@ -64,20 +64,33 @@ bool is_at_edge(const RiskyInputEvent& event) {
   return true;
 }
 
+std::string edge_text(const RiskyInputEvent& event, std::string_view is) {
+  if (event.rule == "epsilon_lost") {
+    return fmt::format("constant {:g} {} 0 in {}", event.epsilon, is, dtype_text(event.dtype));
+  }
+  if (event.rule == "exp") return fmt::format("input maximum {} {:g}", is, event.input_max);
+  if (event.rule == "arc") {
+    return fmt::format("input range {} [{:g}, {:g}]", is, event.input_min, event.input_max);
+  }
+  if (event.rule == "division") {
+    return fmt::format("denominator magnitude minimum {} {:g}", is, event.input_absmin);
+  }
+  if (event.rule == "reciprocal" || event.rule == "power") {
+    return fmt::format("input magnitude minimum {} {:g}", is, event.input_absmin);
+  }
+  return fmt::format("input minimum {} {:g}", is, event.input_min);
+}
+
 void describe_edge(const RiskyInputEvent& event, Finding& finding) {
   const bool is_log1p = event.op.starts_with("aten::log1p");
   const std::string_view rule = is_log1p ? std::string_view("log1p") : event.rule;
   const auto* text = std::ranges::find(kRules, rule, &RuleText::rule);
+  finding.what = edge_text(event, "is");
   if (event.rule == "epsilon_lost") {
-    const FloatType* type = float_type(event.dtype);
-    finding.what = fmt::format("the constant {:g} is 0 in {}", event.epsilon,
-                               type == nullptr ? event.dtype : type->text);
+    finding.what = "the " + finding.what;
   } else {
-    const bool by_size = event.rule == "reciprocal" || event.rule == "division";
-    finding.what = fmt::format("input {} is {:g}, {} of {} elements are at the edge",
-                               by_size ? "magnitude minimum" : "minimum",
-                               by_size ? event.input_absmin : event.input_min,
-                               event.offending_count, event.elements);
+    finding.what +=
+        fmt::format(", {} of {} elements are at the edge", event.offending_count, event.elements);
   }
   if (text == kRules.end()) return;
   finding.why = text->why;

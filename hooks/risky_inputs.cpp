@@ -96,8 +96,10 @@ std::optional<RiskyInputEvent> near_edge(const at::RecordFunction& function, con
   const Limits limits = limits_of(tensor->scalar_type());
   RiskyInputEvent event = event_of(function, edge.rule, *tensor);
   event.input_min = event.input_absmin = std::numeric_limits<double>::infinity();
+  event.input_max = -event.input_min;
   for_each_element(*tensor, [&](double element) {
     event.input_min = std::min(event.input_min, element);
+    event.input_max = std::max(event.input_max, element);
     event.input_absmin = std::min(event.input_absmin, std::abs(element));
     event.offending_count += edge.offends(element, limits);
   });

@@ -80,6 +80,7 @@ struct RiskyInputEvent {
   std::int64_t elements = 0;
   std::int64_t offending_count = 0;
   double input_min = 0;
+  double input_max = 0;
   double input_absmin = 0;
   double epsilon = 0;  ///< the constant that was lost; rule epsilon_lost
 };

@@ -68,6 +68,31 @@ TEST_CASE("numeric-risky-domain knows the edges of each dtype", "[check]") {
   CHECK(in_two_steps(risky("log", 0, 0, "Other")).size() == 1);
 }
 
+TEST_CASE("numeric-risky-domain says what put the operator at its edge", "[check]") {
+  RiskyInputEvent event = risky("exp", -3, 0.5);
+  event.input_max = 95;
+  std::string begin;
+  SECTION("the largest input of exp") { begin = "input maximum is 95, 3 of 512 elements"; }
+  SECTION("the range of an arc") {
+    event.rule = "arc";
+    begin = "input range is [-3, 95], 3 of 512 elements";
+  }
+  SECTION("the denominator of a quotient") {
+    event.rule = "division";
+    event.input_absmin = 0;
+    begin = "denominator magnitude minimum is 0, 3 of 512 elements";
+  }
+  SECTION("the base of a power, which may be negative elsewhere") {
+    event.rule = "power";
+    event.input_absmin = 0;
+    begin = "input magnitude minimum is 0, 3 of 512 elements";
+  }
+  const Findings findings = in_two_steps(event);
+  REQUIRE(findings.size() == 1);
+  CHECK(findings[0].what.starts_with(begin));
+  CHECK(fact_of<double>(findings[0], "input_max") == 95);
+}
+
 TEST_CASE("numeric-risky-domain knows that the edge of log1p is -1", "[check]") {
   RiskyInputEvent event = risky("log", -1, 0.5);
   event.op = "aten::log1p";
@@ -86,6 +111,7 @@ TEST_CASE("numeric-risky-domain names a constant that the dtype does not hold", 
   CHECK(findings[0].what == "the constant 1e-08 is 0 in float16");
   CHECK(findings[0].fixes[0].text == "a constant of 6.2e-05 or more");
   CHECK(fact_of<double>(findings[0], "epsilon") == 1e-8);
+  CHECK(std::ranges::find(findings[0].facts, "input_min", &Fact::key) == findings[0].facts.end());
   CHECK(fact_of<double>(findings[0], "smallest_normal") == 0x1p-14);
 }
 
