@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "checks/finding_text.h"
+#include "checks/site_text.h"
 #include "model/fact_keys.h"
 
 namespace ddpscope {
@@ -15,11 +16,21 @@ bool are_labels(const OutOfRangeEvent& event) {
   return event.argument == "target" && !event.tensor.floating;
 }
 
-std::string number(double value) { return fmt::format("{:.6g}", value); }
+/// Every digit of a label or an index.
+std::string number(const OutOfRangeEvent& event, double value) {
+  return event.tensor.floating ? fmt::format("{:.6g}", value) : fmt::format("{:.0f}", value);
+}
+
+/// With the digits in which it differs from the limit that it exceeds.
+std::string beyond(const OutOfRangeEvent& event, double value, double limit) {
+  const std::string text = number(event, value);
+  return text == number(event, limit) ? fmt::format("{}", value) : text;
+}
 
 std::string range_text(const OutOfRangeEvent& event) {
-  if (!event.allowed_max.has_value()) return "[" + number(event.allowed_min) + ", ...]";
-  return fmt::format("[{}, {}]", number(event.allowed_min), number(*event.allowed_max));
+  if (!event.allowed_max.has_value()) return "[" + number(event, event.allowed_min) + ", ...]";
+  return fmt::format("[{}, {}]", number(event, event.allowed_min),
+                     number(event, *event.allowed_max));
 }
 
 bool is_below(const OutOfRangeEvent& event) { return event.minimum < event.allowed_min; }
@@ -29,8 +40,12 @@ bool is_above(const OutOfRangeEvent& event) {
 
 std::string extremes_text(const OutOfRangeEvent& event) {
   std::vector<std::string> parts;
-  if (is_below(event)) parts.push_back("minimum " + number(event.minimum));
-  if (is_above(event)) parts.push_back("maximum " + number(event.maximum));
+  if (is_below(event)) {
+    parts.push_back("minimum " + beyond(event, event.minimum, event.allowed_min));
+  }
+  if (is_above(event)) {
+    parts.push_back("maximum " + beyond(event, event.maximum, *event.allowed_max));
+  }
   if (event.tensor.floating) parts.push_back(fmt::format("{} NaN", event.nan_count));
   return joined(parts);
 }
@@ -49,7 +64,7 @@ std::int64_t places(const OutOfRangeEvent& event) {
 }
 
 std::string span(const OutOfRangeEvent& event) {
-  return fmt::format("{}..{}", number(event.minimum), number(event.maximum));
+  return fmt::format("{}..{}", number(event, event.minimum), number(event, event.maximum));
 }
 
 void explain_labels(const OutOfRangeEvent& event, Finding& finding) {
@@ -60,11 +75,11 @@ void explain_labels(const OutOfRangeEvent& event, Finding& finding) {
   if (from_one) finding.fixes.push_back({"subtract 1 from the labels", kLikely});
   if (is_above(event)) {
     finding.fixes.push_back(
-        {fmt::format("set the number of classes to {}", number(event.maximum + 1)),
+        {fmt::format("set the number of classes to {}", number(event, event.maximum + 1)),
          from_one ? kNeedsDecision : kLikely});
   }
   const std::string ignored =
-      event.ignore_index.has_value() ? fmt::format(", it is {}", *event.ignore_index) : "";
+      event.ignore_index.has_value() ? fmt::format(", which is {}", *event.ignore_index) : "";
   finding.fixes.push_back({fmt::format("give the filler value as ignore_index{}", ignored),
                            is_below(event) ? kLikely : kNeedsDecision});
 }
@@ -87,7 +102,7 @@ void explain_index(const OutOfRangeEvent& event, Finding& finding) {
     finding.why = fmt::format("the classes run {}", span(event));
     if (is_above(event)) {
       finding.fixes.push_back(
-          {fmt::format("set num_classes to {}", number(event.maximum + 1)), kLikely});
+          {fmt::format("set num_classes to {}", number(event, event.maximum + 1)), kLikely});
     }
   } else {
     const bool is_table = event.op == "aten::embedding";
@@ -95,7 +110,7 @@ void explain_index(const OutOfRangeEvent& event, Finding& finding) {
                               counted(places(event), is_table ? "row" : "element"), span(event));
     if (is_table && is_above(event)) {
       finding.fixes.push_back(
-          {fmt::format("give the table {} rows", number(event.maximum + 1)), kLikely});
+          {fmt::format("give the table {} rows", number(event, event.maximum + 1)), kLikely});
       finding.fixes.push_back({"map what is not known to a row of its own", kNeedsDecision});
     }
   }
@@ -118,11 +133,7 @@ Finding out_of_range(const OutOfRangeEvent& event, const RunState& state) {
   finding.phase = Phase::kForward;
   finding.step = event.at.step;
   finding.op = event.op;
-  if (const ModelState* model = state.first_model()) finding.model = model->label;
-  if (const ModulePlace* place = state.place_of(event.module)) {
-    finding.module_path = place->path;
-    finding.model = state.models().at(place->model).label;
-  }
+  place_in(event.module, state, finding);
   finding.what = what_of(event);
   if (event.tensor.floating) {
     explain_probabilities(event, finding);

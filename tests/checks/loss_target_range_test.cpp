@@ -39,7 +39,7 @@ TEST_CASE("loss-target-range tells labels that run from one", "[check]") {
   REQUIRE(finding.fixes.size() == 3);
   CHECK(finding.fixes[0].text == "subtract 1 from the labels");
   CHECK(finding.fixes[1].text == "set the number of classes to 5");
-  CHECK(finding.fixes[2].text == "give the filler value as ignore_index, it is -100");
+  CHECK(finding.fixes[2].text == "give the filler value as ignore_index, which is -100");
   CHECK(fact_of<std::string>(finding, "op_argument") == "target");
   CHECK(fact_of<std::int64_t>(finding, "minimum") == 1);
   CHECK(fact_of<std::int64_t>(finding, "maximum") == 4);
@@ -77,6 +77,10 @@ TEST_CASE("loss-target-range tells logits from NaN", "[check]") {
     CHECK(finding.what == "2 of 8 inputs are outside [0, 1]: maximum 1.7, 0 NaN, first at index 0");
     CHECK(finding.fixes[0].text.starts_with("binary_cross_entropy_with_logits"));
     CHECK(fact_of<double>(finding, "maximum") == 1.7);
+  }
+  SECTION("a probability that rounding put above 1") {
+    event.maximum = 1 + 0x1p-23;
+    CHECK(found(event).what.find("maximum 1.0000001192092896,") != std::string::npos);
   }
   SECTION("NaN") {
     event.nan_count = 2;
@@ -125,6 +129,20 @@ TEST_CASE("loss-target-range tells what an index goes into", "[check]") {
     event.allowed_max = {};
     CHECK(found(event).what.find("outside [0, ...]: minimum -1") != std::string::npos);
   }
+}
+
+TEST_CASE("loss-target-range tells every digit of an index in a large table", "[check]") {
+  OutOfRangeEvent event = labels_from_one();
+  event.op = "aten::embedding";
+  event.argument = "index";
+  event.ignore_index = {};
+  event.allowed_max = 1499999;
+  event.maximum = 1500000;
+  const Finding finding = found(event);
+  CHECK(finding.what ==
+        "3 of 32 indices are outside [0, 1499999]: maximum 1500000, first at index 7");
+  CHECK(finding.why == "the table has 1500000 rows, the indices run 1..1500000");
+  CHECK(finding.fixes[0].text == "give the table 1500001 rows");
 }
 
 TEST_CASE("loss-target-range explains the operator that then threw", "[check]") {
