@@ -150,6 +150,7 @@ OutOfMemory out_of_memory(const AllocationFailure& failure, const ErrorEvent& ev
   OutOfMemory what{.failure = failure,
                    .use = memory_use(state),
                    .asked_for = asked_for(event),
+                   .grad_mode = event.grad_mode,
                    .step = event.at.step,
                    .phase = event.phase};
   if (const ModelState* model = state.first_model()) what.model = model->label;
@@ -165,6 +166,12 @@ OutOfMemory out_of_memory(const AllocationFailure& failure, const ErrorEvent& ev
 
 void add_operator(const OperatorFailedEvent& event, const RunState& state, OutOfMemory& what) {
   what.op = event.op;
+  const bool is_computed = std::ranges::any_of(
+      event.inputs, [](const FailedInput& input) { return input.tensor.requires_grad; });
+  // A forward of the program's own, whose module is not known.
+  if (what.asked_for == MemoryClass::kBatch && is_computed) {
+    what.asked_for = what.grad_mode ? MemoryClass::kSavedActivations : MemoryClass::kOther;
+  }
   std::int64_t largest = 0;
   for (const FailedInput& input : event.inputs) {
     const TensorState* tensor = state.tensor(input.tensor.id);

@@ -15,7 +15,8 @@ struct OutOfMemory {
   AllocationFailure failure;
   MemoryUse use;
   MemoryClass asked_for = MemoryClass::kOther;  ///< what the request would have held
-  std::int64_t free_bytes = 0;                  ///< 0: not known
+  bool grad_mode = true;
+  std::int64_t free_bytes = 0;  ///< 0: not known
   std::int64_t step = 0;
   Phase phase = Phase::kForward;
   std::string model;

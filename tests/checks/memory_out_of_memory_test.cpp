@@ -98,6 +98,21 @@ TEST_CASE("memory-out-of-memory tells what was asked for", "[check]") {
     run.fail(kGiB, 0);
     CHECK(cause_of(run.ended()) == "batch");
   }
+  SECTION("activations of a forward whose module is not known") {
+    run.fail(kGiB, 0);
+    run.program.send_now(OperatorFailedEvent{
+        .op = "aten::mm",
+        .message = cpu_text(kGiB),
+        .inputs = {{.tensor = tensor(20, {512, 4})}, {.tensor = tensor(1, {256, 1024}, true)}}});
+    CHECK(cause_of(run.ended()) == "saved_activations");
+  }
+  SECTION("a forward without grad mode, whose module is not known") {
+    run.program.send_now(ErrorEvent{.message = cpu_text(kGiB), .grad_mode = false});
+    run.program.send_now(OperatorFailedEvent{.op = "aten::mm",
+                                             .message = cpu_text(kGiB),
+                                             .inputs = {{.tensor = tensor(1, {256, 1024}, true)}}});
+    CHECK(cause_of(run.ended()).empty());
+  }
   SECTION("what nothing dominates is undecided") {
     run.fail(kGiB, 0, Phase::kBackward);
     const Finding& finding = run.ended();
