@@ -82,7 +82,8 @@ class ClipNonfiniteNorm final : public Check {
     finding.severity = Severity::kError;
     finding.step = event.at.step;
     finding.what = what(kind, event.gradients, bad);
-    finding.why = why(before, kind, state);
+    finding.why = bad < event.gradients && bad > 0 ? "only " : "";
+    finding.why += why(before, kind, state);
     finding.fixes = {{"test the norm and leave the step out on all ranks; clip_grad_norm_ with "
                       "error_if_nonfinite throws before it writes",
                       kLikely},
@@ -113,7 +114,7 @@ class ClipNonfiniteNorm final : public Check {
   }
 
   std::string why(const Nonfinite& before, const std::string& kind, const RunState& state) const {
-    if (!before.empty()) return "only " + NonfiniteGradients::text(before, state) + " before it";
+    if (!before.empty()) return NonfiniteGradients::text(before, state) + " before it";
     if (!nonfinite_.values_seen()) return "the gradients were not read as they arrived";
     return std::string("all gradients were finite as backward gave them; ") +
            (kind == "inf" ? "the sum of their squares overflows"

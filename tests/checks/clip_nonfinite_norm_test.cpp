@@ -41,6 +41,16 @@ TEST_CASE("clip-nonfinite-norm reports a NaN norm that spreads to all gradients"
   CHECK(cause_of(finding) == "nonfinite_gradient");
 }
 
+TEST_CASE("clip-nonfinite-norm says where no gradient was finite", "[check]") {
+  Program program("clip-nonfinite-norm");
+  begin(program);
+  for (const TensorId id : {2, 1}) nonfinite(program, id, {.elements = 4, .nan_count = 4});
+  clip(program, 1, kNan);
+  program.step(1);
+  REQUIRE(program.findings.size() == 1);
+  CHECK(program.findings[0].why == "enc.0.bias, enc.0.weight were non-finite before it");
+}
+
 TEST_CASE("clip-nonfinite-norm reports an Inf norm that sets finite gradients to 0", "[check]") {
   Program program("clip-nonfinite-norm");
   begin(program);
