@@ -10,6 +10,7 @@
 #include "checks/finding_text.h"
 #include "checks/memory_text.h"
 #include "checks/run_state.h"
+#include "checks/site_text.h"
 #include "checks/statistics.h"
 #include "model/fact_keys.h"
 
@@ -49,41 +50,44 @@ class MemoryGrowth final : public Check {
     window_lowest_ = in_window_ == 0 ? bytes : std::min(window_lowest_, bytes);
     if (++in_window_ < kWindow) return;
     in_window_ = 0;
-    close_window();
-    if (lowest_.size() <= kRisingWindows || event.at.cycle <= kMinSteps) return;
+    close_window(event.at.step);
+    if (windows_.size() <= kRisingWindows || event.at.cycle <= kMinSteps) return;
     judge(event, state, findings);
   }
 
   void on_dropped(const DroppedEvent&, const RunState&) override { begin_anew(); }
 
  private:
-  struct Growth {
-    double bytes_per_step = 0;
-    double fit = 0;
+  struct Window {
+    double lowest = 0;
+    std::int64_t last_step = 0;
   };
 
   /// A window that does not rise above the one before begins a new row of windows.
-  void close_window() {
+  void close_window(std::int64_t step) {
     const bool churns = new_shapes_ > 0;
     new_shapes_ = 0;
-    if (churns || (!lowest_.empty() && window_lowest_ <= lowest_.back())) lowest_.clear();
-    lowest_.push_back(window_lowest_);
-    if (lowest_.size() > kRisingWindows + 1) lowest_.pop_front();
+    if (churns || (!windows_.empty() && window_lowest_ <= windows_.back().lowest)) windows_.clear();
+    windows_.push_back({.lowest = window_lowest_, .last_step = step});
+    if (windows_.size() > kRisingWindows + 1) windows_.pop_front();
   }
 
   void begin_anew() {
-    lowest_.clear();
+    windows_.clear();
     in_window_ = 0;
   }
 
   void judge(const CycleEndEvent& event, const RunState& state, Findings& findings) {
     // The first window holds what is allocated once: optimizer state, pools, caches.
-    const std::vector<double> rising(lowest_.begin() + 1, lowest_.end());
-    const Trend trend = trend_of(rising);
-    const double per_step = trend.slope / static_cast<double>(kWindow);
-    if (per_step <= std::max(kMinPeakShare * peak_, kMinBytes) || trend.fit <= kMinFit) return;
-    if (per_step < kMinUnexplained && !explains(per_step)) return;
-    findings.push_back(about({.bytes_per_step = per_step, .fit = trend.fit}, event, state));
+    std::vector<double> rising;
+    for (std::size_t i = 1; i < windows_.size(); ++i) rising.push_back(windows_[i].lowest);
+    // A cycle of several optimizers has as many steps.
+    const auto steps = static_cast<double>(windows_.back().last_step - windows_[1].last_step);
+    Trend growth = trend_of(rising);
+    growth.slope *= static_cast<double>(rising.size() - 1) / steps;
+    if (growth.slope <= std::max(kMinPeakShare * peak_, kMinBytes) || growth.fit <= kMinFit) return;
+    if (growth.slope < kMinUnexplained && !explains(growth.slope)) return;
+    findings.push_back(about(growth, event, state));
     begin_anew();
   }
 
@@ -93,26 +97,27 @@ class MemoryGrowth final : public Check {
            static_cast<double>(kept) >= kMinExplainedShare * bytes_per_step;
   }
 
-  Finding about(const Growth& growth, const CycleEndEvent& event, const RunState& state) const {
+  /// `growth`: its slope in bytes per step.
+  Finding about(const Trend& growth, const CycleEndEvent& event, const RunState& state) const {
     Finding finding;
     finding.severity = Severity::kWarning;
     finding.step = event.at.step;
     finding.phase = Phase::kForward;
-    if (const ModelState* model = state.first_model()) finding.model = model->label;
+    place_in(kept_.outputs.empty() ? 0 : kept_.outputs.front().module, state, finding);
     finding.what = fmt::format("resident memory grows {} per step",
-                               byte_text(static_cast<std::int64_t>(growth.bytes_per_step)));
-    finding.facts = {{fact::kBytesPerStep, growth.bytes_per_step},
+                               byte_text(static_cast<std::int64_t>(growth.slope)));
+    finding.facts = {{fact::kBytesPerStep, growth.slope},
                      {fact::kWindowsCount, static_cast<std::int64_t>(kRisingWindows)},
                      {fact::kFitRatio, growth.fit}};
-    add_limit(growth.bytes_per_step, event.at.step, state.host(), finding);
-    explain(state, finding);
+    add_limit(growth.slope, event.at.step, state.host(), finding);
+    explain(finding);
     finding.fixes = {{"keep loss.detach() or numbers", kLikely},
                      {"detach states that go from step to step", kLikely},
                      {"bound caches", kNeedsDecision}};
     return finding;
   }
 
-  void explain(const RunState& state, Finding& finding) const {
+  void explain(Finding& finding) const {
     if (roots_alive_ >= kMinRoots) {
       finding.why = fmt::format("backward roots of {} earlier steps are alive", roots_alive_);
     }
@@ -121,8 +126,6 @@ class MemoryGrowth final : public Check {
       return;
     }
     const KeptOutputs& largest = kept_.outputs.front();
-    const ModulePlace* place = state.place_of(largest.module);
-    if (place != nullptr) finding.module_path = place->path;
     finding.op = largest.op;
     finding.why +=
         fmt::format("{}{} of shape {} that {} returned {} alive after the next step",
@@ -137,7 +140,7 @@ class MemoryGrowth final : public Check {
   std::int64_t in_window_ = 0;
   std::int64_t new_shapes_ = 0;
   std::int64_t roots_alive_ = 0;
-  std::deque<double> lowest_;
+  std::deque<Window> windows_;
   KeptOutputsEvent kept_;
 };
 }  // namespace

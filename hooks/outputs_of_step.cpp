@@ -39,10 +39,11 @@ void OutputsOfStep::drop_dead(std::vector<Output>& outputs) {
 
 void OutputsOfStep::step_ended(Capture& capture) {
   OutputsOfStep& mine = here();
-  if (mine.of_step_.empty() && mine.of_step_before_.empty()) return;
+  const bool told = std::exchange(mine.surveyed_, !mine.of_step_.empty());
+  if (!told && !mine.surveyed_) return;
   drop_dead(mine.of_step_);
   drop_dead(mine.of_step_before_);
-  if (!mine.of_step_before_.empty()) mine.tell(capture);
+  if (told) mine.tell(capture);
   mine.of_step_before_ = std::exchange(mine.of_step_, {});
 }
 

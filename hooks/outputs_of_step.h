@@ -31,6 +31,7 @@ class OutputsOfStep {
   static void drop_dead(std::vector<Output>& outputs);
   void tell(Capture& capture) const;
 
+  bool surveyed_ = false;  // the step that ended last
   std::vector<Output> of_step_;
   std::vector<Output> of_step_before_;
 };

@@ -21,7 +21,7 @@ struct StepWaitEvent {
 /// What this process takes of its host. Read by the worker when it judges the end of a cycle.
 struct HostCountsEvent {
   Stamp at;
-  std::int64_t resident_bytes = 0;
+  std::int64_t resident_bytes = 0;   ///< without pages of files, which the system takes back
   std::int64_t limit_bytes = 0;      ///< of memory: of its group, else of the host; 0: not known
   std::int64_t cores = 0;            ///< that it may use, by affinity and quota; 0: not known
   std::int64_t local_ranks = 1;      ///< processes of this run that use the same cores
@@ -42,7 +42,7 @@ struct KeptOutputs {
 };
 
 /// What the operators of a surveyed step returned and is still alive at the end of the step after
-/// it, the largest first. Parameters and buffers are left out.
+/// it, the largest first; told also where nothing is. Parameters and buffers are left out.
 struct KeptOutputsEvent {
   Stamp at;
   std::vector<KeptOutputs> outputs;

@@ -6,10 +6,10 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <sstream>
 #include <string>
 
 #include "config/env.h"
@@ -50,11 +50,9 @@ bool is_pinned(int own_cores) { return own_cores < cores_of(1); }
 std::int64_t HostCounts::resident_bytes() const {
   char text[128] = {};
   if (::pread(memory_.get(), text, sizeof text - 1, 0) <= 0) return 0;
-  std::string_view rest = text;
-  rest.remove_prefix(std::min(rest.find(' ') + 1, rest.size()));  // the second number
-  std::int64_t pages = 0;
-  std::from_chars(rest.data(), rest.data() + rest.size(), pages);
-  return pages * sysconf(_SC_PAGESIZE);
+  std::int64_t all = 0, resident = 0, of_files = 0;
+  std::istringstream(text) >> all >> resident >> of_files;
+  return (resident - of_files) * sysconf(_SC_PAGESIZE);
 }
 
 std::int64_t threads_named(std::string_view name) {

@@ -14,7 +14,8 @@ struct Memory {
   std::int64_t step = 0;
 
   Memory() { program.attach(1, {{.id = 1, .path = "head.weight"}}); }
-  Stamp at() const { return {.step = step, .cycle = step, .thread = 1}; }
+  std::int64_t steps_of_cycle = 1;
+  Stamp at() const { return {.step = steps_of_cycle * step, .cycle = step, .thread = 1}; }
   void steps(int count, const std::function<std::int64_t(std::int64_t)>& bytes) {
     for (int i = 0; i < count; ++i) {
       ++step;
@@ -54,12 +55,22 @@ TEST_CASE("memory-growth takes the lowest use of each window", "[check]") {
   CHECK(memory.found().size() == 1);
 }
 
+TEST_CASE("memory-growth counts the steps of a cycle of several optimizers", "[check]") {
+  Memory memory;
+  memory.steps_of_cycle = 2;
+  memory.steps(224, grows);
+  REQUIRE(memory.found().size() == 1);
+  CHECK(memory.found()[0].what ==
+        "resident memory grows 6.0 MiB per step; 24.0 GiB are full near step 3930");
+}
+
 TEST_CASE("memory-growth names what is kept", "[check]") {
   Memory memory;
+  memory.program.attach(2, {{.id = 2, .path = "head.weight"}});
   memory.steps(130, grows);
   memory.program.send(std::make_unique<KeptOutputsEvent>(
       KeptOutputsEvent{.at = memory.at(),
-                       .outputs = {{.module = 1001,
+                       .outputs = {{.module = 2001,
                                     .op = "aten::linear",
                                     .shape = {256, 512},
                                     .count = 2,
@@ -68,6 +79,7 @@ TEST_CASE("memory-growth names what is kept", "[check]") {
   memory.steps(94, grows);
   REQUIRE(memory.found().size() == 1);
   const Finding finding = memory.found()[0];
+  CHECK(finding.model == "net2");
   CHECK(finding.module_path == "head");
   CHECK(finding.op == "aten::linear");
   CHECK(finding.why ==
@@ -145,6 +157,20 @@ TEST_CASE("memory-growth asks for an owner of slow growth", "[check]") {
   };
   CHECK(found_with(4) == 0);
   CHECK(found_with(kMiB / 4) == 1);
+}
+
+TEST_CASE("memory-growth forgets what a later survey no longer finds", "[check]") {
+  Memory memory;
+  const auto survey = [&](std::vector<KeptOutputs> kept) {
+    memory.program.send(std::make_unique<KeptOutputsEvent>(
+        KeptOutputsEvent{.at = memory.at(), .outputs = std::move(kept)}));
+  };
+  survey({{.op = "aten::triu", .shape = {512, 512}, .count = 1, .bytes = kMiB}});
+  memory.steps(64, grows);
+  survey({});
+  memory.steps(160, grows);
+  REQUIRE(memory.found().size() == 1);
+  CHECK(memory.found()[0].why == "no output of a surveyed operator is kept");
 }
 
 }  // namespace ddpscope::test

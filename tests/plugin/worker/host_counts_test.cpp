@@ -1,7 +1,9 @@
 #include "plugin/host_counts.h"
 
+#include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -40,6 +42,23 @@ TEST_CASE("Resident memory is what the process touches", "[worker]") {
   std::vector<char> touched(64 * kMiB, 1);
   CHECK(host.read({}).resident_bytes > before + 60 * kMiB);
   CHECK(touched.back() == 1);
+}
+
+TEST_CASE("Pages of a file that is read through memory do not count", "[worker]") {
+  const TemporaryDir dir;
+  const std::string path = dir / "samples.bin";
+  std::ofstream(path) << std::string(64 * kMiB, 'x');
+  const int file = ::open(path.c_str(), O_RDONLY);
+  REQUIRE(file >= 0);
+  void* const mapped = ::mmap(nullptr, 64 * kMiB, PROT_READ, MAP_SHARED, file, 0);
+  REQUIRE(mapped != MAP_FAILED);
+  HostCounts host(/*local_ranks=*/1);
+  const std::int64_t before = host.read({}).resident_bytes;
+  const volatile char* const bytes = static_cast<const char*>(mapped);
+  for (std::int64_t i = 0; i < 64 * kMiB; i += 4096) REQUIRE(bytes[i] == 'x');
+  CHECK(host.read({}).resident_bytes < before + 16 * kMiB);
+  ::munmap(mapped, 64 * kMiB);
+  ::close(file);
 }
 
 TEST_CASE("Threads are counted by their name", "[worker]") {
