@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Runs hook_overhead within several budgets and writes what each run spent and saw.
 
-One process per model and setting. What it spent is told twice: by the clock of the hooks, and by the
-steps themselves: in one run hooks rest in some cycles, and those that are watched are compared with
-the rest before them. That needs no second process, whose memory lies elsewhere.
+One process per model and setting. What it spent is told twice: by the clock of the hooks, and by
+the steps themselves: in one run hooks rest in some cycles, and those that are watched are compared
+with the rest before them. That needs no second process, whose memory lies elsewhere.
 """
 
 import argparse
@@ -53,8 +53,8 @@ def main():
     parser.add_argument("--models", nargs="*", default=list(STEPS), choices=list(STEPS))
     parser.add_argument("--settings", nargs="*",
                         default=["level=watch", "level=values:overhead=0.5",
-                                 "level=values:overhead=1", "level=values", "level=values:overhead=5",
-                                 "level=stacks"])
+                                 "level=values:overhead=1", "level=values",
+                                 "level=values:overhead=5", "level=stacks"])
     parser.add_argument("--cores", default="0,1", help="cores to pin to")
     parser.add_argument("--date", default=datetime.date.today().isoformat())
     parser.add_argument("--out", help="the file to write, else benchmarks/results/budget-<date>.md")
