@@ -34,6 +34,9 @@ bool returns_half(const Node& node) {
   return node.num_inputs() > 0 && node.input_metadata(0).options().dtype() == at::kHalf;
 }
 
+// It saves its mask, which holds -Inf on purpose, and sums that it returns without a node.
+bool is_attention(const Node& node) { return node.name().starts_with("ScaledDotProduct"); }
+
 // The module of the nearest node before this one that is known to have one.
 ModuleId module_before(const Capture& capture, const Node& node) {
   const Node* at = &node;
@@ -70,6 +73,7 @@ void NonfiniteSearch::see(const at::Tensor& saved) {
     if (result.output.id == 0) result.output = describe(saved, capture_.id_of(saved));
   }
   if (maker == reader.get()) return;
+  if (maker == nullptr && !values.is_finite() && is_attention(*reader)) return;
   Reads& reads = reads_[reader.get()];
   add_to(reads.values, values);
   if (const auto min = smallest_of(saved)) {

@@ -110,6 +110,8 @@ bool may_end_path(const OpContext& context, const OpEvent& event) {
 
 void tell_risk(Capture& capture, const OpEvent& event, RiskyInputEvent& risk) {
   if (event.outputs.empty() || !event.outputs[0].requires_grad) return;
+  // Added in a wider type, the constant is not lost.
+  if (risk.rule == "epsilon_lost" && risk.dtype != event.outputs[0].dtype) return;
   risk.at = event.at;
   risk.module = event.module;
   risk.output = event.outputs[0].id;

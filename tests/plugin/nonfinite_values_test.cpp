@@ -70,6 +70,16 @@ TEST_CASE("An exponential that overflows is named") {
       7, [](at::Tensor x) { return (x * 100 + 100).exp(); }, "aten::exp");
 }
 
+TEST_CASE("Neither the mask nor the sums of attention are taken for the batch") {
+  const auto attend = [](const at::Tensor& x) {
+    const at::Tensor words = x.view({1, 1, 4, 8});
+    const at::Tensor mask = torch::full({4, 4}, -INFINITY).triu(1);
+    return at::scaled_dot_product_attention(words, words, words, mask).view({4, 8});
+  };
+  check_operator(
+      7, [&](at::Tensor x) { return attend(x.log()); }, "aten::log");
+}
+
 TEST_CASE("A batch with NaN is named as the batch") {
   Between net;
   attach_diagnostics(net, quiet());
@@ -130,6 +140,15 @@ TEST_CASE("Infinite masks that softmax takes away are silent") {
   torch::optim::SGD optimizer(net->parameters(), 0.01);
   train(optimizer, [&] { return net->run(masked); });
   check_silent();
+}
+
+TEST_CASE("A small term in float32 is not lost beside a loss in float16") {
+  Between net;
+  attach_diagnostics(net, quiet());
+  torch::optim::SGD optimizer(net->parameters(), 0.01);
+  train(optimizer, [&] { return net->run(unchanged).to(torch::kHalf) + torch::tensor(1e-9F); });
+  const auto all = findings();
+  CHECK(find(all, "numeric-risky-domain") == nullptr);
 }
 
 TEST_CASE("Infinity that never reaches the loss is silent") {
