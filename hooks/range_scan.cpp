@@ -2,6 +2,7 @@
 
 #include <c10/util/BFloat16.h>
 #include <c10/util/Half.h>
+#include <c10/util/SmallVector.h>
 
 #include <array>
 #include <limits>
@@ -57,16 +58,27 @@ class Scan {
   RangeScan result_;
 };
 
+using Shape = c10::SmallVector<std::int64_t, kMaxDimensions>;
+
+/// The shape without repetitions: along an expanded dimension one element stands for all.
+Shape distinct_shape(const c10::TensorImpl& impl) {
+  Shape shape(impl.sizes().begin(), impl.sizes().end());
+  for (std::size_t k = 0; k < shape.size(); ++k) {
+    if (impl.strides()[k] == 0) shape[k] = 1;
+  }
+  return shape;
+}
+
 /// Visits the elements along rows, whatever their strides.
 template <class Element, class Visit>
-void for_each_element(const c10::TensorImpl& impl, Visit&& visit) {
+void for_each_element(const c10::TensorImpl& impl, c10::IntArrayRef sizes, Visit&& visit) {
   const auto* data = static_cast<const Element*>(impl.data());
-  const std::int64_t elements = impl.numel();
+  std::int64_t elements = 1;
+  for (const std::int64_t size : sizes) elements *= size;
   if (impl.is_contiguous()) {
     for (std::int64_t i = 0; i < elements; ++i) visit(data[i]);
     return;
   }
-  const auto sizes = impl.sizes();
   const auto strides = impl.strides();
   std::array<std::int64_t, kMaxDimensions> place{};
   std::int64_t offset = 0;
@@ -83,9 +95,15 @@ void for_each_element(const c10::TensorImpl& impl, Visit&& visit) {
 
 template <class Element, class Number>
 RangeScan scan_as(const c10::TensorImpl& impl, const Accepted& accepted) {
-  Scan<Element, Number> scan(accepted);
-  for_each_element<Element>(impl, [&](Element element) { scan.add(element); });
-  return scan.result();
+  const auto scan_of = [&](c10::IntArrayRef sizes) {
+    Scan<Element, Number> scan(accepted);
+    for_each_element<Element>(impl, sizes, [&](Element element) { scan.add(element); });
+    return scan.result();
+  };
+  // An expanded index, as scatter takes, is small; in full it is read where something is wrong.
+  const Shape distinct = distinct_shape(impl);
+  const RangeScan once = scan_of(distinct);
+  return once.offenders_count == 0 || impl.sizes().equals(distinct) ? once : scan_of(impl.sizes());
 }
 }  // namespace
 

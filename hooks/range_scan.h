@@ -14,7 +14,7 @@ struct Accepted {
   std::optional<std::int64_t> ignored = {};  ///< beside them
 };
 
-/// One pass over the elements of a tensor.
+/// One pass over the elements of a tensor. Where none offends, repeated ones are judged once.
 struct RangeScan {
   std::int64_t judged_count = 0;
   std::int64_t offenders_count = 0;

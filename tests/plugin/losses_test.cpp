@@ -168,6 +168,14 @@ TEST_CASE("An index beyond a dimension is found before gather throws") {
                 "aten::gather", "2 of 8 indices are outside [0, 3]: maximum 4, first at index 3");
 }
 
+TEST_CASE("An index that is expanded over columns is counted in each of them") {
+  check_refused(
+      [](const at::Tensor& out) {
+        return out.gather(1, labels(1).unsqueeze(1).expand({8, 3})).mean();
+      },
+      "aten::gather", "6 of 24 indices are outside [0, 3]: maximum 4, first at index 9");
+}
+
 TEST_CASE("An index beyond a dimension is found before index_select throws") {
   check_refused([](const at::Tensor& out) { return out.index_select(1, labels(1)).mean(); },
                 "aten::index_select",
@@ -200,6 +208,7 @@ TEST_CASE("Labels, indices and probabilities in their range are silent") {
            F::cross_entropy(out, labels(), smooth) +
            F::cross_entropy(out, torch::softmax(torch::randn({8, 4}), 1)) +
            F::binary_cross_entropy(torch::sigmoid(out), torch::rand({8, 4})) +
+           out.gather(1, labels().unsqueeze(1).expand({8, 3})).mean() +
            out.index_select(0, none).sum() + out.gather(1, labels().unsqueeze(1)).mean() +
            (out * torch::one_hot(labels())).mean() + (out + table(labels()).detach()).mean();
   });
