@@ -114,6 +114,22 @@ TEST_CASE("clip-always-active counts steps in which the program does not clip", 
   CHECK(loop.program.findings.empty());
 }
 
+TEST_CASE("clip-always-active counts the steps of the optimizer that clips", "[check]") {
+  Program program("clip-always-active");
+  program.attach(1, {{.id = 1, .path = "a.weight"}, {.id = 2, .path = "b.weight"}});
+  program.optimizer(1, {1});
+  program.optimizer(2, {2});
+  for (int i = 0; i < 400; ++i) {
+    program.zero_grad(1);
+    program.backward({1, 2});
+    clip(program, 0.01, 2, 1);
+    program.step(1);
+    program.step(2);
+  }
+  REQUIRE(program.findings.size() == 1);
+  CHECK(fact_of<double>(program.findings[0], "active_ratio") == 1);
+}
+
 TEST_CASE("clip-always-active knows a clip whose factor the program computes", "[check]") {
   Loop loop;
   for (int i = 0; i < 420; ++i) {

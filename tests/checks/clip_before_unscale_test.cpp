@@ -106,6 +106,21 @@ TEST_CASE("clip-before-unscale stays silent", "[check]") {
       program.step(1);
     }
   }
+  SECTION("on two optimizers of which one clips before the other divides") {
+    program.attach(1, {{.id = 1, .path = "a"}, {.id = 2, .path = "b"}, {.id = 3, .path = "c"}});
+    program.optimizer(2, {3});
+    for (int i = 0; i < 3; ++i) {
+      program.op({.name = "aten::mul", .inputs = {40}, .outputs = {kLoss}, .factor = kScale});
+      program.zero_grad(1);
+      program.zero_grad(2);
+      program.backward({1, 2, 3});
+      scale(program, 1 / kScale);
+      clip(program, 1e-4, 3.2);
+      scale(program, 1 / kScale, 1, 3);
+      program.step(1);
+      program.step(2);
+    }
+  }
   SECTION("on scale 1") {
     for (int i = 0; i < 3; ++i) loop.clip_then_unscale(1, 3.2, 1);
   }

@@ -103,6 +103,12 @@ TEST_CASE("perf-shape-churn stays silent", "[check]") {
     steps.new_ms = 130;
     for (int i = 0; i < 5; ++i) steps.window(60);
   }
+  SECTION("after events were lost, until there are three windows again") {
+    for (int i = 0; i < 4; ++i) {
+      steps.window(60);
+      if (i == 1) steps.program.drop_events();
+    }
+  }
   SECTION("on 20 new shapes per window") {
     for (int i = 0; i < 5; ++i) steps.window(20);
   }
