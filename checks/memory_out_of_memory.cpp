@@ -2,7 +2,7 @@
 #include <vector>
 
 #include "checks/allocation_failure.h"
-#include "checks/check.h"
+#include "checks/failure_check.h"
 #include "checks/memory_text.h"
 #include "checks/run_state.h"
 
@@ -11,7 +11,7 @@ namespace {
 constexpr std::size_t kMaxPending = 64;
 
 /// memory-out-of-memory; docs/checks/memory-out-of-memory.md
-class MemoryOutOfMemory final : public Check {
+class MemoryOutOfMemory final : public FailureCheck {
  public:
   void on_error(const ErrorEvent& event, const RunState& state, Findings&) override {
     const auto failure = allocation_failure(event.message);
@@ -31,17 +31,6 @@ class MemoryOutOfMemory final : public Check {
     }
   }
 
-  void on_optimizer_step(const OptimizerStepEvent& event, const RunState&,
-                         Findings& findings) override {
-    if (!event.threw) decide(Severity::kNote, findings);
-  }
-  void on_cycle_end(const CycleEndEvent&, const RunState&, Findings& findings) override {
-    decide(Severity::kNote, findings);
-  }
-  void on_exit(const ExitEvent&, const RunState&, Findings& findings) override {
-    decide(Severity::kError, findings);
-  }
-
  private:
   struct Pending {
     std::uint64_t thread = 0;
@@ -57,7 +46,7 @@ class MemoryOutOfMemory final : public Check {
   }
 
   /// A step that completes says that the program went on with less.
-  void decide(Severity severity, Findings& findings) {
+  void decide(Severity severity, Findings& findings) override {
     for (const Pending& one : pending_) {
       Finding finding = finding_about(one.what);
       finding.severity = severity;

@@ -1,14 +1,14 @@
 #include <map>
 #include <memory>
 
-#include "checks/check.h"
+#include "checks/failure_check.h"
 #include "checks/failure_text.h"
 #include "checks/run_state.h"
 
 namespace ddpscope {
 namespace {
 /// module-operator-failed; docs/checks/module-operator-failed.md
-class ModuleOperatorFailed final : public Check {
+class ModuleOperatorFailed final : public FailureCheck {
  public:
   void on_op(const OpEvent& event, const RunState& state, Findings&) override {
     if (event.module == 0 || event.in_backward) return;
@@ -34,22 +34,11 @@ class ModuleOperatorFailed final : public Check {
     if (failures_.size() > kMaxPending) failures_.erase(failures_.begin());
   }
 
-  void on_optimizer_step(const OptimizerStepEvent& event, const RunState&,
-                         Findings& findings) override {
-    if (!event.threw) decide(Severity::kNote, findings);
-  }
-  void on_cycle_end(const CycleEndEvent&, const RunState&, Findings& findings) override {
-    decide(Severity::kNote, findings);
-  }
-  void on_exit(const ExitEvent&, const RunState&, Findings& findings) override {
-    decide(Severity::kError, findings);
-  }
-
  private:
   static constexpr std::size_t kMaxPending = 64;
 
   /// A step that completes says that the program recovered.
-  void decide(Severity severity, Findings& findings) {
+  void decide(Severity severity, Findings& findings) override {
     for (auto& [thread, hint] : hints_) failures_.push_back(std::move(hint));
     hints_.clear();
     for (Finding& failure : failures_) {
