@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 
 #include "checks/run_state.h"
@@ -17,6 +18,10 @@ constexpr std::size_t kMaxShapes = 3;
 
 std::string counted(std::int64_t count, std::string_view noun) {
   return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
+}
+
+std::string number_text(double value) {
+  return std::isnan(value) ? "nan" : fmt::format("{:g}", value);
 }
 
 std::string shape_text(const std::vector<std::int64_t>& shape) {

@@ -11,6 +11,8 @@ namespace ddpscope {
 
 /// `1 parameter`, `2 parameters`.
 std::string counted(std::int64_t count, std::string_view noun);
+/// `0.5`, `1e-08`, `nan`, `-inf`: NaN has no sign.
+std::string number_text(double value);
 /// `[32, 10]`
 std::string shape_text(const std::vector<std::int64_t>& shape);
 std::int64_t elements_of(const std::vector<const TensorState*>& tensors);

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "checks/finding_text.h"
 #include "checks/nonfinite_text.h"
 #include "checks/risky_text.h"
 
@@ -25,8 +26,8 @@ std::string slope_text(const NonfiniteNodeEvent& node, const RiskyInputEvent* ri
   if (risky != nullptr) {
     text = "the forward " + edge_text(*risky, "was");
   } else if (node.saved_known) {
-    text = fmt::format("the smallest element that {} read or returned in forward was {:g}", node.op,
-                       node.saved_min);
+    text = fmt::format("the smallest element that {} read or returned in forward was {}", node.op,
+                       number_text(node.saved_min));
   }
   if (!mask.empty()) text += fmt::format(" and `{}` masks the value, not the slope", mask);
   return text;

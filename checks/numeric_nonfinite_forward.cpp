@@ -44,7 +44,7 @@ class NumericNonfiniteForward final : public NonfiniteCheck {
     if (event.victims == 1) text = "1 non-finite result after it in this step";
     if (event.victims == 0) text = "no other non-finite result was kept in this step";
     const LossEvent* loss = trail().loss();
-    if (loss != nullptr) text += fmt::format("; the loss is {:g}", loss->value);
+    if (loss != nullptr) text += "; the loss is " + number_text(loss->value);
     const std::string ran = ran_text(place_of(event), event.made, state, finding);
     if (!ran.empty()) text += fmt::format("; {} ran{}", event.op, ran);
     return text;

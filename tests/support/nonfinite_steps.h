@@ -54,7 +54,7 @@ struct NonfiniteSteps {
   }
   /// What forward made reaches the loss and both gradients.
   void bad_forward(const NonfiniteOutputEvent& origin) {
-    loss(NAN);
+    loss(-NAN);  // as processors make it
     program.in_backward = [this] {
       gradient(kHead);
       gradient(kConv, nans(4096, 4096));
