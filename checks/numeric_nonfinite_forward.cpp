@@ -82,9 +82,8 @@ class NumericNonfiniteForward final : public NonfiniteCheck {
                                inputs_text(event));
     finding.why = why(event, state, finding);
     if (!event.candidates.empty()) {
-      finding.why +=
-          fmt::format("; results of {} after it are gone too, one of them may have been first",
-                      joined(event.candidates));
+      finding.why += fmt::format("; what {} after it read is gone, one of them may have been first",
+                                 joined(event.candidates));
     }
     add_fixes(event, finding);
     add_values("operator", event.values, finding);

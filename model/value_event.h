@@ -34,9 +34,11 @@ struct NonfiniteOutputEvent {
   /// The parameter, buffer or other leaf that the operator read and that was not finite; 0: none.
   TensorId source = 0;
   ValueRange source_values;
-  std::optional<Doing> made;            ///< where the operator ran
-  std::vector<std::string> candidates;  ///< operators just before it whose results are gone
-  std::int64_t victims = 0;             ///< results after it that are not finite either
+  std::optional<Doing> made;  ///< where the operator ran
+  /// Operators after it that could be the first as well: what they read is gone. Those nearest to
+  /// the root come first.
+  std::vector<std::string> candidates;
+  std::int64_t victims = 0;  ///< results after it that are not finite either
 };
 
 /// The root of a backward, where it is one number that the CPU can read; level values.

@@ -134,7 +134,7 @@ TEST_CASE("numeric-nonfinite-forward says what it cannot know", "[check]") {
     origin.candidates = {"aten::div", "aten::mul"};
     run.bad_forward(origin);
     CHECK(run.program.findings.at(0).why.ends_with(
-        "results of aten::div, aten::mul after it are gone too, one of them may have been first"));
+        "; what aten::div, aten::mul after it read is gone, one of them may have been first"));
   }
   CHECK(run.program.findings[0].evidence_status == EvidenceStatus::kSupported);
   CHECK(run.program.findings[0].confidence == Confidence::kMedium);
