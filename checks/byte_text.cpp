@@ -16,10 +16,10 @@ std::string byte_text(std::int64_t bytes) {
 }
 
 std::int64_t element_bytes(std::string_view dtype) {
-  if (dtype == "ComplexDouble") return 16;
-  if (dtype == "Double" || dtype == "Long" || dtype == "ComplexFloat") return 8;
-  if (dtype == "Half" || dtype == "BFloat16" || dtype == "Short") return 2;
-  if (dtype == "Byte" || dtype == "Char" || dtype == "Bool") return 1;
+  if (dtype == "complex128") return 16;
+  if (dtype == "float64" || dtype == "int64" || dtype == "complex64") return 8;
+  if (dtype == "float16" || dtype == "bfloat16" || dtype == "int16") return 2;
+  if (dtype == "uint8" || dtype == "int8" || dtype == "bool") return 1;
   return 4;
 }
 

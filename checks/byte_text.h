@@ -11,7 +11,7 @@ namespace ddpscope {
 /// `12.0 MiB`, `512 bytes`.
 std::string byte_text(std::int64_t bytes);
 
-/// Of a type as LibTorch spells it; 4 where it is not known.
+/// Of a type as `TensorInfo` names it; 4 where it is not known.
 std::int64_t element_bytes(std::string_view dtype);
 std::int64_t bytes_of(const TensorInfo& tensor);
 

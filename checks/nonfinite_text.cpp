@@ -12,18 +12,13 @@ namespace ddpscope {
 
 const FloatType* float_type(std::string_view dtype) {
   static constexpr std::array<FloatType, 4> kTypes = {{
-      {"Half", "float16", 65504, 0x1p-14},
-      {"BFloat16", "bfloat16", 0x1.FEp127, 0x1p-126},
-      {"Float", "float32", FLT_MAX, FLT_MIN},
-      {"Double", "float64", DBL_MAX, DBL_MIN},
+      {"float16", 65504, 0x1p-14},
+      {"bfloat16", 0x1.FEp127, 0x1p-126},
+      {"float32", FLT_MAX, FLT_MIN},
+      {"float64", DBL_MAX, DBL_MIN},
   }};
   const auto* type = std::ranges::find(kTypes, dtype, &FloatType::dtype);
   return type == kTypes.end() ? nullptr : type;
-}
-
-std::string_view dtype_text(std::string_view dtype) {
-  const FloatType* type = float_type(dtype);
-  return type == nullptr ? dtype : type->text;
 }
 
 std::string kind_of(const ValueRange& values) {

@@ -11,15 +11,12 @@ namespace ddpscope {
 
 /// What a floating type can hold.
 struct FloatType {
-  std::string_view dtype;  ///< as events name it
-  std::string_view text;
+  std::string_view dtype;
   double max = 0;
   double smallest_normal = 0;
 };
-/// Null for a type that is none of Half, BFloat16, Float and Double.
+/// Null for a type that is none of float16, bfloat16, float32 and float64.
 const FloatType* float_type(std::string_view dtype);
-/// `bfloat16`, or the name itself of such a type.
-std::string_view dtype_text(std::string_view dtype);
 
 /// `NaN`, `Inf`, or `NaN or Inf` where there are both.
 std::string kind_of(const ValueRange& values);

@@ -41,7 +41,7 @@ class NumericHalfRange final : public Check {
   }
 
   void on_gradient_values(const GradientValuesEvent& event, const RunState&, Findings&) override {
-    if (event.dtype != "Half" || event.values.elements == 0) return;
+    if (event.dtype != "float16" || event.values.elements == 0) return;
     const double zero_ratio =
         static_cast<double>(event.zero_count) / static_cast<double>(event.values.elements);
     parameters_[event.tensor].gradients.add(zero_ratio, event.values.absmax);

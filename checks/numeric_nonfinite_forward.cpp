@@ -94,7 +94,7 @@ class NumericNonfiniteForward final : public NonfiniteCheck {
     finding.fixes = {
         {"look at the batch of this step and at the range of what enters this operator",
          kNeedsDecision}};
-    if (event.output.dtype == "Half") {
+    if (event.output.dtype == "float16") {
       finding.why += "; float16 ends at 65504";
       finding.fixes.push_back({"run it in float32 or bfloat16", kLikely});
     }

@@ -7,7 +7,6 @@
 
 #include "checks/check.h"
 #include "checks/finding_text.h"
-#include "checks/nonfinite_text.h"
 #include "checks/run_state.h"
 #include "checks/subtree.h"
 #include "checks/update_window.h"
@@ -66,7 +65,7 @@ class OptimUpdateSize final : public Check {
       return "vanishing";
     }
     if (!window.is_unchanged()) return "";
-    const bool is_short = tensor.info.dtype == "Half" || tensor.info.dtype == "BFloat16";
+    const bool is_short = tensor.info.dtype == "float16" || tensor.info.dtype == "bfloat16";
     return window.has_moved() && !is_short && window.last().lr != 0 ? "" : "no_effect";
   }
 
@@ -135,7 +134,7 @@ class OptimUpdateSize final : public Check {
     } else {
       finding.why = fmt::format(
           "learning rate {:.2g}: the update is below half a unit in the last place of {}", lr,
-          dtype_text(first.info.dtype));
+          first.info.dtype);
       finding.fixes = {{"keep the weights that the optimizer changes in float32", kLikely},
                        {fmt::format("a learning rate above {:.2g}", lr), kNeedsDecision}};
     }

@@ -43,7 +43,7 @@ constexpr std::array<RuleText, 9> kRules = {{
 }};
 
 /// Small, and far enough from 0 that value and slope are finite.
-double floor_of(const RiskyInputEvent& event) { return event.dtype == "Half" ? 6.2e-5 : 1e-12; }
+double floor_of(const RiskyInputEvent& event) { return event.dtype == "float16" ? 6.2e-5 : 1e-12; }
 
 std::string alternative(const RiskyInputEvent& event) {
   if (event.rule == "log" && !event.op.starts_with("aten::log1p")) {
@@ -66,7 +66,7 @@ bool is_at_edge(const RiskyInputEvent& event) {
 
 std::string edge_text(const RiskyInputEvent& event, std::string_view is) {
   if (event.rule == "epsilon_lost") {
-    return fmt::format("constant {:g} {} 0 in {}", event.epsilon, is, dtype_text(event.dtype));
+    return fmt::format("constant {:g} {} 0 in {}", event.epsilon, is, event.dtype);
   }
   if (event.rule == "exp") return fmt::format("input maximum {} {:g}", is, event.input_max);
   if (event.rule == "arc") {

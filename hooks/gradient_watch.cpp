@@ -57,7 +57,7 @@ void measure(Capture& capture, TensorId id, const at::Tensor& gradient) {
                                                    .absmax = values.absmax},
                                         .sum_of_squares = values.sum_of_squares,
                                         .zero_count = values.zero_count,
-                                        .dtype = c10::toString(gradient.scalar_type())});
+                                        .dtype = dtype_name(gradient.scalar_type())});
 }
 
 // What the nodes returned was looked at already, where this backward is looked at.

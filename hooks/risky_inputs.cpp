@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "hooks/op_inputs.h"
+#include "hooks/tensor_registry.h"
 #include "hooks/value_reader.h"
 
 namespace ddpscope {
@@ -86,7 +87,7 @@ RiskyInputEvent event_of(const at::RecordFunction& function, const char* rule,
                          const at::Tensor& tensor) {
   return {.op = function.name(),
           .rule = rule,
-          .dtype = c10::toString(tensor.scalar_type()),
+          .dtype = dtype_name(tensor.scalar_type()),
           .elements = tensor.numel()};
 }
 

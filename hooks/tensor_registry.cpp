@@ -145,10 +145,31 @@ std::vector<std::int64_t> unexpanded(at::IntArrayRef sizes, at::IntArrayRef stri
   return shape;
 }
 
+std::string dtype_name(c10::ScalarType type) {
+  using enum c10::ScalarType;
+  static constexpr std::array<std::pair<c10::ScalarType, const char*>, 13> kNames = {{
+      {Bool, "bool"},
+      {Byte, "uint8"},
+      {Char, "int8"},
+      {Short, "int16"},
+      {Int, "int32"},
+      {Long, "int64"},
+      {Half, "float16"},
+      {BFloat16, "bfloat16"},
+      {Float, "float32"},
+      {Double, "float64"},
+      {ComplexHalf, "complex32"},
+      {ComplexFloat, "complex64"},
+      {ComplexDouble, "complex128"},
+  }};
+  const auto* known = std::ranges::find(kNames, type, [](const auto& pair) { return pair.first; });
+  return known == kNames.end() ? c10::toString(type) : known->second;
+}
+
 TensorInfo describe(const at::Tensor& tensor, TensorId id) {
   const c10::TensorImpl& impl = *tensor.unsafeGetTensorImpl();
   TensorInfo info{.id = id,
-                  .dtype = c10::toString(c10::typeMetaToScalarType(impl.dtype())),
+                  .dtype = dtype_name(c10::typeMetaToScalarType(impl.dtype())),
                   .device = impl.device().str(),
                   .requires_grad = impl.requires_grad(),
                   .is_leaf = tensor.is_leaf(),

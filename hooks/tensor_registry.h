@@ -58,6 +58,9 @@ class TensorRegistry {
   std::size_t sweep_at_ = 4096;
 };
 
+/// `float16`, `int64`: the word for a type in all events. LibTorch's own for a rare one.
+std::string dtype_name(c10::ScalarType type);
+
 /// Shape, dtype, device and storage as LibTorch holds them; runs no operator.
 TensorInfo describe(const at::Tensor& tensor, TensorId id);
 

@@ -26,7 +26,7 @@ struct Stamp {
 struct TensorInfo {
   TensorId id = 0;
   std::vector<std::int64_t> shape;
-  std::string dtype;
+  std::string dtype;  ///< `float16`, as all events name it
   std::string device;
   std::int64_t elements = 0;
   std::uint64_t storage = 0;

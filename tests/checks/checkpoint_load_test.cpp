@@ -12,7 +12,7 @@ const Registered& registered(TensorId id) { return kNet[id - 1]; }
 void read(Program& program, TensorId id, bool changed = true) {
   ArchiveTensorEvent event{.key = registered(id).path, .tensor = id, .changed = changed};
   event.old_shape = event.now.shape = registered(id).shape;
-  event.old_dtype = event.now.dtype = "Float";
+  event.old_dtype = event.now.dtype = "float32";
   program.send_now(event);
 }
 
@@ -66,11 +66,11 @@ TEST_CASE("checkpoint-load reports tensors whose form the file changed", "[check
   read(program, 2);
   ArchiveTensorEvent event{.key = "head.weight", .tensor = 3, .changed = true};
   event.old_shape = {1000, 64};
-  event.old_dtype = event.now.dtype = "Float";
+  event.old_dtype = event.now.dtype = "float32";
   event.now.shape = {10, 64};
   const bool other_dtype = GENERATE(false, true);
   if (other_dtype) event.now.shape = event.old_shape;
-  if (other_dtype) event.now.dtype = "Half";
+  if (other_dtype) event.now.dtype = "float16";
   program.send_now(event);
   program.op({.name = "aten::mm", .inputs = {30, 1}, .outputs = {31}});
   REQUIRE(program.findings.size() == 1);
@@ -81,8 +81,8 @@ TEST_CASE("checkpoint-load reports tensors whose form the file changed", "[check
   CHECK(finding.subject == "weight");
   if (other_dtype) return;
   CHECK(finding.what ==
-        "load changed the form of 1 tensor: head.weight is [10, 64] Float now, was [1000, 64] "
-        "Float (reshaped)");
+        "load changed the form of 1 tensor: head.weight is [10, 64] float32 now, was [1000, 64] "
+        "float32 (reshaped)");
 }
 
 TEST_CASE("checkpoint-load notes a load that changes fewer than half", "[check]") {

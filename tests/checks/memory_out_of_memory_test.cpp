@@ -20,7 +20,7 @@ TensorInfo tensor(TensorId id, std::vector<std::int64_t> shape, bool requires_gr
   for (const std::int64_t size : shape) elements *= size;
   return {.id = id,
           .shape = std::move(shape),
-          .dtype = "Float",
+          .dtype = "float32",
           .device = "cpu",
           .elements = elements,
           .requires_grad = requires_grad,

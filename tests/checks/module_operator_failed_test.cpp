@@ -7,7 +7,7 @@ const std::vector<Registered> kNet = {{.id = 1, .path = "head.weight", .shape = 
 constexpr ModuleId kHead = 1001;
 
 FailedInput input(TensorId id, std::vector<std::int64_t> shape, std::vector<std::int64_t> strides) {
-  return {.tensor = {.id = id, .shape = std::move(shape), .dtype = "Float", .device = "cpu"},
+  return {.tensor = {.id = id, .shape = std::move(shape), .dtype = "float32", .device = "cpu"},
           .strides = std::move(strides)};
 }
 

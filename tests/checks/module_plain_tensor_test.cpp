@@ -10,7 +10,7 @@ void constant(Program& program, TensorId id, const std::string& device = "cpu",
               std::vector<std::int64_t> shape = {3}, bool floating = true) {
   program.send_now(TensorEvent{.tensor = {.id = id,
                                           .shape = std::move(shape),
-                                          .dtype = "Float",
+                                          .dtype = "float32",
                                           .device = device,
                                           .elements = 3,
                                           .storage = id,
@@ -49,7 +49,7 @@ TEST_CASE("module-plain-tensor notes a constant that is not registered", "[check
   CHECK(finding.severity == Severity::kNote);
   CHECK(finding.op == "aten::mul");
   CHECK(finding.subject == "tensor [3]");
-  CHECK(finding.what == "plain tensor [3] Float on cpu is read each step and not registered");
+  CHECK(finding.what == "plain tensor [3] float32 on cpu is read each step and not registered");
 }
 
 TEST_CASE("module-plain-tensor warns of a constant on another device", "[check]") {

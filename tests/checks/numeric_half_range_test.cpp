@@ -41,7 +41,7 @@ GradientValuesEvent flushed() {
           .tensor = kHead,
           .values = {.elements = 64, .absmax = 2e-6},
           .zero_count = 48,
-          .dtype = "Half"};
+          .dtype = "float16"};
 }
 }  // namespace
 
@@ -140,7 +140,7 @@ TEST_CASE("numeric-half-range stays silent on gradients", "[check]") {
   HalfSteps run;
   GradientValuesEvent event = flushed();
   SECTION("of bfloat16 and float32, as of dead ReLU") {
-    event.dtype = GENERATE("BFloat16", "Float");
+    event.dtype = GENERATE("bfloat16", "float32");
     run.gradients(40, event);
   }
   SECTION("with few zeros") {

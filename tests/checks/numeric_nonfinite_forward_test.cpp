@@ -25,7 +25,7 @@ TEST_CASE("numeric-nonfinite-forward names the operator that made the loss NaN",
   CHECK(fact_of<std::int64_t>(finding, "nan_count") == 0);
   CHECK(fact_of<std::int64_t>(finding, "inf_count") == 3);
   CHECK(fact_of<std::int64_t>(finding, "elements") == 65536);
-  CHECK(fact_of<std::string>(finding, "dtype") == "Float");
+  CHECK(fact_of<std::string>(finding, "dtype") == "float32");
   CHECK(fact_of<double>(finding, "input_absmax") == 4.1e4);
   CHECK(fact_of<std::int64_t>(finding, "victims_count") == 213);
   REQUIRE(finding.sites.size() == 1);
@@ -35,7 +35,7 @@ TEST_CASE("numeric-nonfinite-forward names the operator that made the loss NaN",
 TEST_CASE("numeric-nonfinite-forward says what float16 holds", "[check]") {
   NonfiniteSteps run("numeric-nonfinite-forward");
   NonfiniteOutputEvent origin = overflow();
-  origin.output.dtype = "Half";
+  origin.output.dtype = "float16";
   run.bad_forward(origin);
   REQUIRE(run.program.findings.size() == 1);
   CHECK(run.program.findings[0].why.ends_with("; float16 ends at 65504"));

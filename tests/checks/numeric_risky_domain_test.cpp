@@ -6,7 +6,7 @@ namespace {
 constexpr char kCheck[] = "numeric-risky-domain";
 
 RiskyInputEvent risky(const std::string& rule, double min, double absmin,
-                      const std::string& dtype = "Float") {
+                      const std::string& dtype = "float32") {
   RiskyInputEvent event = risky_log();
   event.op = "aten::" + rule;
   event.rule = rule;
@@ -52,13 +52,13 @@ TEST_CASE("numeric-risky-domain reports what is seen in two steps", "[check]") {
   CHECK(fact_of<std::string>(finding, "rule") == "sqrt");
   CHECK(fact_of<double>(finding, "input_min") == 0);
   CHECK(fact_of<std::int64_t>(finding, "offending_count") == 3);
-  CHECK(fact_of<std::string>(finding, "dtype") == "Float");
+  CHECK(fact_of<std::string>(finding, "dtype") == "float32");
   CHECK(fact_of<double>(finding, "smallest_normal") == 0x1p-126);
 }
 
 TEST_CASE("numeric-risky-domain knows the edges of each dtype", "[check]") {
   CHECK(in_two_steps(risky("log", 1e-39, 1e-39)).size() == 1);
-  CHECK(in_two_steps(risky("log", 5e-5, 5e-5, "Half")).size() == 1);
+  CHECK(in_two_steps(risky("log", 5e-5, 5e-5, "float16")).size() == 1);
   CHECK(in_two_steps(risky("log", -1, 0.5)).size() == 1);
   CHECK(in_two_steps(risky("division", -2, 1e-39)).size() == 1);
   CHECK(in_two_steps(risky("reciprocal", -2, 0)).size() == 1);
@@ -104,7 +104,7 @@ TEST_CASE("numeric-risky-domain knows that the edge of log1p is -1", "[check]") 
 }
 
 TEST_CASE("numeric-risky-domain names a constant that the dtype does not hold", "[check]") {
-  RiskyInputEvent event = risky("epsilon_lost", 0.1, 0.1, "Half");
+  RiskyInputEvent event = risky("epsilon_lost", 0.1, 0.1, "float16");
   event.epsilon = 1e-8;
   const Findings findings = in_two_steps(event);
   REQUIRE(findings.size() == 1);
@@ -145,7 +145,7 @@ TEST_CASE("numeric-risky-domain speaks at once, below what it explains", "[check
 TEST_CASE("numeric-risky-domain stays silent", "[check]") {
   SECTION("on the log of probabilities that are normal numbers") {
     CHECK(in_two_steps(risky("log", 1e-37, 1e-37)).empty());
-    CHECK(in_two_steps(risky("log", 7e-5, 7e-5, "Half")).empty());
+    CHECK(in_two_steps(risky("log", 7e-5, 7e-5, "float16")).empty());
   }
   SECTION("on positive inputs of a root and on denominators away from 0") {
     CHECK(in_two_steps(risky("sqrt", 1e-30, 1e-30)).empty());

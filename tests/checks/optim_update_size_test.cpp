@@ -50,7 +50,7 @@ TEST_CASE("optim-update-size reports steps that change no bit of a parameter", "
   CHECK(fact_of<double>(finding, "update_ratio") == 0);
   CHECK(fact_of<double>(finding, "gradient_norm") == 3e-4);
   CHECK(fact_of<double>(finding, "lr") == 1e-6);
-  CHECK(fact_of<std::string>(finding, "dtype") == "Float");
+  CHECK(fact_of<std::string>(finding, "dtype") == "float32");
   CHECK(fact_of<std::int64_t>(finding, "samples_count") == 8);
 }
 
@@ -173,7 +173,7 @@ TEST_CASE("optim-update-size leaves float32 alone that moved before and has conv
 TEST_CASE("optim-update-size reports 16-bit weights that moved before and are stuck", "[check]") {
   Loop loop;
   loop.program.attach(1, {{.id = 1, .path = "body.weight", .shape = {4, 2}},
-                          {.id = 2, .path = "embed.weight", .shape = {8, 4}, .dtype = "BFloat16"}});
+                          {.id = 2, .path = "embed.weight", .shape = {8, 4}, .dtype = "bfloat16"}});
   loop.still.unchanged = false;
   loop.still.update_ratio = 1e-3;
   loop.steps(228);

@@ -22,7 +22,7 @@ struct Steps {
                                                                           .module = module,
                                                                           .op = "aten::convolution",
                                                                           .shape = {1, 3, step},
-                                                                          .dtype = "Float",
+                                                                          .dtype = "float32",
                                                                           .device = device}));
       }
       program.send(CycleEndEvent{.at = at, .wall_ms = i < count ? new_ms : other_ms});

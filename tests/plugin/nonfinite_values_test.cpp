@@ -53,6 +53,9 @@ void check_operator(int step, const Fault& fault, const char* op) {
 TEST_CASE("A logarithm of 0 is named in a surveyed step") {
   check_operator(
       2, [](at::Tensor x) { return x.log(); }, "aten::log");
+  const auto all = findings();
+  CHECK(text_fact(only(all, "numeric-nonfinite-forward"), "dtype") == "float32");
+  CHECK(text_fact(only(all, "numeric-risky-domain"), "dtype") == "float32");
 }
 
 TEST_CASE("A logarithm of 0 is named in any other step") {
@@ -128,6 +131,20 @@ TEST_CASE("A slope that is masked behind its operator is named in backward") {
   CHECK(found.step == 6);
   CHECK(text_fact(found, "node") == "LogBackward0");
   CHECK(find(all, "numeric-nonfinite-forward") == nullptr);
+}
+
+TEST_CASE("Gradients that float16 flushes to zero are found") {
+  struct Weighted : torch::nn::Module {
+    at::Tensor weight = register_parameter("weight", torch::ones({8}, at::kHalf));
+  } net;
+  attach_diagnostics(net, quiet());
+  at::Tensor factors = torch::full({8}, 1e-9);
+  factors[0] = 2e-6;
+  torch::optim::SGD optimizer(net.parameters(), 0.01);
+  const auto loss = [&] { return (net.weight.to(at::kFloat) * factors).sum(); };
+  train(optimizer, loss, /*steps=*/40);
+  const auto all = findings();
+  CHECK(text_fact(only(all, "numeric-half-range"), "kind") == "underflow");
 }
 
 TEST_CASE("Infinite masks that softmax takes away are silent") {

@@ -32,7 +32,7 @@ inline void arrived(Program& program, double norm, const std::vector<TensorId>& 
   const double share = norm * norm / static_cast<double>(tensors.size());
   for (const TensorId tensor : tensors) {
     program.send_now(GradientValuesEvent{
-        .tensor = tensor, .values = {.elements = 4}, .sum_of_squares = share, .dtype = "Float"});
+        .tensor = tensor, .values = {.elements = 4}, .sum_of_squares = share, .dtype = "float32"});
   }
 }
 

@@ -11,7 +11,7 @@ std::int64_t elements(const std::vector<std::int64_t>& shape) {
 TensorInfo info(TensorId id, const std::vector<std::int64_t>& shape) {
   return {.id = id,
           .shape = shape,
-          .dtype = "Float",
+          .dtype = "float32",
           .device = "cpu",
           .elements = elements(shape),
           .storage = id,

@@ -23,7 +23,7 @@ struct Registered {
   std::vector<std::int64_t> shape = {4};
   bool requires_grad = true;
   bool is_buffer = false;
-  std::string dtype = "Float";  ///< as LibTorch spells it
+  std::string dtype = "float32";
 };
 
 /// One operator: `inputs` and the ids it returns.

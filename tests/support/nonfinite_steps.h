@@ -78,7 +78,7 @@ inline NonfiniteOutputEvent overflow() {
   return {.at = {},
           .module = kConvModule,
           .op = "aten::convolution",
-          .output = {.id = 21, .shape = {64, 1024}, .dtype = "Float", .elements = 65536},
+          .output = {.id = 21, .shape = {64, 1024}, .dtype = "float32", .elements = 65536},
           .values = infs(3, 65536),
           .inputs_known = true,
           .inputs = {.elements = 8192, .absmax = 4.1e4},
@@ -105,7 +105,7 @@ inline RiskyInputEvent risky_log(TensorId output = 22) {
           .module = kHeadModule,
           .output = output,
           .rule = "log",
-          .dtype = "Float",
+          .dtype = "float32",
           .elements = 512,
           .offending_count = 3};
 }

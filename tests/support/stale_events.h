@@ -20,7 +20,7 @@ class LinesByStack final : public SiteSource {
 inline TensorInfo saved_tensor(TensorId id, std::uint64_t storage = 0) {
   return {.id = id,
           .shape = {32, 256},
-          .dtype = "Float",
+          .dtype = "float32",
           .device = "cpu",
           .elements = 32 * 256,
           .storage = storage == 0 ? id : storage};
