@@ -21,7 +21,7 @@ struct JudgeOptions {
   std::string checks = "*";  ///< globs as in the setting `checks`
   /// Capture sources that deliver: tree, forward, op, graph, gradient, optimizer, error,
   /// training_op, zero_gradient, archive, buffer, write, saved, value, target, loader,
-  /// convolution.
+  /// convolution, wait.
   std::set<std::string> sources;
   SiteSource* sites = nullptr;  ///< none: findings name no lines
 };

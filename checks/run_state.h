@@ -136,6 +136,7 @@ class RunState {
   void on(const HostCountsEvent& event) { host_ = event; }
   void on(const KeptOutputsEvent& event) { begin_cycle_if_new(event.at); }
   void on(const ConvolutionShapeEvent& event) { begin_cycle_if_new(event.at); }
+  void on(const DeviceWaitsEvent& event) { begin_cycle_if_new(event.at); }
 
   void reach(TensorState& tensor);
   void set_requires_grad(TensorState& tensor, bool requires_grad);

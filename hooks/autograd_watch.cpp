@@ -6,6 +6,7 @@
 #include <exception>
 
 #include "hooks/capture.h"
+#include "hooks/device_waits.h"
 #include "hooks/doing.h"
 #include "hooks/gradient_scaling.h"
 #include "hooks/gradient_watch.h"
@@ -45,6 +46,7 @@ void tell_roots(Capture& capture, const edge_list& roots, BackwardEvent& event) 
 
 void begin_backward(Capture& capture, const edge_list& roots, bool keep_graph, bool accumulates) {
   LoopPhase::enter(Phase::kBackward);
+  DeviceWaits::see_backward();
   if (Capture::watch() == Watch::kNothing) return;
   attach_discovered(capture);
   tell_scaling(capture);

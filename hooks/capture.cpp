@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "hooks/device_waits.h"
 #include "hooks/loader_watch.h"
 #include "hooks/near_tls.h"
 #include "hooks/op_callbacks.h"
@@ -64,6 +65,7 @@ void Capture::clock_moved(const Stamp& before, StepClock::Change change) {
   // What a survey saw dies with its step. A weak reference that stays would keep the dead tensor
   // object between the program's own blocks and so split the heap the next step needs.
   if (!swept_.exchange(!marker_.surveying())) tensors_.sweep();
+  DeviceWaits::step_ended(*this, before);
   OutputsOfStep::step_ended(*this);
   StepWait::begin(*this);
   if (watch() != Watch::kNothing) {

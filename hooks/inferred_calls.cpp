@@ -8,6 +8,7 @@
 #include <mutex>
 
 #include "hooks/convolution_watch.h"
+#include "hooks/device_waits.h"
 #include "hooks/op_inputs.h"
 #include "hooks/operator_recording.h"
 #include "hooks/optimizer_watch.h"
@@ -136,7 +137,8 @@ void infer_calls(bool on) noexcept try {
   if (on) {
     std::call_once(once, [] {
       install_optimizer_watch();
-      gate_tells = install_readers() & install_range_ops() & install_convolution_watch();
+      gate_tells = install_readers() & install_range_ops() & install_convolution_watch() &
+                   install_wait_ops();
       watch_own_operators(switch_recording);
     });
   }

@@ -1,5 +1,6 @@
 #include "hooks/sources.h"
 
+#include <c10/core/GradMode.h>
 #include <c10/util/Type.h>
 #include <dlfcn.h>
 #include <torch/headeronly/version.h>
@@ -8,6 +9,7 @@
 #include "hooks/autograd_watch.h"
 #include "hooks/capture.h"
 #include "hooks/convolution_watch.h"
+#include "hooks/device_waits.h"
 #include "hooks/error_watch.h"
 #include "hooks/gradient_watch.h"
 #include "hooks/interposed.h"
@@ -45,6 +47,9 @@ void enter_module(const Module& module) {
   ModuleCalls::enter(module_id(&module));
   LoopPhase::see_forward();
   StepWait::see_forward();
+  if (DeviceWaits::is_device_used()) {
+    DeviceWaits::see_forward(module.is_training() && c10::GradMode::is_enabled());
+  }
   const Capture* active = Capture::active();
   if (active == nullptr || !(active->marker().surveying() || has_discovered())) return;
   as_guest("forward", [&](Capture& capture) {
@@ -106,6 +111,7 @@ std::map<std::string, std::string> install_sources() {
           {"loader", install("loader", install_loader_watch)},
           {"archive", install("archive", install_archive_watch)},
           {"target", install("target", install_range_ops)},
+          {"wait", install("wait", install_wait_ops)},
           {"error", error}};
 }
 

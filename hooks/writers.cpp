@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "hooks/device_waits.h"
 #include "hooks/gradient_scaling.h"
 #include "hooks/interposed.h"
 #include "hooks/saved_watch.h"
@@ -39,6 +40,18 @@ constexpr bool divides(Place op) {
          op == k__foreach_div__Scalar;
 }
 
+/// The wait of a call for a device: only copies to the host wait.
+template <Place kOp>
+struct WaitOf {
+  template <class... Arguments>
+  explicit WaitOf(const Arguments&...) {}
+};
+template <>
+struct WaitOf<k_copy_> : WaitScope {
+  WaitOf(const at::Tensor& to, const at::Tensor& from, bool non_blocking)
+      : WaitScope(WaitIn::kCopy, copy_of(to, from, non_blocking)) {}
+};
+
 /// The function `Function` of LibTorch, of which the arguments at `kWritten` are written.
 template <Place kOp, class Function, std::size_t... kWritten>
 struct Writer;
@@ -52,6 +65,7 @@ struct Writer<kOp, Result(Arguments...), kWritten...> {
     if constexpr (multiplies(kOp) || divides(kOp)) {
       if (scope.is_outermost()) see_scaling(divides(kOp), arguments...);
     }
+    const WaitOf<kOp> wait(arguments...);
     return Hooked::original(std::forward<Arguments>(arguments)...);
   }
 };

@@ -23,12 +23,14 @@ def exported(nm, library):
 
 
 def wanted(names_file, libraries):
-    """Symbols of `libraries` that a line of the file asks for; warns of an empty line."""
+    """Symbols of `libraries` that a line of the file asks for; warns of a line that none has."""
     found = set()
     for number, line in enumerate(names_file.read_text().splitlines(), 1):
         if not line or line.startswith("#"):
             continue
         key, pattern = line.split(maxsplit=1)
+        if key not in libraries:
+            continue
         hits = {pattern} & libraries[key]
         if not hits:
             spelled = re.compile(re.sub(r"(?<=[EK])S(?=N2at|$)", STRING, pattern))

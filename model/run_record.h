@@ -54,6 +54,7 @@ struct StepRecord {
   std::int64_t step = 0;
   double wall_ms = 0;
   double overhead_us = 0;
+  std::int64_t host_reads = 0;  ///< of tensors of the CPU, that would wait on a device
 };
 
 struct CheckCost {

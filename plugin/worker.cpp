@@ -85,6 +85,8 @@ void Worker::judge(const Event& event) noexcept {
       model_ended(*end);
     } else if (const auto* cycle = std::get_if<CycleEndEvent>(&event)) {
       cycle_ended(*cycle);
+    } else if (const auto* waits = std::get_if<std::unique_ptr<DeviceWaitsEvent>>(&event)) {
+      host_reads_ += (*waits)->host_reads;
     }
   } catch (const std::exception& error) {
     judge_broke_ = true;
@@ -210,11 +212,14 @@ void Worker::write_models() {
 
 void Worker::cycle_ended(const CycleEndEvent& cycle) {
   last_step_ = std::max(last_step_, cycle.at.step);
+  const std::int64_t host_reads = std::exchange(host_reads_, 0);
   write_models();
   const bool sampled = cycle.at.step <= kEveryStepUpTo || cycle.at.cycle % kStepRecordEvery == 0;
   if (!sampled || writer_ == nullptr) return;
-  writer_->write_step(
-      {.step = cycle.at.step, .wall_ms = cycle.wall_ms, .overhead_us = cycle.overhead_us});
+  writer_->write_step({.step = cycle.at.step,
+                       .wall_ms = cycle.wall_ms,
+                       .overhead_us = cycle.overhead_us,
+                       .host_reads = host_reads});
   tell_if_cut_off();
 }
 

@@ -105,6 +105,7 @@ class Worker {
   HostCounts host_;
   std::int64_t dropped_told_ = 0;
   std::int64_t last_step_ = 0;
+  std::int64_t host_reads_ = 0;  // of the cycle in progress
   bool finished_ = false;
   bool judge_broke_ = false;
   bool told_cut_off_ = false;

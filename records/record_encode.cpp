@@ -120,10 +120,12 @@ Json to_json(const ModelRecord& model) {
 }
 
 Json to_json(const StepRecord& step) {
-  return {{"record", "step"},
-          {"step", step.step},
-          {"wall_ms", json_number(step.wall_ms)},
-          {"overhead_us", json_number(step.overhead_us)}};
+  Json json = {{"record", "step"},
+               {"step", step.step},
+               {"wall_ms", json_number(step.wall_ms)},
+               {"overhead_us", json_number(step.overhead_us)}};
+  if (step.host_reads > 0) json["host_reads"] = step.host_reads;
+  return json;
 }
 
 Json to_json(const Finding& finding) {

@@ -23,8 +23,9 @@ constexpr std::int64_t kBucket = 128;
 constexpr std::int64_t kFilters = 32;
 constexpr std::int64_t kWholeSet = std::int64_t{1} << 40;
 
-const samples::BugNames kBugs = {"slow-reads",  "slow-end",  "too-many-threads",
-                                 "scores-kept", "whole-set", "ever-new-lengths"};
+const samples::BugNames kBugs = {"slow-reads",      "slow-end",  "too-many-threads",
+                                 "scores-kept",     "whole-set", "ever-new-lengths",
+                                 "reads-each-score"};
 
 struct EarImpl : torch::nn::Module {
   EarImpl() {
@@ -48,7 +49,9 @@ class Trainer {
         world_(world),
         group_(samples::connect(world)),
         optimizer_(ear_->parameters(), torch::optim::AdamOptions(1e-3)),
-        lengths_(static_cast<std::mt19937::result_type>(arguments.seed)) {
+        lengths_(static_cast<std::mt19937::result_type>(arguments.seed)),
+        device_(arguments.device) {
+    ear_->to(device_);
     if (arguments.diagnostics) ddpscope::attach_diagnostics(ear_);
     if (arguments.has("slow-reads")) slowness_.each = milliseconds(50);             // BUG
     if (arguments.has("slow-end")) slowness_.after_the_epoch = milliseconds(2000);  // BUG
@@ -72,18 +75,24 @@ class Trainer {
   }
 
   void train_step(const Batch& batch) {
-    auto sounds = batch.sounds.slice(2, 0, next_length());
+    const auto sounds = batch.sounds.slice(2, 0, next_length()).to(device_);
+    const auto tones = batch.tones.to(device_);
     if (arguments_.has("whole-set")) {
-      const auto averages = torch::zeros({1, kFilters}).expand({kWholeSet, kFilters});
+      const auto averages = torch::zeros({1, kFilters}, device_).expand({kWholeSet, kFilters});
       ear_->tones(averages);  // BUG
     }
     const auto scores = ear_(sounds);
-    const auto loss = torch::nn::functional::cross_entropy(scores, batch.tones);
+    const auto loss = torch::nn::functional::cross_entropy(scores, tones);
     optimizer_.zero_grad();
     loss.backward();
     average_gradients();
     optimizer_.step();
     scores_.push_back(arguments_.has("scores-kept") ? scores : scores.detach().max());  // BUG
+    if (arguments_.has("reads-each-score")) {
+      for (std::int64_t i = 0; i < kSoundsPerBatch; ++i) {
+        best_ = std::max(best_, scores[i].max().item<float>());  // BUG
+      }
+    }
     if (++step_ % 50 > 0 || world_.rank > 0) return;
     std::printf("step %d: loss %.4f\n", static_cast<int>(step_), loss.item<double>());
   }
@@ -112,7 +121,9 @@ class Trainer {
   Ear ear_;
   torch::optim::Adam optimizer_;
   std::mt19937 lengths_;
+  torch::Device device_;
   std::vector<torch::Tensor> scores_;
+  float best_ = 0;
   std::int64_t step_ = 0;
 };
 
