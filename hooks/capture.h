@@ -23,8 +23,9 @@ struct CaptureOptions {
   std::size_t history = 1 << 16;  ///< writes and nodes that are remembered
   StackTable* stacks = nullptr;   ///< none: no stacks are taken
   std::size_t stack_depth = 32;
-  double overhead_percent = 2;    ///< what hooks may take of the time of a cycle after the first
-  std::int64_t full_cycles = 64;  ///< the first ones, in which all hooks run
+  double overhead_percent = 2;     ///< what hooks may take of the time of a cycle after the first
+  std::int64_t full_cycles = 64;   ///< the first ones, in which all hooks run
+  bool waits_for_targets = false;  ///< loss-target-range.strict
 };
 
 /// The parts that hooks share. One per process, never destroyed.

@@ -1,6 +1,7 @@
 #include "hooks/range_ops.h"
 
 #include <ATen/core/Tensor.h>
+#include <ATen/core/grad_mode.h>
 #include <ATen/ops/binary_cross_entropy_ops.h>
 #include <ATen/ops/binary_cross_entropy_with_logits_ops.h>
 #include <ATen/ops/cross_entropy_loss_ops.h>
@@ -40,6 +41,10 @@ struct Call {
     const Capture* capture = Capture::active();
     return depth == 1 && capture != nullptr && capture->options().values && !inside_backward();
   }
+  static bool may_wait() {
+    const Capture* capture = Capture::active();
+    return capture != nullptr && capture->options().waits_for_targets;
+  }
 };
 
 struct Argument {
@@ -52,10 +57,17 @@ bool has_shape(const at::Tensor& tensor) {
          !tensor.unsafeGetTensorImpl()->has_symbolic_sizes_strides();
 }
 
+// What lies on a device is copied where the program asked for that: it then waits for the device.
+at::Tensor readable(const Capture& capture, const at::Tensor& tensor) {
+  if (!capture.options().waits_for_targets || tensor.is_cpu()) return tensor;
+  const at::NoGradGuard guard;
+  return tensor.cpu();
+}
+
 void look(Capture& capture, const Argument& argument, const at::Tensor& tensor,
           const Accepted& accepted) {
   if (!has_shape(tensor)) return;
-  const auto scan = scan_range(tensor, accepted);
+  const auto scan = scan_range(readable(capture, tensor), accepted);
   if (!scan.has_value() || scan->offenders_count == 0) return;
   capture.put_large(OutOfRangeEvent{.at = capture.marker().now(),
                                     .op = argument.op,
@@ -167,8 +179,13 @@ struct Looked<Op, Looker, Result(Arguments...)> {
   using Hooked = Interposed<Looked, Result(Arguments...)>;
   static Result call(Arguments... arguments) {
     const Call here;
-    if (Call::is_looked_at() && reads_values()) {
-      as_reader([&](Capture& capture) { Looker::look_at(capture, std::tie(arguments...)); });
+    if (Call::is_looked_at()) {
+      const auto look = [&](Capture& capture) { Looker::look_at(capture, std::tie(arguments...)); };
+      if (Call::may_wait()) {
+        as_guest(kSource, look);
+      } else if (reads_values()) {
+        as_reader(look);
+      }
     }
     const auto run = [&] { return Hooked::original(std::forward<Arguments>(arguments)...); };
     return run_operator(Op::name, run, arguments...);

@@ -8,6 +8,8 @@
 #include "checks/check_table.h"
 #include "config/glob.h"
 #include "config/setting_table.h"
+#include "config/setting_types.h"
+#include "config/text.h"
 #include "hooks/loop_phase.h"
 #include "hooks/op_callbacks.h"
 #include "hooks/sources.h"
@@ -26,6 +28,8 @@ using std::chrono::milliseconds;
 constexpr auto kExitLimit = milliseconds(10'000);
 constexpr auto kNoteLimit = milliseconds(200);
 constexpr auto kTerminateLimit = milliseconds(2'000);
+
+constexpr char kStrictTargets[] = "loss-target-range.strict";
 
 constinit std::atomic<Session*> session{nullptr};
 std::mutex start_mutex;
@@ -62,6 +66,15 @@ PartialSettings parse_option_texts(const OptionTexts& options) {
   return std::move(parsed.settings);
 }
 
+bool strict_targets(const Settings& settings) {
+  const auto given = settings.check_options.find(kStrictTargets);
+  if (given == settings.check_options.end()) return false;
+  const auto strict = Switch::parse(given->second);
+  if (strict.has_value()) return *strict;
+  throw SettingsFault{std::string(kStrictTargets) + "=" + ddpscope::quoted(given->second) +
+                      " is not " + std::string(Switch::kAllowed)};
+}
+
 Resolved resolve_settings(const PartialSettings& options, Activation activation) {
   Resolved resolved = resolve(environment("DDPSCOPE"), options, activation, check_ids());
   if (resolved.state != ResolvedState::kOn) return resolved;
@@ -70,6 +83,7 @@ Resolved resolve_settings(const PartialSettings& options, Activation activation)
     const SuppressionFile file = read_suppressions(path);
     if (!file.problems.empty()) throw SettingsFault{file.problems.front()};
   }
+  strict_targets(resolved.settings);  // throws where it is neither
   return resolved;
 }
 
@@ -136,7 +150,8 @@ Session::Session(Resolved resolved, WorkerOptions options)
                                  .stacks = stacks_at(settings_.level, sites_),
                                  .stack_depth = static_cast<std::size_t>(settings_.stack_depth),
                                  .overhead_percent = budget_of(settings_),
-                                 .full_cycles = settings_.full_cycles}) {}
+                                 .full_cycles = settings_.full_cycles,
+                                 .waits_for_targets = strict_targets(settings_)}) {}
 
 bool Session::start(const OptionTexts& options, bool only_by_environment) {
   const HeldSignals held;

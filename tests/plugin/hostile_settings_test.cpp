@@ -46,6 +46,7 @@ std::vector<std::string> hostile_values() {
                                      "=x",
                                      "level=",
                                      "level=everything",
+                                     "loss-target-range.strict=perhaps",
                                      "level=\x1b[31mred\x1b[0m",
                                      "level=watch\nlevel=stacks",
                                      "\xff\xfe=\x80",

@@ -53,6 +53,9 @@ TEST_CASE("A wrong option of a check names it and the nearest one") {
   Options options = quiet();
   options.check_options["grad-mising.cycles"] = "3";
   CHECK(contains(refusal([&] { attach_diagnostics(net, options); }), "grad-missing"));
+  options.check_options = {{"loss-target-range.strict", "perhaps"}};
+  CHECK(refusal([&] { attach_diagnostics(net, options); }) ==
+        R"(loss-target-range.strict="perhaps" is not 0 or 1)");
 }
 
 TEST_CASE("After a wrong setting the right one starts") {
