@@ -4,6 +4,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "values/tensor_values.h"
 
@@ -13,10 +14,11 @@ namespace ddpscope {
 
 /// The value pass on a GPU, one list of tensors at a time: launch, go on, ask later.
 ///
-/// Uses the device that is current on the calling thread. All memory is taken by the constructor;
-/// `launch` allocates nothing; nothing but constructor and destructor waits for the device. A build
-/// without CUDA has it too, and says so in `why_unavailable`. Thread: one at a time. The tensors
-/// stay untouched until the stream has passed the launch.
+/// Uses the device that is current on the calling thread, in every call the same one. All memory is
+/// taken by the constructor; `launch` allocates nothing; nothing but the destructor waits for the
+/// device. A capture of the program's is neither joined nor broken, on whichever thread it runs. A
+/// build without CUDA has it too, and says so in `why_unavailable`. Thread: one at a time. The
+/// tensors stay untouched until the stream has passed the launch.
 class DeviceValues {
  public:
   struct Capacity {
@@ -24,8 +26,14 @@ class DeviceValues {
     std::int64_t elements = 0;  ///< in all tensors together
   };
 
+  /// Whether this build can use a GPU at all; asks no driver.
+  static bool is_built() noexcept;
+
   /// Empty if a GPU can be used, else one sentence without a full stop.
   static std::string why_unavailable();
+
+  /// Whether work queued on `stream` now would become part of a graph, or would break one.
+  static bool is_capturing(CUstream_st* stream) noexcept;
 
   /// @throws std::runtime_error with the failed call, or why_unavailable().
   explicit DeviceValues(Capacity capacity);
@@ -45,7 +53,13 @@ class DeviceValues {
   /// if the device was lost.
   std::span<const TensorValues> results() noexcept;
 
+  /// The name of the error of the first call that failed, such as `cudaErrorIllegalAddress`; empty:
+  /// none did. What `launch` refuses for other reasons is no failure.
+  std::string_view failure() const noexcept;
+
  private:
+  bool zero_tickets(CUstream_st* stream) noexcept;
+
   struct State;
   std::unique_ptr<State> state_;
 };

@@ -6,7 +6,11 @@ namespace ddpscope {
 
 struct DeviceValues::State {};
 
+bool DeviceValues::is_built() noexcept { return false; }
+
 std::string DeviceValues::why_unavailable() { return "this build of ddpscope has no CUDA part"; }
+
+bool DeviceValues::is_capturing(CUstream_st* /*stream*/) noexcept { return false; }
 
 DeviceValues::DeviceValues(Capacity /*capacity*/) { throw std::runtime_error(why_unavailable()); }
 
@@ -20,5 +24,7 @@ bool DeviceValues::launch(std::span<const TensorData> /*tensors*/,
 bool DeviceValues::is_ready() noexcept { return true; }
 
 std::span<const TensorValues> DeviceValues::results() noexcept { return {}; }
+
+std::string_view DeviceValues::failure() const noexcept { return {}; }
 
 }  // namespace ddpscope

@@ -9,6 +9,7 @@
 
 #include "cuda/cuda_call.h"
 #include "tests/support/catch.h"
+#include "tests/values/counted_waits.h"
 #include "tests/values/reference.h"
 
 using namespace ddpscope;
@@ -144,4 +145,49 @@ TEST_CASE("A list over the capacity and a captured stream are refused", "[gpu]")
   REQUIRE(values.launch(tensors.list(), stream));
   check_equal(wait_for(values), tensors);
   DDPSCOPE_CUDA_CALL(cudaStreamDestroy(stream));
+}
+
+TEST_CASE("The constructor does not wait, and a launch does not allocate either", "[gpu]") {
+  require_device();
+  DeviceTensors tensors;
+  for (int i = 0; i < 200; ++i) tensors.add(Tensor(ScalarKind::kFloat, 40000 + i).fill(3));
+  cudaStream_t stream = nullptr;
+  DDPSCOPE_CUDA_CALL(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+  const CudaCalls before = cuda_calls();
+  DeviceValues values(tensors.capacity());
+  const CudaCalls made = cuda_calls();
+  CHECK(made.waits == before.waits);
+  CHECK(made.allocations > before.allocations);
+  for (int round = 0; round < 5; ++round) {
+    REQUIRE(values.launch(tensors.list(), stream));
+    check_equal(wait_for(values), tensors);
+  }
+  CHECK(cuda_calls().waits == before.waits);
+  CHECK(cuda_calls().allocations == made.allocations);
+  CHECK(values.failure().empty());
+  DDPSCOPE_CUDA_CALL(cudaStreamDestroy(stream));
+}
+
+TEST_CASE("While another stream is captured, on any thread, the capture goes on", "[gpu]") {
+  require_device();
+  DeviceTensors tensors;
+  tensors.add(Tensor(ScalarKind::kFloat, 100000).fill(1));
+  cudaStream_t captured = nullptr, beside = nullptr;
+  DDPSCOPE_CUDA_CALL(cudaStreamCreate(&captured));
+  DDPSCOPE_CUDA_CALL(cudaStreamCreateWithFlags(&beside, cudaStreamNonBlocking));
+  DDPSCOPE_CUDA_CALL(cudaStreamBeginCapture(captured, cudaStreamCaptureModeGlobal));
+  CHECK(DeviceValues::is_capturing(captured));
+  CHECK(DeviceValues::is_capturing(nullptr));  // it would wait for the captured one
+  CHECK_FALSE(DeviceValues::is_capturing(beside));
+  DeviceValues values(tensors.capacity());
+  CHECK_FALSE(values.launch(tensors.list(), captured));
+  CHECK_FALSE(values.launch(tensors.list(), nullptr));
+  CHECK(values.failure().empty());
+  REQUIRE(values.launch(tensors.list(), beside));
+  check_equal(wait_for(values), tensors);
+  cudaGraph_t graph = nullptr;
+  DDPSCOPE_CUDA_CALL(cudaStreamEndCapture(captured, &graph));  // fails if it was broken
+  DDPSCOPE_CUDA_CALL(cudaGraphDestroy(graph));
+  DDPSCOPE_CUDA_CALL(cudaStreamDestroy(captured));
+  DDPSCOPE_CUDA_CALL(cudaStreamDestroy(beside));
 }

@@ -24,7 +24,7 @@ std::int64_t value_chunks(std::span<const TensorData> tensors) noexcept;
 cudaError_t load_value_kernel() noexcept;
 
 /// Queues the pass over all tensors on `stream`: one launch per 150 tensors. Allocates nothing,
-/// waits for nothing. Refused while the stream is captured into a graph.
+/// waits for nothing. The stream is not captured into a graph.
 cudaError_t launch_values(std::span<const TensorData> tensors, const ValueBuffers& buffers,
                           cudaStream_t stream) noexcept;
 

@@ -175,11 +175,6 @@ cudaError_t load_value_kernel() noexcept {
 
 cudaError_t launch_values(std::span<const TensorData> tensors, const ValueBuffers& buffers,
                           cudaStream_t stream) noexcept {
-  cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
-  const cudaError_t asked = cudaStreamIsCapturing(stream, &capture);
-  if (asked != cudaSuccess) return asked;
-  if (capture != cudaStreamCaptureStatusNone) return cudaErrorStreamCaptureUnsupported;
-
   ValueBuffers left = buffers;
   while (!tensors.empty()) {
     const auto now = tensors.first(tensors.size() < kEntries ? tensors.size() : kEntries);
