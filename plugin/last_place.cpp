@@ -16,6 +16,16 @@ void LastPlace::saw(Event& event) noexcept {
   }
 }
 
+void LastPlace::saw_early(const Event& event) {
+  Event copy;
+  if (const auto* op = std::get_if<std::unique_ptr<OpEvent>>(&event)) {
+    copy = std::make_unique<OpEvent>(**op);
+  } else if (const auto* failed = std::get_if<std::unique_ptr<OperatorFailedEvent>>(&event)) {
+    copy = std::make_unique<OperatorFailedEvent>(**failed);
+  }
+  saw(copy);
+}
+
 ProgressRecord LastPlace::look_up(const RunState& state) const {
   ProgressRecord found;
   found.step = failed_ != nullptr ? failed_->at.step : op_->at.step;

@@ -14,6 +14,8 @@ class LastPlace {
  public:
   /// After the judge saw the event; takes an operator out of it.
   void saw(Event& event) noexcept;
+  /// Before the judge sees it, which may be much later; copies the operator.
+  void saw_early(const Event& event);
   /// Gives a changed place to crash_note.
   void publish(const RunState& state) noexcept;
   /// Fills model, module_path and op of a record about the step in which they were seen.

@@ -72,26 +72,37 @@ void Worker::loop() {
   }
 }
 
-void Worker::judge(const Event& event) noexcept {
-  if (judge_broke_) return;
+void Worker::take(Event&& event) noexcept {
+  if (judge_broke_) return last_place_.saw(event);
   try {
-    if (const auto* cycle = std::get_if<CycleEndEvent>(&event)) {
-      judge_.consume(std::make_unique<HostCountsEvent>(host_.read(cycle->at)));
-    }
-    judge_.consume(event);
-    if (const auto* tree = std::get_if<std::unique_ptr<TreeEvent>>(&event)) {
-      model_changed(**tree);
-    } else if (const auto* end = std::get_if<TreeEndEvent>(&event)) {
-      model_ended(*end);
-    } else if (const auto* cycle = std::get_if<CycleEndEvent>(&event)) {
-      cycle_ended(*cycle);
-    } else if (const auto* waits = std::get_if<std::unique_ptr<DeviceWaitsEvent>>(&event)) {
-      host_reads_ += (*waits)->host_reads;
+    if (late_values_.concerns(event)) {
+      last_place_.saw_early(event);
+      late_values_.put(std::move(event));
+      while (late_values_.take(event)) judge(event);
+    } else {
+      judge(event);
+      last_place_.saw(event);
     }
   } catch (const std::exception& error) {
     judge_broke_ = true;
     log_error(std::string("the judge failed: ") + error.what() +
               ". Nothing more is judged; training continues.");
+  }
+}
+
+void Worker::judge(const Event& event) {
+  if (const auto* cycle = std::get_if<CycleEndEvent>(&event)) {
+    judge_.consume(std::make_unique<HostCountsEvent>(host_.read(cycle->at)));
+  }
+  judge_.consume(event);
+  if (const auto* tree = std::get_if<std::unique_ptr<TreeEvent>>(&event)) {
+    model_changed(**tree);
+  } else if (const auto* end = std::get_if<TreeEndEvent>(&event)) {
+    model_ended(*end);
+  } else if (const auto* cycle = std::get_if<CycleEndEvent>(&event)) {
+    cycle_ended(*cycle);
+  } else if (const auto* waits = std::get_if<std::unique_ptr<DeviceWaitsEvent>>(&event)) {
+    host_reads_ += (*waits)->host_reads;
   }
 }
 
@@ -101,13 +112,12 @@ bool Worker::judge_batch() {
     const std::lock_guard lock(mutex_);
     const std::int64_t dropped = queue_.dropped();
     if (dropped > dropped_told_) {
-      judge(DroppedEvent{.count = dropped - std::exchange(dropped_told_, dropped)});
+      take(DroppedEvent{.count = dropped - std::exchange(dropped_told_, dropped)});
     }
     Event event;
     while (judged < kBatch && queue_.take(event)) {
       ++judged;
-      judge(event);
-      last_place_.saw(event);
+      take(std::move(event));
     }
     last_place_.publish(judge_.state());
     put_late_progress();

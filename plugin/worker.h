@@ -15,6 +15,7 @@
 #include "plugin/event_queue.h"
 #include "plugin/host_counts.h"
 #include "plugin/last_place.h"
+#include "plugin/late_values.h"
 #include "records/jsonl_writer.h"
 
 namespace ddpscope {
@@ -69,7 +70,8 @@ class Worker {
  private:
   void open_file();
   void loop();
-  void judge(const Event& event) noexcept;
+  void take(Event&& event) noexcept;
+  void judge(const Event& event);
   bool judge_batch();
   void found(const Finding& finding);
   void model_changed(const TreeEvent& tree);
@@ -102,6 +104,7 @@ class Worker {
   std::string worst_line_;
   std::atomic<int> worst_{-1};
   LastPlace last_place_;
+  LateValues late_values_;
   HostCounts host_;
   std::int64_t dropped_told_ = 0;
   std::int64_t last_step_ = 0;
