@@ -6,6 +6,7 @@
 #include <exception>
 
 #include "hooks/capture.h"
+#include "hooks/device_gradients.h"
 #include "hooks/device_waits.h"
 #include "hooks/doing.h"
 #include "hooks/gradient_scaling.h"
@@ -49,6 +50,7 @@ void begin_backward(Capture& capture, const edge_list& roots, bool keep_graph, b
   DeviceWaits::see_backward();
   if (Capture::watch() == Watch::kNothing) return;
   attach_discovered(capture);
+  if (accumulates) device_gradients().begin(capture);
   tell_scaling(capture);
   BackwardEvent event{.at = capture.marker().now(),
                       .surveyed = capture.marker().surveying(),
@@ -70,6 +72,7 @@ void begin_backward(Capture& capture, const edge_list& roots, bool keep_graph, b
 
 void end_backward(Capture& capture, bool accumulates, bool threw) {
   const Stamp now = capture.marker().now();
+  device_gradients().end(capture, threw);
   const bool watched = Capture::watch() != Watch::kNothing;
   if (watched) {
     capture.put(BackwardEndEvent{.at = now, .threw = threw});

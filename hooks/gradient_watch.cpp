@@ -4,6 +4,7 @@
 
 #include "hooks/autograd_watch.h"
 #include "hooks/capture.h"
+#include "hooks/device_gradients.h"
 #include "hooks/gradient_table.h"
 #include "hooks/interposed.h"
 #include "hooks/near_tls.h"
@@ -91,6 +92,7 @@ variable_list on_apply(AccumulateGrad* self, variable_list&& gradients) {
   if (slot != nullptr && defined && reads_values()) {
     as_reader([&](Capture& capture) {
       see_values(capture, slot->id.load(std::memory_order_relaxed), gradients[0]);
+      device_gradients().arrived(capture, *slot, *self);
     });
   }
   variable_list result = InterposedApply::original(self, std::move(gradients));

@@ -7,6 +7,7 @@
 
 #include "hooks/autograd_watch.h"
 #include "hooks/capture.h"
+#include "hooks/device_gradients.h"
 #include "hooks/interposed.h"
 #include "hooks/near_tls.h"
 #include "hooks/node_values.h"
@@ -32,6 +33,7 @@ class Roots {
     if (backward_depth() > 0 || NonfiniteSearch::here() != nullptr) return;
     as_guest("value", [&](Capture& capture) {
       if (!capture.options().values) return;
+      device_gradients().roots(capture, roots);
       const bool bad = tell(capture);
       nonfinite_in_row = bad ? nonfinite_in_row + 1 : 0;
       if (nonfinite_in_row == 1) capture.arm();

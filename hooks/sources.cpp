@@ -26,6 +26,7 @@
 #include "hooks/step_wait.h"
 #include "hooks/training_ops.h"
 #include "hooks/write_scope.h"
+#include "values/device_values.h"
 
 namespace ddpscope {
 namespace {
@@ -107,6 +108,7 @@ std::map<std::string, std::string> install_sources() {
           {"write", install("write", install_writers)},
           {"saved", install("saved", install_saved_watch)},
           {"value", install("value", install_value_sources)},
+          {"device_value", DeviceValues::is_built() ? "live" : "absent"},
           {"convolution", install("convolution", install_convolution_watch)},
           {"loader", install("loader", install_loader_watch)},
           {"archive", install("archive", install_archive_watch)},

@@ -119,10 +119,14 @@ std::uint32_t version_of(const c10::TensorImpl& impl) {
   return counter.enabled() ? counter.current_version() : 0;
 }
 
-bool is_readable(const at::Tensor& tensor) {
+bool is_dense(const at::Tensor& tensor) {
   const c10::TensorImpl& impl = *tensor.unsafeGetTensorImpl();
-  return impl.layout() == c10::kStrided && impl.is_cpu() && impl.has_storage() &&
-         impl.storage_initialized() && impl.is_non_overlapping_and_dense();
+  return impl.layout() == c10::kStrided && impl.has_storage() && impl.storage_initialized() &&
+         impl.is_non_overlapping_and_dense();
+}
+
+bool is_readable(const at::Tensor& tensor) {
+  return tensor.unsafeGetTensorImpl()->is_cpu() && is_dense(tensor);
 }
 
 Memory memory_of(const at::Tensor& tensor) {

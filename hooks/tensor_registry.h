@@ -74,7 +74,9 @@ Memory memory_of(const at::Tensor& tensor);
 /// 0 for tensors without a version, such as those of inference mode.
 std::uint32_t version_of(const c10::TensorImpl& impl);
 
-/// Whether the values can be read where they lie: on the host, dense, without gaps.
+/// Whether the values lie in one piece of memory, without gaps.
+bool is_dense(const at::Tensor& tensor);
+/// Whether they can be read there: dense, and on the host.
 bool is_readable(const at::Tensor& tensor);
 
 /// Whether a leaf has a gradient; false for other tensors.

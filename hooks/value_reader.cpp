@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "hooks/gradient_table.h"
 #include "hooks/tensor_registry.h"
 #include "values/extremes.h"
 
@@ -66,9 +67,14 @@ ElementAt reader_of(ScalarKind kind) {
 
 std::optional<TensorData> readable_data(const at::Tensor& tensor) {
   if (!tensor.defined() || !is_readable(tensor)) return std::nullopt;
+  return dense_data(tensor);
+}
+
+std::optional<TensorData> dense_data(const at::Tensor& tensor) {
+  if (!tensor.defined() || !is_dense(tensor)) return std::nullopt;
   const auto layout = layout_of(tensor.scalar_type());
   if (!layout.has_value()) return std::nullopt;
-  return TensorData{.data = tensor.unsafeGetTensorImpl()->data(),
+  return TensorData{.data = values_of(*tensor.unsafeGetTensorImpl()),
                     .elements = tensor.numel() * layout->parts,
                     .kind = layout->kind};
 }

@@ -10,7 +10,10 @@
 
 namespace ddpscope {
 
-/// The elements of a floating or complex tensor where they lie; none on a device or with gaps.
+/// The elements of a floating or complex tensor where they lie, on whichever device; none with
+/// gaps.
+std::optional<TensorData> dense_data(const at::Tensor& tensor);
+/// The same, of a tensor on the CPU.
 std::optional<TensorData> readable_data(const at::Tensor& tensor);
 
 /// Of nothing (`elements` 0) where the tensor cannot be read. Runs no operator.

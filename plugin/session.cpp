@@ -10,6 +10,7 @@
 #include "config/setting_table.h"
 #include "config/setting_types.h"
 #include "config/text.h"
+#include "hooks/device_gradients.h"
 #include "hooks/loop_phase.h"
 #include "hooks/op_callbacks.h"
 #include "hooks/sources.h"
@@ -193,7 +194,15 @@ void Session::throw_if_halted() {
   throw_halt_error("ddpscope: halt_on: " + current->worker_.first_line_of_worst());
 }
 
-void Session::drain() { worker_.drain(kExitLimit); }
+// What a device has told by now.
+void Session::take_late_values() noexcept {
+  as_guest("device_value", [](Capture& capture) { device_gradients().tell(capture); });
+}
+
+void Session::drain() {
+  take_late_values();
+  worker_.drain(kExitLimit);
+}
 
 LoopPosition Session::position() noexcept {
   const Session* last = session.load(std::memory_order_acquire);
@@ -221,6 +230,7 @@ void Session::finish(int exit_code) noexcept {
       record.what = "exit code " + std::to_string(exit_code);
       worker_.write_progress(std::move(record));
     }
+    take_late_values();
     Capture::set_active(nullptr);
     survey_operators(false);
     summarize(exit_code == 0);

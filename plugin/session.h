@@ -44,6 +44,7 @@ class Session {
  private:
   Session(Resolved resolved, WorkerOptions options);
   static void throw_if_halted();
+  static void take_late_values() noexcept;
   /// A record of this moment.
   ProgressRecord progress(const char* reason) const;
   void summarize(bool clean_exit);
