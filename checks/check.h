@@ -39,6 +39,7 @@ class Check {
   virtual void on_nonfinite_output(const NonfiniteOutputEvent&, const RunState&, Findings&) {}
   virtual void on_loss(const LossEvent&, const RunState&, Findings&) {}
   virtual void on_nonfinite_gradient(const NonfiniteGradientEvent&, const RunState&, Findings&) {}
+  virtual void on_gradients_repaired(const GradientsRepairedEvent&, const RunState&, Findings&) {}
   virtual void on_nonfinite_node(const NonfiniteNodeEvent&, const RunState&, Findings&) {}
   virtual void on_risky_input(const RiskyInputEvent&, const RunState&, Findings&) {}
   virtual void on_half_output(const HalfOutputEvent&, const RunState&, Findings&) {}

@@ -60,6 +60,20 @@ void NonfiniteCheck::on_optimizer_step(const OptimizerStepEvent& event, const Ru
   cleared_ = false;
 }
 
+// Arrives where an optimizer begins to step. What a program repairs it expects.
+void NonfiniteCheck::on_gradients_repaired(const GradientsRepairedEvent& event, const RunState&,
+                                           Findings&) {
+  const auto is_repaired = [&](const NonfiniteGradientEvent& gradient) {
+    return std::ranges::find(event.tensors, gradient.tensor) != event.tensors.end();
+  };
+  if (waiting_.empty()) return;
+  if (std::ranges::all_of(waiting_, is_repaired)) {
+    cleared_ = true;
+  } else {
+    std::erase_if(waiting_, is_repaired);
+  }
+}
+
 void NonfiniteCheck::on_dropped(const DroppedEvent&, const RunState&) {
   trail_.lose_events();
   waiting_.clear();

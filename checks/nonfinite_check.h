@@ -18,6 +18,8 @@ class NonfiniteCheck : public Check {
   void on_nonfinite_node(const NonfiniteNodeEvent& event, const RunState&, Findings&) override {
     trail_.add(event);
   }
+  void on_gradients_repaired(const GradientsRepairedEvent& event, const RunState&,
+                             Findings&) override;
   void on_risky_input(const RiskyInputEvent& event, const RunState&, Findings&) override {
     trail_.add(event);
   }
@@ -51,7 +53,7 @@ class NonfiniteCheck : public Check {
 
   NonfiniteTrail trail_;
   std::vector<NonfiniteGradientEvent> waiting_;
-  bool cleared_ = false;  ///< since they began to wait
+  bool cleared_ = false;  ///< since they began to wait; by zeros, or repaired
 };
 
 }  // namespace ddpscope

@@ -62,4 +62,19 @@ void add_counts(const ValueRange& values, Finding& finding) {
   finding.facts.push_back({fact::kInfCount, values.inf_count});
 }
 
+std::string inputs_text(const NonfiniteOutputEvent& event) {
+  if (!event.inputs_known) return "its inputs are gone";
+  if (event.inputs.is_finite()) {
+    return fmt::format("all inputs finite (absmax {:.2g})", event.inputs.absmax);
+  }
+  return "and so are inputs that nothing known to autograd computed";
+}
+
+void add_cause(const char* cause, const ValueRange& values, Finding& finding) {
+  finding.facts.push_back({fact::kCause, std::string(cause)});
+  if (values.elements == 0) return;
+  add_counts(values, finding);
+  finding.facts.push_back({fact::kElements, values.elements});
+}
+
 }  // namespace ddpscope

@@ -6,6 +6,7 @@
 
 #include "checks/site_text.h"
 #include "model/finding.h"
+#include "model/value_event.h"
 
 namespace ddpscope {
 
@@ -33,7 +34,11 @@ void place_between(const Between& place, const RunState& state, Finding& finding
 /// ` in conv1 (model.cpp:88)`, ` after conv1`, of what is known. Adds the site `created`.
 std::string ran_text(const Between& place, const std::optional<Doing>& by, const RunState& state,
                      Finding& finding);
+/// What the operator read, as far as it is known.
+std::string inputs_text(const NonfiniteOutputEvent& event);
 /// Facts about how many elements are not finite.
 void add_counts(const ValueRange& values, Finding& finding);
+/// The same, of how many, and the fact `cause`.
+void add_cause(const char* cause, const ValueRange& values, Finding& finding);
 
 }  // namespace ddpscope

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <memory>
+#include <optional>
 
 #include "checks/finding_text.h"
 #include "checks/nonfinite_check.h"
@@ -32,11 +33,26 @@ class NumericNonfiniteForward final : public NonfiniteCheck {
     if (event.output.id != 0) finding.facts.push_back({fact::kDtype, event.output.dtype});
     if (event.inputs_known) finding.facts.push_back({fact::kInputAbsmax, event.inputs.absmax});
     finding.facts.push_back({fact::kVictimsCount, event.victims});
-    findings.push_back(std::move(finding));
+    held_ = std::move(finding);
+    if (!may_be_skipped(event, state)) judge_step(/*cleared=*/false, state, findings);
   }
 
  private:
-  void forget() override { reported_step_ = -1; }
+  void forget() override {
+    reported_step_ = -1;
+    held_.reset();
+  }
+  // The finite loss times its scale: a scaler lowers that and skips the step.
+  bool may_be_skipped(const NonfiniteOutputEvent& event, const RunState& state) const {
+    const LossEvent* loss = trail().loss();
+    return event.source == 0 && event.op == "aten::mul" && loss != nullptr &&
+           loss->loss == event.output.id && !waiting().empty() && !state.optimizers().empty();
+  }
+  void judge_step(bool cleared, const RunState&, Findings& findings) override {
+    if (held_.has_value() && !cleared) findings.push_back(std::move(*held_));
+    held_.reset();
+  }
+  void judge_skip(const RunState&, Findings&) override { held_.reset(); }
 
   std::string why(const NonfiniteOutputEvent& event, const RunState& state,
                   Finding& finding) const {
@@ -48,21 +64,6 @@ class NumericNonfiniteForward final : public NonfiniteCheck {
     const std::string ran = ran_text(place_of(event), event.made, state, finding);
     if (!ran.empty()) text += fmt::format("; {} ran{}", event.op, ran);
     return text;
-  }
-
-  static void add_values(const char* cause, const ValueRange& values, Finding& finding) {
-    finding.facts.push_back({fact::kCause, std::string(cause)});
-    if (values.elements == 0) return;
-    add_counts(values, finding);
-    finding.facts.push_back({fact::kElements, values.elements});
-  }
-
-  static std::string inputs_text(const NonfiniteOutputEvent& event) {
-    if (!event.inputs_known) return "its inputs are gone";
-    if (event.inputs.is_finite()) {
-      return fmt::format("all inputs finite (absmax {:.2g})", event.inputs.absmax);
-    }
-    return "and so are inputs that nothing known to autograd computed";
   }
 
   Finding by_operator(const NonfiniteOutputEvent& event, const RunState& state) const {
@@ -86,7 +87,7 @@ class NumericNonfiniteForward final : public NonfiniteCheck {
                                  joined(event.candidates));
     }
     add_fixes(event, finding);
-    add_values("operator", event.values, finding);
+    add_cause("operator", event.values, finding);
     return finding;
   }
 
@@ -133,11 +134,12 @@ class NumericNonfiniteForward final : public NonfiniteCheck {
     finding.what = fmt::format("{} was not finite when forward read it: {}", what,
                                elements_text(event.source_values, "elements"));
     finding.why = why(event, state, finding);
-    add_values(is_parameter ? "parameter" : "batch", event.source_values, finding);
+    add_cause(is_parameter ? "parameter" : "batch", event.source_values, finding);
     return finding;
   }
 
   std::int64_t reported_step_ = -1;
+  std::optional<Finding> held_;  // until its step is made or skipped
 };
 }  // namespace
 

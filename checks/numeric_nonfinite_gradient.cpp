@@ -74,7 +74,7 @@ class NumericNonfiniteGradient final : public NonfiniteCheck {
   static void say_cleared(Finding& finding) {
     finding.severity = Severity::kNote;
     finding.why.resize(finding.why.find(';'));
-    finding.why += "; the program cleared it before the optimizer stepped";
+    finding.why += "; the program cleared or repaired it before the optimizer stepped";
   }
 
   bool is_new_ = true;  ///< no earlier step had spoilt the parameters

@@ -9,6 +9,7 @@
 #include "hooks/interposed.h"
 #include "hooks/near_tls.h"
 #include "hooks/node_values.h"
+#include "hooks/spoilt_gradients.h"
 #include "hooks/value_reader.h"
 
 namespace ddpscope {
@@ -62,12 +63,14 @@ void measure(Capture& capture, TensorId id, const at::Tensor& gradient) {
 }
 
 // What the nodes returned was looked at already, where this backward is looked at.
-void see_values(Capture& capture, TensorId id, const at::Tensor& gradient) {
+void see_values(Capture& capture, TensorSlot& slot, const at::Tensor& gradient) {
+  const TensorId id = slot.id.load(std::memory_order_relaxed);
   measure(capture, id, gradient);
   const NodeValues* nodes = NodeValues::here();
   if (nodes != nullptr && nodes->are_finite()) return;
   const ValueRange values = range_of(gradient);
   if (values.is_finite()) return;
+  note_spoilt(slot);
   capture.put_large(
       NonfiniteGradientEvent{.at = capture.marker().now(), .tensor = id, .values = values});
 }
@@ -91,7 +94,7 @@ variable_list on_apply(AccumulateGrad* self, variable_list&& gradients) {
   }
   if (slot != nullptr && defined && reads_values()) {
     as_reader([&](Capture& capture) {
-      see_values(capture, slot->id.load(std::memory_order_relaxed), gradients[0]);
+      see_values(capture, *slot, gradients[0]);
       device_gradients().arrived(capture, *slot, *self);
     });
   }

@@ -13,6 +13,7 @@
 #include "hooks/model_discovery.h"
 #include "hooks/near_tls.h"
 #include "hooks/optimizer_table.h"
+#include "hooks/spoilt_gradients.h"
 #include "hooks/zero_gradients.h"
 
 namespace ddpscope {
@@ -149,6 +150,7 @@ class OutermostStep {
       KnownOptimizer& known = table().entry(optimizer, /*is_new=*/false);
       stepping = known.id;
       if (Capture::watch() != Watch::kNothing) tell_scaling(capture);
+      tell_repaired(capture);
     });
     // A closure computes the gradients of its step itself.
     if (with_closure || !reads_values()) return;

@@ -39,6 +39,7 @@ using Event = std::variant<
     std::unique_ptr<LossInputEvent>, std::unique_ptr<GradientsScaledEvent>,
     std::unique_ptr<ParameterUpdatesEvent>, StepWaitEvent, std::unique_ptr<HostCountsEvent>,
     std::unique_ptr<KeptOutputsEvent>, std::unique_ptr<ConvolutionShapeEvent>,
-    std::unique_ptr<DeviceWaitsEvent>, ValuesAwaitedEvent, std::unique_ptr<DeviceValuesEvent>>;
+    std::unique_ptr<DeviceWaitsEvent>, ValuesAwaitedEvent, std::unique_ptr<DeviceValuesEvent>,
+    std::unique_ptr<GradientsRepairedEvent>>;
 
 }  // namespace ddpscope

@@ -55,6 +55,12 @@ struct NonfiniteGradientEvent {
   ValueRange values;
 };
 
+/// Such gradients were finite when their optimizer began to step: the program repaired them.
+struct GradientsRepairedEvent {
+  Stamp at;
+  std::vector<TensorId> tensors;
+};
+
 /// The first node of a backward that returned NaN or Inf; level values. What it was given was
 /// finite, and so was the root.
 struct NonfiniteNodeEvent {

@@ -179,6 +179,25 @@ TEST_CASE("numeric-nonfinite-forward reports one origin per step", "[check]") {
   CHECK(run.program.findings.size() == 1);
 }
 
+TEST_CASE("numeric-nonfinite-forward waits for the step where a scaled loss overflows", "[check]") {
+  NonfiniteSteps run("numeric-nonfinite-forward");
+  run.finite_step();
+  NonfiniteOutputEvent product = overflow();
+  product.op = "aten::mul";
+  product.output.id = 30;  // the loss
+  run.bad_forward(product);
+  CHECK(run.program.findings.empty());
+  SECTION("that is skipped") {
+    run.program.zero_grad(1);
+    run.finite_step();
+    CHECK(run.program.findings.empty());
+  }
+  SECTION("that is made") {
+    run.program.step(1);
+    CHECK(run.program.findings.size() == 1);
+  }
+}
+
 TEST_CASE("numeric-nonfinite-forward stays silent", "[check]") {
   NonfiniteSteps run("numeric-nonfinite-forward");
   SECTION("on what never reaches the loss: masks before softmax, beam search, raw memory") {

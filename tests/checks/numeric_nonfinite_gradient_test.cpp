@@ -77,13 +77,17 @@ TEST_CASE("numeric-nonfinite-gradient is a note where the program cleared it", "
     run.program.send_now(ZeroGradientsEvent{
         .at = {}, .optimizer = 1, .members = {{.tensor = kHead}, {.tensor = kConv}}});
   }
+  SECTION("by nan_to_num_") {
+    run.program.send_now(GradientsRepairedEvent{.at = {}, .tensors = {kConv, kHead}});
+  }
   run.program.step(1);
   REQUIRE(run.program.findings.size() == 1);
   const Finding& finding = run.program.findings[0];
   CHECK(finding.severity == Severity::kNote);
-  CHECK(finding.why ==
-        "first of 2 parameters with such a gradient in this step; the program cleared it before "
-        "the optimizer stepped");
+  CHECK(
+      finding.why ==
+      "first of 2 parameters with such a gradient in this step; the program cleared or repaired it "
+      "before the optimizer stepped");
   CHECK(fact_of<bool>(finding, "skipped"));
 }
 
@@ -94,6 +98,9 @@ TEST_CASE("numeric-nonfinite-gradient reports what was not cleared", "[check]") 
   SECTION("in part") {
     run.program.send_now(
         ZeroGradientsEvent{.at = {}, .optimizer = 1, .members = {{.tensor = kHead}}});
+  }
+  SECTION("or repaired in part") {
+    run.program.send_now(GradientsRepairedEvent{.at = {}, .tensors = {kConv}});
   }
   SECTION("by another optimizer") {
     run.program.optimizer(2, {50});

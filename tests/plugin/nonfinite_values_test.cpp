@@ -205,8 +205,43 @@ TEST_CASE("A loss scaler that skips two steps is silent") {
     }
   }
   const auto all = findings();
+  CHECK(find(all, "numeric-nonfinite-forward") == nullptr);
   CHECK(find(all, "numeric-nonfinite-backward") == nullptr);
   CHECK(find(all, "numeric-nonfinite-gradient") == nullptr);
+}
+
+TEST_CASE("A scaled loss that overflows in a step that is made is found") {
+  Between net;
+  attach_diagnostics(net, quiet());
+  torch::optim::SGD optimizer(net->parameters(), 0.01);
+  for (int i = 0; i < 6; ++i) {
+    optimizer.zero_grad();
+    (net->run(unchanged) * (i == 4 ? 1e39 : 1.0)).backward();
+    optimizer.step();
+  }
+  const auto all = findings();
+  const Finding* finding = find(all, "numeric-nonfinite-forward");
+  REQUIRE(finding != nullptr);
+  CHECK(finding->step == 5);
+  CHECK(finding->op == "aten::mul");
+}
+
+TEST_CASE("Gradients that the program repairs before each step are a note") {
+  Between net;
+  attach_diagnostics(net, quiet());
+  torch::optim::SGD optimizer(net->parameters(), 0.01);
+  for (int i = 0; i < 6; ++i) {
+    optimizer.zero_grad();
+    const at::Tensor loss = net->run(unchanged);
+    (loss + (loss - loss.detach()).abs().sqrt() * 0).backward();  // its slope is 0 * Inf
+    for (auto& parameter : net->parameters()) {
+      parameter.mutable_grad().nan_to_num_(0.0);
+    }
+    optimizer.step();
+  }
+  const auto all = findings();
+  CHECK(find(all, "numeric-nonfinite-backward") == nullptr);
+  CHECK(only(all, "numeric-nonfinite-gradient").severity == Severity::kNote);
 }
 
 TEST_CASE("An element of a parameter may be written while operators are surveyed") {
