@@ -93,7 +93,7 @@ void DeviceGradients::list(const at::Tensor& tensor, Wanted wanted,
   if (!data.has_value() || data->elements == 0 || data->data == nullptr) return;
   if (wanted.is_loss && data->elements != 1) return;
   wanted.data = *data;
-  wanted.dtype = c10::toString(tensor.scalar_type());
+  wanted.dtype = dtype_name(tensor.scalar_type());
   List& of_device = lists[tensor.device().index()];
   of_device.wanted.push_back(wanted);
   of_device.alive.push_back(tensor);

@@ -149,7 +149,7 @@ std::vector<std::int64_t> unexpanded(at::IntArrayRef sizes, at::IntArrayRef stri
   return shape;
 }
 
-std::string dtype_name(c10::ScalarType type) {
+const char* dtype_name(c10::ScalarType type) {
   using enum c10::ScalarType;
   static constexpr std::array<std::pair<c10::ScalarType, const char*>, 13> kNames = {{
       {Bool, "bool"},

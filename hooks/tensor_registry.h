@@ -59,7 +59,7 @@ class TensorRegistry {
 };
 
 /// `float16`, `int64`: the word for a type in all events. LibTorch's own for a rare one.
-std::string dtype_name(c10::ScalarType type);
+const char* dtype_name(c10::ScalarType type);
 
 /// Shape, dtype, device and storage as LibTorch holds them; runs no operator.
 TensorInfo describe(const at::Tensor& tensor, TensorId id);

@@ -20,7 +20,7 @@ class Gradient {
   Wanted wanted(bool adds_up = false) const {
     return {.tensor = leaf_,
             .data = {.data = elements_.data(), .elements = 4},
-            .dtype = "Float",
+            .dtype = "float32",
             .adds_up = adds_up};
   }
 
@@ -53,7 +53,7 @@ TEST_CASE("What a device tells is of the step in which it was asked", "[device_r
   CHECK(gradient.values.absmax == 4);
   CHECK(gradient.sum_of_squares == 26);
   CHECK(gradient.zero_count == 1);
-  CHECK(gradient.dtype == "Float");
+  CHECK(gradient.dtype == "float32");
   REQUIRE(told->nonfinite.size() == 1);
   CHECK(told->nonfinite.front().tensor == 8);
   CHECK(told->nonfinite.front().at.step == 3);

@@ -18,7 +18,7 @@ class DeviceLoop {
     worker_.start();
     put(std::make_unique<TensorEvent>(TensorEvent{.tensor = {.id = kWeight,
                                                              .shape = {4},
-                                                             .dtype = "Float",
+                                                             .dtype = "float32",
                                                              .device = "cuda:0",
                                                              .elements = 4,
                                                              .requires_grad = true,
