@@ -61,6 +61,15 @@ std::string missing_frames_words(const Site& site) {
   return "not recorded: level=stacks records it";
 }
 
+// `2 to 16 steps`, from the quickest check to the slowest; empty where all saw every step.
+std::string latency_words(const std::map<std::string, CheckCost>& checks) {
+  if (checks.empty()) return {};
+  const auto latency = [](const auto& check) { return check.second.latency_steps; };
+  const auto [least, most] = std::ranges::minmax_element(checks, {}, latency);
+  if (latency(*most) <= 1) return {};
+  if (latency(*least) == latency(*most)) return fmt::format("{} steps", latency(*most));
+  return fmt::format("{} to {} steps", latency(*least), latency(*most));
+}
 }  // namespace
 
 std::string place_of(const Finding& finding, bool with_model) {
@@ -134,11 +143,14 @@ std::string leftover_words(const SuppressionRecord& suppression) {
 std::string fact_words(const FactValue& value) { return std::visit(FactToWords(), value); }
 
 std::string overhead_words(const Overhead& overhead) {
-  if (!overhead.percent) return {};
-  std::string result = fmt::format("{:.1f} % of step time", *overhead.percent);
-  if (overhead.percent_first) {
-    result += fmt::format(", {:.1f} % in the first 64 cycles", *overhead.percent_first);
+  const auto first = overhead.percent_first;
+  if (!overhead.percent) {
+    return first ? fmt::format("{:.1f} % of step time, all hooks running", *first) : "";
   }
+  std::string result = fmt::format("{:.1f} % of step time", *overhead.percent);
+  if (first) result += fmt::format(", {:.1f} % in the first 64 cycles", *first);
+  const std::string seen = latency_words(overhead.checks);
+  if (!seen.empty()) result += "; what began later was seen within " + seen;
   return result;
 }
 

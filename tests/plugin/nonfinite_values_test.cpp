@@ -241,7 +241,7 @@ TEST_CASE("Gradients that the program repairs before each step are a note") {
   }
   const auto all = findings();
   CHECK(find(all, "numeric-nonfinite-backward") == nullptr);
-  CHECK(only(all, "numeric-nonfinite-gradient").severity == Severity::kNote);
+  CHECK(only(all, "numeric-nonfinite-gradient").severity == "note");
 }
 
 TEST_CASE("An element of a parameter may be written while operators are surveyed") {
