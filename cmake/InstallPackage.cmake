@@ -1,9 +1,12 @@
-# `cmake --install`: the two libraries, the public headers, the CMake package, the .pc file, pages
+# `cmake --install`: the libraries, the public headers, the CMake package, the .pc file, pages
 # and licences. bin/ddpscope is installed by tools/.
 include(CMakePackageConfigHelpers)
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/ddpscope)
 install(TARGETS ddpscope EXPORT ddpscopeTargets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(TARGETS ddpscope_preload LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+if(TARGET ddpscope_device)
+  install(TARGETS ddpscope_device LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+endif()
 install(FILES ${PROJECT_SOURCE_DIR}/include/ddpscope/ddpscope.h
   ${PROJECT_SOURCE_DIR}/include/ddpscope/hooks.h
   ${PROJECT_SOURCE_DIR}/include/ddpscope/observed_call.h

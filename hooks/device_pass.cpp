@@ -2,22 +2,43 @@
 
 #include <c10/core/Stream.h>
 #include <c10/core/impl/DeviceGuardImplInterface.h>
+#include <dlfcn.h>
+#include <unistd.h>
+
+#include <array>
+#include <stdexcept>
+#include <string>
 
 namespace ddpscope {
 namespace {
+// Beside the library that this is part of.
+std::string library_path() {
+  Dl_info here{};
+  if (dladdr(reinterpret_cast<const void*>(&has_cuda_passes), &here) == 0) return "";
+  const std::string path = here.dli_fname;
+  return path.substr(0, path.rfind('/') + 1) + "libddpscope_device.so";
+}
 
-class CudaPass final : public DevicePass {
- public:
-  explicit CudaPass(DeviceValues::Capacity capacity) : values_(capacity) {}
-  bool launch(std::span<const TensorData> tensors, CUstream_st* stream) noexcept override {
-    return values_.launch(tensors, stream);
+/// Opened where a GPU is used first, and never closed.
+struct Library {
+  MakeDevicePass* make = nullptr;
+  IsCapturing* is_capturing = nullptr;
+  std::string error;
+
+  Library() {
+    void* const library = dlopen(library_path().c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (library != nullptr) {
+      make = reinterpret_cast<MakeDevicePass*>(dlsym(library, "ddpscope_make_device_pass"));
+      is_capturing = reinterpret_cast<IsCapturing*>(dlsym(library, "ddpscope_is_capturing"));
+    }
+    if (make != nullptr && is_capturing != nullptr) return;
+    const char* const why = dlerror();
+    error = why != nullptr ? why : "libddpscope_device.so is of another version";
   }
-  bool is_ready() noexcept override { return values_.is_ready(); }
-  std::span<const TensorValues> results() noexcept override { return values_.results(); }
-  std::string_view failure() const noexcept override { return values_.failure(); }
-
- private:
-  DeviceValues values_;
+  static const Library& get() {
+    static const auto* const leaked = new Library;
+    return *leaked;
+  }
 };
 
 class CudaPasses final : public DevicePasses {
@@ -31,8 +52,13 @@ class CudaPasses final : public DevicePasses {
     return static_cast<CUstream_st*>(stream.native_handle());
   }
   std::unique_ptr<DevicePass> make(DeviceValues::Capacity capacity, CUstream_st* stream) override {
-    if (DeviceValues::is_capturing(stream)) return nullptr;
-    return std::make_unique<CudaPass>(capacity);
+    const Library& library = Library::get();
+    if (!library.error.empty()) throw std::runtime_error(library.error);
+    if (library.is_capturing(stream)) return nullptr;
+    std::array<char, 256> error{};
+    std::unique_ptr<DevicePass> made(library.make(&capacity, error.data(), error.size()));
+    if (made == nullptr) throw std::runtime_error(error.data());
+    return made;
   }
 };
 }  // namespace
@@ -40,6 +66,12 @@ class CudaPasses final : public DevicePasses {
 DevicePasses& cuda_passes() {
   static auto* const leaked = new CudaPasses;
   return *leaked;
+}
+
+bool has_cuda_passes() noexcept try {
+  return access(library_path().c_str(), R_OK) == 0;
+} catch (...) {  // no memory
+  return false;
 }
 
 }  // namespace ddpscope

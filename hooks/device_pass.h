@@ -1,22 +1,10 @@
 #pragma once
 
 #include <memory>
-#include <span>
-#include <string_view>
 
-#include "values/device_values.h"
+#include "values/device_pass.h"
 
 namespace ddpscope {
-
-/// What reads values on a device; each as in `DeviceValues`, which training uses.
-class DevicePass {
- public:
-  virtual ~DevicePass() = default;
-  virtual bool launch(std::span<const TensorData> tensors, CUstream_st* stream) noexcept = 0;
-  virtual bool is_ready() noexcept = 0;
-  virtual std::span<const TensorValues> results() noexcept = 0;
-  virtual std::string_view failure() const noexcept = 0;
-};
 
 /// The devices of one kind.
 class DevicePasses {
@@ -34,5 +22,7 @@ class DevicePasses {
 
 /// Those of the GPU. Needs nothing of LibTorch for CUDA but what registered itself in c10.
 DevicePasses& cuda_passes();
+/// Whether this build of ddpscope has what they need.
+bool has_cuda_passes() noexcept;
 
 }  // namespace ddpscope

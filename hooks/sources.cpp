@@ -9,6 +9,7 @@
 #include "hooks/autograd_watch.h"
 #include "hooks/capture.h"
 #include "hooks/convolution_watch.h"
+#include "hooks/device_pass.h"
 #include "hooks/device_waits.h"
 #include "hooks/error_watch.h"
 #include "hooks/gradient_watch.h"
@@ -26,7 +27,6 @@
 #include "hooks/step_wait.h"
 #include "hooks/training_ops.h"
 #include "hooks/write_scope.h"
-#include "values/device_values.h"
 
 namespace ddpscope {
 namespace {
@@ -108,7 +108,7 @@ std::map<std::string, std::string> install_sources() {
           {"write", install("write", install_writers)},
           {"saved", install("saved", install_saved_watch)},
           {"value", install("value", install_value_sources)},
-          {"device_value", DeviceValues::is_built() ? "live" : "absent"},
+          {"device_value", has_cuda_passes() ? "live" : "absent"},
           {"convolution", install("convolution", install_convolution_watch)},
           {"loader", install("loader", install_loader_watch)},
           {"archive", install("archive", install_archive_watch)},

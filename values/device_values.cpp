@@ -65,7 +65,6 @@ struct DeviceValues::State {
   }
 };
 
-bool DeviceValues::is_built() noexcept { return true; }
 
 std::string DeviceValues::why_unavailable() {
   int devices = 0;

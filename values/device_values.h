@@ -26,9 +26,6 @@ class DeviceValues {
     std::int64_t elements = 0;  ///< in all tensors together
   };
 
-  /// Whether this build can use a GPU at all; asks no driver.
-  static bool is_built() noexcept;
-
   /// Empty if a GPU can be used, else one sentence without a full stop.
   static std::string why_unavailable();
 

@@ -6,7 +6,6 @@ namespace ddpscope {
 
 struct DeviceValues::State {};
 
-bool DeviceValues::is_built() noexcept { return false; }
 
 std::string DeviceValues::why_unavailable() { return "this build of ddpscope has no CUDA part"; }
 
