@@ -42,11 +42,10 @@ class NumericNonfiniteForward final : public NonfiniteCheck {
     reported_step_ = -1;
     held_.reset();
   }
-  // The finite loss times its scale: a scaler lowers that and skips the step.
+  // It may be the finite loss times its scale: a scaler lowers that and skips the step.
   bool may_be_skipped(const NonfiniteOutputEvent& event, const RunState& state) const {
-    const LossEvent* loss = trail().loss();
-    return event.source == 0 && event.op == "aten::mul" && loss != nullptr &&
-           loss->loss == event.output.id && !waiting().empty() && !state.optimizers().empty();
+    return event.source == 0 && event.values.elements == 0 && !waiting().empty() &&
+           !state.optimizers().empty();
   }
   void judge_step(bool cleared, const RunState&, Findings& findings) override {
     if (held_.has_value() && !cleared) findings.push_back(std::move(*held_));

@@ -66,14 +66,16 @@ void Capture::clock_moved(const Stamp& before, StepClock::Change change) {
   // object between the program's own blocks and so split the heap the next step needs.
   if (!swept_.exchange(!marker_.surveying())) tensors_.sweep();
   DeviceWaits::step_ended(*this, before);
+  // First, as what follows belongs to the next cycle.
+  if (change.cycle_ended && watch() != Watch::kNothing) tell_cycle(before);
   OutputsOfStep::step_ended(*this);
-  StepWait::begin(*this);
-  if (watch() != Watch::kNothing) {
-    if (change.cycle_ended) tell_cycle(before);
-    modules_.look_again(*this);
-  }
+  if (watch() != Watch::kNothing) modules_.look_again(*this);
   if (change.cycle_ended) choose_watch();
-  if (watch() == Watch::kNothing) StepWait::drop();
+  if (watch() == Watch::kNothing) {
+    StepWait::rest();
+  } else {
+    StepWait::begin(*this);
+  }
   survey_operators(marker_.surveying());
 }
 
@@ -108,9 +110,12 @@ double Capture::ms_of(std::uint64_t spent_ticks) const noexcept {
 }
 
 Capture::Spent Capture::spent() const noexcept {
-  return {.wall_ms = ms_of(ticks() - start_ticks_),
-          .hooks_ms = ms_of(hook_ticks_.load()),
-          .values_ms = ms_of(value_ticks_.load())};
+  const std::chrono::duration<double, std::milli> wall = std::chrono::steady_clock::now() - start_;
+  const double per_tick = wall.count() / static_cast<double>(ticks() - start_ticks_);
+  return {
+      .wall_ms = wall.count(),
+      .hooks_ms = per_tick * static_cast<double>(hook_ticks_.load(std::memory_order_relaxed)),
+      .values_ms = per_tick * static_cast<double>(value_ticks_.load(std::memory_order_relaxed))};
 }
 
 Capture::Spent Capture::spent_since_cycle_end() {
@@ -127,6 +132,14 @@ CostGovernor Capture::governor() {
 void Capture::arm() {
   const std::lock_guard lock(time_mutex_);
   governor_.arm();
+}
+
+void Capture::wake() {
+  const std::lock_guard lock(time_mutex_);
+  if (watch() != Watch::kNothing) return;
+  governor_.wake();
+  watch_.store(Watch::kFull, std::memory_order_relaxed);
+  marker_.rest(false);
 }
 
 void Capture::fault(const char* source) noexcept {

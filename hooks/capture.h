@@ -46,6 +46,8 @@ class Capture {
   static Watch watch() noexcept { return watch_.load(std::memory_order_relaxed); }
   /// Something is wrong: the next cycles are watched in full.
   void arm();
+  /// Where hooks rest, they run from here to the end of the cycle. A backward is about to begin.
+  void wake();
   CostGovernor governor();
 
   void put(Event&& event) noexcept { sink_.put(std::move(event)); }

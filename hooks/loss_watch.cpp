@@ -36,7 +36,10 @@ class Roots {
       device_gradients().roots(capture, roots);
       const bool bad = tell(capture);
       nonfinite_in_row = bad ? nonfinite_in_row + 1 : 0;
-      if (nonfinite_in_row == 1) capture.arm();
+      if (nonfinite_in_row == 1) {
+        capture.arm();
+        capture.wake();
+      }
       if (bad && nonfinite_in_row <= kSearches) search_.emplace(capture);
       if (reads_values()) nodes_.emplace(roots, bad);
     });

@@ -23,13 +23,14 @@ StepClock::Change StepMarker::advance(Advance&& call) {
   }
   step_.store(clock_.step(), std::memory_order_relaxed);
   cycle_.store(counted_cycle(), std::memory_order_relaxed);
+  if (change.cycle_ended && surveying()) armed_ = false;
   if (change.step_ended) surveying_.store(is_surveyed(), std::memory_order_relaxed);
-  if (change.cycle_ended) armed_ = false;
   return change;
 }
 
 void StepMarker::rest(bool resting) {
   const std::lock_guard lock(mutex_);
+  if (resting == resting_) return;
   resting_ = resting;
   if (resting) has_rested_.store(true, std::memory_order_relaxed);
   surveying_.store(is_surveyed(), std::memory_order_relaxed);

@@ -30,6 +30,8 @@ class StepWait {
   }
   /// What follows is no wait: the program updates the parameters itself.
   static void drop() noexcept { now_.pending = false; }
+  /// Hooks rest in the step that begins: how long it takes is not known.
+  static void rest() noexcept { now_ = {}; }
   static void see_archive() noexcept { now_.archived = true; }
 
   static bool is_pending() noexcept { return now_.pending; }

@@ -55,6 +55,8 @@ class CostGovernor {
   Watch cycle_ended(const Cycle& ended, bool may_rest);
   /// Something is wrong: the next cycles are watched in full. At most once in 64 cycles.
   void arm();
+  /// The cycle in progress is watched in full from here on.
+  void wake() { watch_ = Watch::kFull; }
 
   const Coverage& coverage() const { return coverage_; }
   /// Of each pair of watched cycles and the rest before it. No pairs where hooks never rest.

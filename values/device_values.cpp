@@ -65,7 +65,6 @@ struct DeviceValues::State {
   }
 };
 
-
 std::string DeviceValues::why_unavailable() {
   int devices = 0;
   const cudaError_t asked = cudaGetDeviceCount(&devices);

@@ -6,7 +6,6 @@ namespace ddpscope {
 
 struct DeviceValues::State {};
 
-
 std::string DeviceValues::why_unavailable() { return "this build of ddpscope has no CUDA part"; }
 
 bool DeviceValues::is_capturing(CUstream_st* /*stream*/) noexcept { return false; }

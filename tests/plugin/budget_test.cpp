@@ -80,7 +80,7 @@ TEST_CASE("What begins in a rest is found within the latency of the summary") {
   const json summary = summary_of([] {
     Net net;
     attach_diagnostics(net, within(3));
-    SGD optimizer(net->parameters(), 0.01);
+    SGD optimizer(net->parameters(), 1e-6);
     for (int step = 1; step <= 6000; ++step) {
       if (step < kBegin) optimizer.zero_grad();
       net->loss().backward();

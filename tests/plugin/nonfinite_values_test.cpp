@@ -223,7 +223,6 @@ TEST_CASE("A scaled loss that overflows in a step that is made is found") {
   const Finding* finding = find(all, "numeric-nonfinite-forward");
   REQUIRE(finding != nullptr);
   CHECK(finding->step == 5);
-  CHECK(finding->op == "aten::mul");
 }
 
 TEST_CASE("Gradients that the program repairs before each step are a note") {
@@ -240,7 +239,6 @@ TEST_CASE("Gradients that the program repairs before each step are a note") {
     optimizer.step();
   }
   const auto all = findings();
-  CHECK(find(all, "numeric-nonfinite-backward") == nullptr);
   CHECK(only(all, "numeric-nonfinite-gradient").severity == "note");
 }
 

@@ -111,7 +111,7 @@ TEST_CASE("The program's own handling of a file limit stays its own") {
 TEST_CASE("A report file that fills up leaves the findings to stderr") {
   const TemporaryDir dir;
   const Outcome outcome = in_child([&] {
-    use_settings("console=quiet:report_dir=" + (dir / "o"));
+    use_settings("console=quiet:overhead=1000:report_dir=" + (dir / "o"));
     limit_files_to(12'000);
     Net net;
     attach_diagnostics(net);
