@@ -23,7 +23,6 @@ StepClock::Change StepMarker::advance(Advance&& call) {
   }
   step_.store(clock_.step(), std::memory_order_relaxed);
   cycle_.store(counted_cycle(), std::memory_order_relaxed);
-  if (change.cycle_ended && surveying()) armed_ = false;
   if (change.step_ended) surveying_.store(is_surveyed(), std::memory_order_relaxed);
   return change;
 }
@@ -74,7 +73,7 @@ void StepMarker::leaves_reached(std::uint64_t hash) {
   known_leaves_[next_known_++ % known_leaves_.size()] = hash;
   const std::int64_t cycle = counted_cycle();
   if (cycle > kFirstCycles && cycle - last_armed_cycle_ >= kArmAtMostEvery) {
-    armed_ = true;
+    armed_through_cycle_ = cycle + 1;
     last_armed_cycle_ = cycle;
   }
 }
@@ -82,7 +81,7 @@ void StepMarker::leaves_reached(std::uint64_t hash) {
 bool StepMarker::is_surveyed() const {
   if (resting_) return false;
   const bool first = counted_cycle() <= survey_to_cycle_ && clock_.step() <= survey_to_step_;
-  return first || armed_ || counted_cycle() % kSurveyEvery == 0;
+  return first || counted_cycle() <= armed_through_cycle_ || counted_cycle() % kSurveyEvery == 0;
 }
 
 std::uint64_t thread_number() noexcept {

@@ -51,7 +51,7 @@ class StepMarker {
   std::atomic<bool> has_rested_{false};
   bool resting_ = false;
   std::int64_t rested_cycles_ = 0;
-  bool armed_ = false;
+  std::int64_t armed_through_cycle_ = 0;
   std::int64_t survey_to_cycle_ = 3;  ///< a program without models is surveyed too
   std::int64_t survey_to_step_ = 48;
   int models_ = 0;

@@ -17,9 +17,10 @@ enum class Watch : std::uint8_t {
 
 /// Keeps the time of hooks within a share of the time of the run: says after each cycle how much of
 /// the next one is watched. The first cycles are watched in full. Then passes over values are left
-/// out of some cycles; where that is not enough, all hooks rest in some. Ranks that rest
-/// differently still watch common cycles: one in 2, 4, 8, ... by the number of the cycle. Not
-/// thread-safe: the owner serialises calls.
+/// out of some cycles; where that is not enough, all hooks rest in some, and four cycles in a row
+/// are watched between rests. Ranks that rest differently still watch common cycles: one in 2, 4,
+/// 8, ... by the number of the cycle.
+/// Not thread-safe: the owner serialises calls.
 class CostGovernor {
  public:
   struct Cycle {

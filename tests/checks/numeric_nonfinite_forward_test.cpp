@@ -119,12 +119,14 @@ TEST_CASE("numeric-nonfinite-forward says what it cannot know", "[check]") {
   SECTION("inputs that are gone") {
     origin.inputs_known = false;
     run.bad_forward(origin);
+    run.step();
     CHECK(run.program.findings.at(0).what.ends_with("its inputs are gone"));
   }
   SECTION("a result that is gone") {
     origin.values = {};
     origin.inputs = infs(1, 4);
     run.bad_forward(origin);
+    run.step();
     CHECK(
         run.program.findings.at(0).what ==
         "NaN or Inf began here, in a result that is gone, and so are inputs that nothing known to "
@@ -133,6 +135,7 @@ TEST_CASE("numeric-nonfinite-forward says what it cannot know", "[check]") {
   SECTION("which operator was first") {
     origin.candidates = {"aten::div", "aten::mul"};
     run.bad_forward(origin);
+    run.step();
     CHECK(run.program.findings.at(0).why.ends_with(
         "; what aten::div, aten::mul after it read is gone, one of them may have been first"));
   }

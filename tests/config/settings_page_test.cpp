@@ -22,5 +22,5 @@ TEST_CASE("keys of the table are unique and told apart from check options", "[co
     CHECK_FALSE(row.help.empty());
   }
   CHECK(ddpscope::find_setting("help") == nullptr);
-  CHECK(table.size() == 22);
+  CHECK(table.size() == 23);
 }

@@ -92,17 +92,17 @@ TEST_CASE("The budget is kept where even the structure costs more than it", "[go
   }
 }
 
-TEST_CASE("Cycles are watched two in a row where hooks rest between them", "[governor]") {
+TEST_CASE("Cycles are watched four in a row where hooks rest between them", "[governor]") {
   const Run run = Run(1).cycles(5000, {.step_ms = 1, .structure_ms = 0.1});
   int row = 0;
-  bool seen_all_in_pairs = true;
+  bool all_in_fours = true;
   for (std::size_t i = kFull + 200; i < run.watched.size() - 2; ++i) {
     row = run.watched[i] == Watch::kFull ? row + 1 : 0;
     const bool ends = row > 0 && run.watched[i + 1] == Watch::kNothing;
-    if (ends && row % 2 != 0) seen_all_in_pairs = false;
+    if (ends && row % 4 != 0) all_in_fours = false;
   }
-  CHECK(seen_all_in_pairs);
-  CHECK(run.governor.coverage().longest_gap > 2);
+  CHECK(all_in_fours);
+  CHECK(run.governor.coverage().longest_gap > 4);
 }
 
 TEST_CASE("Two ranks that rest differently watch common cycles", "[governor]") {
@@ -132,14 +132,14 @@ TEST_CASE("A loss that is not finite arms the next cycles, once in 64", "[govern
   const CostGovernor::Coverage before = run.governor.coverage();
   run.governor.arm();
   run.cycles(16, costs);
-  CHECK(run.governor.coverage().structure - before.structure <= 4);
+  CHECK(run.governor.coverage().structure - before.structure <= 8);
 }
 
 TEST_CASE("The difference between watched cycles and the rest before them is told", "[governor]") {
   CHECK(Run(1).cycles(1000, {.structure_ms = 0.01}).governor.difference().pairs == 0);
   const Run run = Run(1).cycles(5000, {.step_ms = 1, .structure_ms = 0.1, .survey_ms = 3});
   const CostGovernor::Difference told = run.governor.difference();
-  CHECK(told.pairs > 50);
+  CHECK(told.pairs > 20);
   CHECK(told.resting_ms == Approx(1));
   CHECK(told.watched_extra == Approx(0.1).epsilon(0.001));
   CHECK(told.upper == Approx(0.1).epsilon(0.001));
@@ -151,7 +151,7 @@ TEST_CASE("A hook in which the thread lost its core does not end the watch", "[g
   run.cycles(1000, costs);
   run.cycles(1, {.step_ms = 1, .structure_ms = 50});
   run.cycles(1000, costs);
-  CHECK(run.governor.coverage().longest_gap <= 16);
+  CHECK(run.governor.coverage().longest_gap <= 32);
 }
 
 TEST_CASE("A program that grows faster or slower is followed", "[governor]") {
