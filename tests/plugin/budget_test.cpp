@@ -51,12 +51,12 @@ TEST_CASE("A tiny model keeps the budget by rests, and stays silent") {
     attach_diagnostics(net, within(1));
     SGD optimizer(net->parameters(), 0.01);
     train(
-        optimizer, [&] { return net->loss(); }, 4000);
+        optimizer, [&] { return net->loss(); }, 12000);
   });
   CAPTURE(summary.dump());
   CHECK(is_silent(summary));
-  CHECK(summary["steps"] == 4000);
-  CHECK(summary["overhead_percent"].get<double>() < 2);  // 1 on a machine that does nothing else
+  CHECK(summary["steps"] == 12000);
+  CHECK(summary["overhead_percent"].get<double>() < 3);  // 1 where nobody else uses the machine
   CHECK(summary["watched"]["share"].get<double>() < 0.5);
   CHECK(summary["overhead"]["grad-missing"]["coverage"].get<double>() < 0.5);
   CHECK(summary["overhead"]["grad-missing"]["latency_steps"].get<int>() > 2);
