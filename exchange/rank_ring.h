@@ -1,0 +1,115 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "model/call_log.h"
+#include "model/step_digest.h"
+
+namespace ddpscope {
+
+// `rank-<r>.ring`: a file of fixed size, written through a mapping, so that what is in it outlives
+// the process. Little endian, version in its head, internal: only ddpscope of this version reads
+// it.
+
+inline constexpr std::uint32_t kRingVersion = 1;
+inline constexpr std::size_t kDigestSlots = 4096;
+
+struct RingSizes {
+  std::uint32_t calls = 1 << 16;  ///< the setting `history`
+  std::uint32_t digests = kDigestSlots;
+  std::uint32_t kept_bytes = 1 << 20;    ///< names and lists, never overwritten
+  std::uint32_t recent_bytes = 4 << 20;  ///< the oldest is overwritten
+};
+
+/// What a list of bytes in a ring is.
+enum class BlobKind : std::uint32_t {
+  kName = 1,          ///< kept: text of the name that its `number` says
+  kTensors = 2,       ///< kept: the registered tensors of one model, exchange/tensor_list.h
+  kGradients = 3,     ///< recent: one bit per registered parameter, those that received a gradient
+  kFingerprints = 4,  ///< recent: eight bytes per registered parameter, then per buffer
+};
+
+struct Blob {
+  BlobKind kind = BlobKind::kName;
+  std::uint32_t number = 0;  ///< of the name or of the model
+  std::int64_t step = 0;
+  std::string_view bytes;
+};
+
+/// Where a rank stands now.
+struct Heartbeat {
+  std::int64_t unix_ns = 0;
+  std::int64_t step = 0;
+  std::uint64_t progress = 0;  ///< anything that moves while the rank does something
+  NameId module = 0;
+  Phase phase = Phase::kInit;
+  bool ended = false;  ///< the loop is over and the process about to leave
+};
+
+struct RingHead {
+  std::string run_id;
+  std::int64_t rank = 0;
+  std::int64_t world_size = 1;
+  std::int64_t pid = 0;
+};
+
+/// Writes one rank's ring. Any thread; nothing blocks but `name` of a new text, nothing throws.
+/// Without a usable file every call does nothing.
+class RingWriter final : public CallLog {
+ public:
+  /// Creates `<dir>/rank-<r>.ring` (0600), whole on the disk, so that a full disk is met here and
+  /// not by a signal at a later write. Returns an error text, or nothing.
+  std::string open(int dir_fd, const RingHead& head, const RingSizes& sizes);
+  ~RingWriter() override;
+
+  NameId name(std::string_view text) noexcept override;
+  std::uint64_t issued(const CallRecord& call) noexcept override;
+  void ended(std::uint64_t place, std::uint32_t waited_us, CallState state) noexcept override;
+
+  /// From one thread at a time.
+  void put(const StepDigest& digest) noexcept;
+  void put(const Blob& blob) noexcept;
+  void beat(const Heartbeat& heartbeat) noexcept;
+
+ private:
+  struct Mapping;
+  std::unique_ptr<Mapping> mapping_;
+};
+
+/// Reads a ring that may be written at this moment, cut off, or hostile: what does not fit is left
+/// out, and nothing outside the file is ever touched. Views live as long as the reader.
+class RingReader {
+ public:
+  /// An error text, or nothing.
+  std::string open(const std::string& path);
+  ~RingReader();
+  RingReader();
+  RingReader(RingReader&&) noexcept;
+  RingReader& operator=(RingReader&&) noexcept;
+
+  const RingHead& head() const;
+  Heartbeat heartbeat() const;
+  /// Number of calls ever issued, and the place of the oldest that is still there.
+  std::uint64_t call_count() const;
+  std::uint64_t first_call() const;
+  /// In the order of issue; nothing where the slot was overwritten or is half written.
+  std::optional<CallRecord> call(std::uint64_t place) const;
+  std::uint64_t digest_count() const;
+  std::uint64_t first_digest() const;
+  std::optional<StepDigest> digest(std::uint64_t place) const;
+  std::vector<Blob> blobs() const;
+  std::string name(NameId id) const;
+
+ private:
+  struct File;
+  std::unique_ptr<File> file_;
+};
+
+}  // namespace ddpscope

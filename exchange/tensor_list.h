@@ -1,0 +1,33 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace ddpscope {
+
+/// One registered tensor as ranks compare it.
+struct ListedTensor {
+  std::string path;   ///< `conv1.weight`
+  std::string dtype;  ///< `float32`
+  std::vector<std::int64_t> shape;
+  bool is_buffer = false;
+  bool requires_grad = false;
+  bool declared = false;  ///< rank-local, sharded or external: not compared by value
+};
+
+struct TensorList {
+  std::string model;                  ///< label
+  std::vector<ListedTensor> tensors;  ///< in registered order
+};
+
+/// Equal for equal lists, whatever the label.
+std::uint64_t hash_of(const TensorList& list);
+
+std::string encode(const TensorList& list);
+/// Nothing for bytes that `encode` did not write.
+std::optional<TensorList> decode_tensor_list(std::string_view bytes);
+
+}  // namespace ddpscope

@@ -1,0 +1,99 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "model/autograd_event.h"
+#include "model/finding.h"
+#include "model/tensor_info.h"
+
+namespace ddpscope {
+
+enum class CollectiveKind : std::uint8_t {
+  kAllReduce,
+  kBroadcast,
+  kReduce,
+  kAllGather,
+  kGather,
+  kScatter,
+  kReduceScatter,
+  kAllToAll,
+  kSend,
+  kReceive,
+  kBarrier,
+};
+
+enum class ReduceKind : std::uint8_t {
+  kNone,
+  kSum,
+  kAverage,
+  kProduct,
+  kMin,
+  kMax,
+  kBitAnd,
+  kBitOr,
+  kBitXor,
+  kOther,
+};
+
+enum class CallState : std::uint8_t { kIssued, kCompleted, kFailed };
+
+/// An index into the names of a rank's ring; 0 is "no name".
+using NameId = std::uint32_t;
+
+/// One collective call as it stands in a rank's ring. Plain bytes of one machine's order.
+struct CallRecord {
+  std::uint64_t seq = 0;     ///< 1-based, within its group
+  std::uint64_t group = 0;   ///< equal on all ranks of the group; 0 is not a group
+  std::int64_t unix_ns = 0;  ///< when it was issued
+  std::uint64_t elements = 0;
+  std::int32_t step = 0;   ///< in progress when it was issued; 0 is before the first
+  std::uint32_t list = 1;  ///< tensors in the call
+  NameId owner = 0;        ///< of the storage: `conv1.weight`, `conv1.weight.grad` or `bucket`
+  NameId module = 0;       ///< in which it was issued
+  NameId dtype = 0;
+  std::int32_t root = -1;       ///< of a broadcast, a reduction or a gathering to one rank
+  std::uint32_t waited_us = 0;  ///< of the caller, inside the call or in wait()
+  CollectiveKind kind = CollectiveKind::kAllReduce;
+  ReduceKind reduce = ReduceKind::kNone;
+  Phase phase = Phase::kInit;
+  CallState state = CallState::kIssued;
+};
+static_assert(sizeof(CallRecord) == 64);
+
+/// A call with what only this rank can tell of its tensors; sent when it is issued.
+struct CollectiveEvent {
+  Stamp at;
+  std::uint64_t seq = 0;
+  std::uint64_t group = 0;
+  std::int64_t group_size = 0;
+  std::string backend;  ///< gloo, nccl or mpi
+  CollectiveKind kind = CollectiveKind::kAllReduce;
+  ReduceKind reduce = ReduceKind::kNone;
+  bool coalesced = false;              ///< each tensor of the list is one of its own
+  std::vector<TensorId> tensors;       ///< 0 where it is not known; a few of a long list
+  std::vector<TensorId> gradients_of;  ///< the parameters whose gradients they are, else 0
+  std::int64_t list = 1;               ///< tensors in the call
+  std::int64_t distinct_storages = 1;
+  std::int64_t devices = 1;
+  std::int64_t elements = 0;
+  std::int64_t elements_min = 0;  ///< of one tensor of the list
+  std::int64_t elements_max = 0;
+  std::int64_t bytes = 0;
+  bool waits = false;  ///< the caller blocks in it
+  ModuleId module = 0;
+  StackId stack = 0;
+};
+
+/// The end of a call of which this rank waited.
+struct CollectiveEndEvent {
+  Stamp at;
+  std::uint64_t seq = 0;
+  std::uint64_t group = 0;
+  double waited_ms = 0;
+  bool in_backward = false;
+  bool threw = false;
+};
+
+}  // namespace ddpscope
