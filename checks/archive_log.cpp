@@ -7,7 +7,7 @@
 
 namespace ddpscope {
 namespace {
-constexpr std::size_t kMaxEvents = 100000;
+constexpr std::size_t kMaxArchived = 100000;
 
 // The words of TorchScript's lexer.
 constexpr std::array<std::string_view, 28> kKeywords = {
@@ -15,13 +15,13 @@ constexpr std::array<std::string_view, 28> kKeywords = {
     "else", "False", "for",    "global", "if",     "import",   "in",    "is",  "None", "NoneType",
     "not",  "or",    "pass",   "raise",  "return", "True",     "while", "with"};
 
-bool lies_in(const std::string& path, const std::string& module) {
+bool is_within(const std::string& path, const std::string& module) {
   return module.empty() || path == module || path.starts_with(module + ".");
 }
 }  // namespace
 
 void ArchiveLog::add(const ArchiveTensorEvent& event) {
-  if (events_.size() < kMaxEvents) events_.push_back(event);
+  if (events_.size() < kMaxArchived) events_.push_back(event);
 }
 
 std::vector<ArchiveVisit> ArchiveLog::visits(const RunState& state) const {
@@ -54,7 +54,7 @@ std::vector<const TensorState*> expected_by(const ArchiveVisit& visit, const Run
   std::vector<const TensorState*> expected;
   std::set<TensorId> seen;
   for (const RegisteredTensor& registered : visit.model->tensors) {
-    if (!lies_in(registered.module_path, module.value_or(""))) continue;
+    if (!is_within(registered.module_path, module.value_or(""))) continue;
     const TensorState* tensor = state.tensor(registered.tensor.id);
     if (tensor != nullptr && seen.insert(tensor->info.id).second) expected.push_back(tensor);
   }

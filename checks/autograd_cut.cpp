@@ -15,10 +15,10 @@
 
 namespace ddpscope {
 namespace {
-constexpr int kMinCycles = 2;
+constexpr int kCutCycles = 2;
 constexpr std::string_view kNoGraph = "does not require grad and does not have a grad_fn";
 
-bool has_gradient(const TensorState& tensor, std::int64_t cycle) {
+bool received_gradient(const TensorState& tensor, std::int64_t cycle) {
   return tensor.gradient_cycle == cycle || tensor.undefined_cycle == cycle;
 }
 
@@ -53,7 +53,7 @@ std::vector<TensorId> unreached(const RunState& state) {
 
 bool still_starves(const GradientCut& cut, TensorId id, const RunState& state) {
   const TensorState* tensor = state.tensor(id);
-  if (tensor == nullptr || has_gradient(*tensor, state.now().cycle)) return false;
+  if (tensor == nullptr || received_gradient(*tensor, state.now().cycle)) return false;
   if (cut.cause == "grad_mode_off" && !in_train_mode(state, *tensor)) return false;
   return is_trained(state, *tensor);
 }
@@ -124,7 +124,7 @@ class AutogradCut final : public Check {
   void judge(const GradientCut& cut, const CycleEndEvent& event, const RunState& state,
              Findings& findings) {
     const bool some_reached = std::ranges::any_of(state.tensors().all(), [&](const auto& entry) {
-      return state.eligible(entry.second) && has_gradient(entry.second, event.at.cycle);
+      return state.eligible(entry.second) && received_gradient(entry.second, event.at.cycle);
     });
     Seen& seen = seen_[key_of(cut)];
     if (seen.cycles++ == 0) seen.first_step = event.at.step;
@@ -132,7 +132,7 @@ class AutogradCut final : public Check {
       const bool changes = std::ranges::any_of(cut.starved, [&](TensorId id) {
         return had_gradient_lately(*state.tensor(id), event.at.cycle);
       });
-      if (seen.cycles < kMinCycles || changes || cut.without_path) return;
+      if (seen.cycles < kCutCycles || changes || cut.without_path) return;
     }
     findings.push_back(cut_finding(cut, seen.first_step, state));
     if (!some_reached) findings.back().severity = Severity::kError;

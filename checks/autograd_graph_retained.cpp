@@ -14,9 +14,9 @@
 namespace ddpscope {
 namespace {
 using enum Applicability;
-constexpr std::int64_t kMinCycles = 5;  // beyond the windows of truncated back-propagation
+constexpr std::int64_t kRetainedCycles = 5;  // beyond the windows of truncated back-propagation
 constexpr std::int64_t kManyCycles = 8;
-constexpr std::int64_t kMinRoots = 8;
+constexpr std::int64_t kRetainedRoots = 8;
 constexpr int kGrowingSteps = 8;
 
 /// autograd-graph-retained; docs/checks/autograd-graph-retained.md
@@ -44,7 +44,7 @@ class AutogradGraphRetained final : public Check {
     Walk& last = walks_[event.at.thread];
     const bool deeper = event.at.cycle > last.cycle && graph.cycles_back > last.cycles_back;
     const bool grew = deeper && last.cycle > 0 && last.cycles_back > 0;
-    if (graph.cycles_back >= kManyCycles || (graph.cycles_back >= kMinCycles && grew)) {
+    if (graph.cycles_back >= kManyCycles || (graph.cycles_back >= kRetainedCycles && grew)) {
       findings.push_back(reached(event, last, state));
     }
     const bool other_root = event.at.cycle == last.cycle && graph.cycles_back < last.cycles_back;
@@ -78,7 +78,7 @@ class AutogradGraphRetained final : public Check {
     roots_step_ = event.at.step;
     growing_steps_ = event.roots_alive > roots_alive_ ? growing_steps_ + 1 : 0;
     roots_alive_ = event.roots_alive;
-    if (growing_steps_ < kGrowingSteps || roots_alive_ < kMinRoots) return;
+    if (growing_steps_ < kGrowingSteps || roots_alive_ < kRetainedRoots) return;
     Finding finding = about(event, "kept");
     if (const ModelState* model = state.first_model()) finding.model = model->label;
     finding.what = fmt::format(

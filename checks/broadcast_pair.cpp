@@ -51,8 +51,8 @@ bool is_target(const Operand& target, const Operand& other) {
   return !target.computed && !target.registered && !target.requires_grad && other.requires_grad;
 }
 
-std::optional<std::string> cause_of(bool is_loss, const Operand& a, const Operand& b,
-                                    const Shape& shape) {
+std::optional<std::string> broadcast_cause(bool is_loss, const Operand& a, const Operand& b,
+                                           const Shape& shape) {
   const std::int64_t larger = std::max(elements(a.shape), elements(b.shape));
   if (elements(shape) > larger) {
     if (is_meant(is_loss, a, b)) return std::nullopt;
@@ -81,7 +81,7 @@ std::optional<std::size_t> lacking(const Shape& shorter, const Shape& longer) {
   return std::nullopt;
 }
 
-void explain(const BroadcastPair& pair, Finding& finding) {
+void explain_pair(const BroadcastPair& pair, Finding& finding) {
   using enum Applicability;
   const Operand& prediction = prediction_of(pair);
   const Operand& target = target_of(pair);
@@ -117,7 +117,7 @@ std::optional<BroadcastPair> broadcast_of(const OpTrace::Record& record, const R
   if (elements(a->shape) < 2 || elements(b->shape) < 2) return std::nullopt;
   if (!a->requires_grad && !b->requires_grad) return std::nullopt;
   BroadcastPair pair{.a = *a, .b = *b, .shape = together(a->shape, b->shape)};
-  auto cause = cause_of(is_loss, pair.a, pair.b, pair.shape);
+  auto cause = broadcast_cause(is_loss, pair.a, pair.b, pair.shape);
   if (!cause.has_value()) return std::nullopt;
   pair.cause = std::move(*cause);
   return pair;
@@ -133,7 +133,7 @@ Finding broadcast_finding(const OpTrace::Record& record, const BroadcastPair& pa
                              shape_text(prediction_of(pair).shape),
                              shape_text(target_of(pair).shape), shape_text(pair.shape), terms);
   if (terms != expected) finding.what += fmt::format(" instead of {}", expected);
-  explain(pair, finding);
+  explain_pair(pair, finding);
   finding.facts = {{fact::kCause, pair.cause},
                    {fact::kShapeA, shape_text(pair.a.shape)},
                    {fact::kShapeB, shape_text(pair.b.shape)},

@@ -15,7 +15,7 @@
 
 namespace ddpscope {
 namespace {
-constexpr std::size_t kCycles = 2;
+constexpr std::size_t kClippedCycles = 2;
 constexpr double kSameScale = 1e-3;
 
 bool is_near(double value, double target) { return std::abs(value - target) < kSameScale; }
@@ -93,7 +93,7 @@ class ClipBeforeUnscale final : public Check {
     seen.cycle = event.at.cycle;
     if (seen.true_norms.size() >= 64) seen.true_norms.clear();
     seen.true_norms.push_back(clip.norm / scale);
-    if (seen.true_norms.size() < kCycles) return;
+    if (seen.true_norms.size() < kClippedCycles) return;
     if (is_scaled_limit(clip.limit, scale, quantile(seen.true_norms, 0.5))) return;
     findings.push_back(describe(event, clip, scale, state));
   }

@@ -17,8 +17,8 @@ namespace ddpscope {
 namespace {
 using enum Applicability;
 constexpr int kFirstSteps = 10;
-constexpr std::size_t kWindowSteps = 50;
-constexpr std::size_t kMinSteps = 10;
+constexpr std::size_t kWaitWindow = 50;
+constexpr std::size_t kWaitSteps = 10;
 constexpr double kMinShare = 0.3;
 constexpr double kMinWaitMs = 5;
 constexpr double kMinStallMs = 1000;
@@ -38,10 +38,10 @@ class DataLoaderWait final : public Check {
     const bool is_made_up = thread.drawn_ms > kDrawnShare * thread.surveyed_ms;
     if (event.archived || event.step_ms <= 0 || is_made_up) return;
     if (++thread.seen <= kFirstSteps) return;
-    if (thread.last.size() >= kMinSteps) judge_stall(event, thread, state, findings);
+    if (thread.last.size() >= kWaitSteps) judge_stall(event, thread, state, findings);
     thread.last.push_back({.wait_ms = event.wait_ms, .step_ms = event.step_ms});
-    if (thread.last.size() > kWindowSteps) thread.last.pop_front();
-    if (++thread.since_judged < kWindowSteps) return;
+    if (thread.last.size() > kWaitWindow) thread.last.pop_front();
+    if (++thread.since_judged < kWaitWindow) return;
     thread.since_judged = 0;
     judge_waiting(event, thread, state, findings);
   }

@@ -38,14 +38,14 @@ const std::array<Hint, 4>& hints() {
   return *known;
 }
 
-std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
+std::string first_line_of(const std::string& text) { return text.substr(0, text.find('\n')); }
 
-void explain(const std::string& message, Finding& finding) {
-  finding.why = first_line(message);
+void explain_failure(const std::string& message, Finding& finding) {
+  finding.why = first_line_of(message);
   finding.fixes = {{"compare the shapes with what the operator expects", kNeedsDecision}};
   for (const Hint& hint : hints()) {
     if (message.find(hint.text) == std::string::npos) continue;
-    finding.why = fmt::format("{}: {}", hint.why, first_line(message));
+    finding.why = fmt::format("{}: {}", hint.why, first_line_of(message));
     finding.fixes = hint.fixes;
     return;
   }
@@ -61,7 +61,7 @@ bool is_contiguous(const FailedInput& input) {
   return true;
 }
 
-std::string owner_of(const FailedInput& input, const RunState& state) {
+std::string owner_of_input(const FailedInput& input, const RunState& state) {
   const TensorState* tensor = state.tensor(state.trace().leaf_behind(input.tensor.id));
   const bool registered = tensor != nullptr && !tensor->registrations.empty();
   return registered ? tensor_path(*tensor) : "";
@@ -77,7 +77,7 @@ std::string text_of(const FailedInput& input, const RunState& state) {
   std::string text = shape_text(input.tensor.shape);
   const bool odd = input.strides.size() == input.tensor.shape.size() && !is_contiguous(input);
   if (odd) text += fmt::format(", strides ({})", fmt::join(input.strides, ", "));
-  const std::string owner = owner_of(input, state);
+  const std::string owner = owner_of_input(input, state);
   const std::string producer = producer_of(input, state);
   if (!owner.empty()) {
     text += " of " + owner;
@@ -111,14 +111,14 @@ Finding failed_operator(const OperatorFailedEvent& event, const RunState& state)
     dtypes.push_back(input.tensor.dtype);
     strides.push_back(fmt::format("({})", fmt::join(input.strides, ", ")));
     devices.push_back(input.tensor.device);
-    owners.push_back(owner_of(input, state));
+    owners.push_back(owner_of_input(input, state));
     producers.push_back(producer_of(input, state));
   }
   const std::size_t more = event.inputs.size() - texts.size();
   finding.what = fmt::format("threw on {} {}{}", texts.size() == 1 ? "input" : "inputs",
                              joined(texts, "; "), more > 0 ? fmt::format("; {} more", more) : "");
-  explain(event.message, finding);
-  finding.facts = {{fact::kException, first_line(event.message)},
+  explain_failure(event.message, finding);
+  finding.facts = {{fact::kException, first_line_of(event.message)},
                    {fact::kShapes, as_fact(shapes)},
                    {fact::kDtypes, as_fact(dtypes)},
                    {fact::kStrides, as_fact(strides)},
@@ -140,8 +140,8 @@ Finding failed_in_module(const ErrorEvent& event, const SurveyedOp& last, const 
   finding.what =
       fmt::format("the module threw; when it was last surveyed, in step {}, it ran {} on {}",
                   last.step, last.op, joined(shapes, "; "));
-  explain(event.message, finding);
-  finding.facts = {{fact::kException, first_line(event.message)},
+  explain_failure(event.message, finding);
+  finding.facts = {{fact::kException, first_line_of(event.message)},
                    {fact::kShapes, as_fact(shapes)},
                    {fact::kThread, static_cast<std::int64_t>(event.at.thread)}};
   return finding;

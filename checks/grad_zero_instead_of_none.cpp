@@ -13,7 +13,7 @@
 
 namespace ddpscope {
 namespace {
-constexpr std::int64_t kSteps = 3;
+constexpr std::int64_t kZeroSteps = 3;
 
 /// grad-zero-instead-of-none; docs/checks/grad-zero-instead-of-none.md
 class GradZeroInsteadOfNone final : public Check {
@@ -43,8 +43,8 @@ class GradZeroInsteadOfNone final : public Check {
       if (has_cause && zero.update_ratio > 0) ++member.moved;
       if (by_zero) ++member.by_zero;
       ratio = std::max(ratio, zero.update_ratio);
-      const bool is_moved = member.moved == kSteps;
-      if (is_moved || (member.by_zero == kSteps && member.moved == 0)) {
+      const bool is_moved = member.moved == kZeroSteps;
+      if (is_moved || (member.by_zero == kZeroSteps && member.moved == 0)) {
         idle[{by_zero, is_moved, options.weight_decay, options.momentum}].push_back(tensor);
       }
     }
@@ -121,7 +121,7 @@ class GradZeroInsteadOfNone final : public Check {
                     counted(static_cast<std::int64_t>(group.tensors.size()), "parameter"),
                     kind.moved ? fmt::format("moved by up to {:.2g} (relative) per step", ratio)
                                : "had a gradient of exactly 0",
-                    kSteps, kind.moved ? " in which their gradient was exactly 0" : "", cause);
+                    kZeroSteps, kind.moved ? " in which their gradient was exactly 0" : "", cause);
     finding.why = why(kind, bytes, optimizer_label(optimizer));
     finding.fixes = {
         {"zero_grad() to undefined, not to zero", kLikely},

@@ -48,7 +48,7 @@ std::optional<Place> first_cut(const OpTrace& trace, const Ids& behind, TensorId
   return first;
 }
 
-std::string cause_of(const OpTrace::Record& record, const OpTrace::Output& output) {
+std::string cut_cause(const OpTrace::Record& record, const OpTrace::Output& output) {
   if (OpTrace::is_number(output.id)) return "host_value";
   if (!record.grad_mode) return "grad_mode_off";
   return output.floating ? "detach" : "integer_op";
@@ -64,7 +64,7 @@ std::vector<GradientCut> find_cuts(const OpTrace& trace, const std::vector<Tenso
     if (!place.has_value()) continue;
     const OpTrace::Record& record = trace.records()[place->record];
     GradientCut& cut = by_record[place->record];
-    cut.cause = cause_of(record, *place->output);
+    cut.cause = cut_cause(record, *place->output);
     cut.op = record.op;
     cut.path = record.path;
     cut.shape = place->output->shape;

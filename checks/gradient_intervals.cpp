@@ -4,7 +4,7 @@
 
 namespace ddpscope {
 namespace {
-constexpr std::int64_t kCycles = 3;
+constexpr std::int64_t kIntervalCycles = 3;
 }  // namespace
 
 void GradientIntervals::add(OptimizerId owner, const GradientEvent& event) {
@@ -34,7 +34,7 @@ GradientIntervals::Closed GradientIntervals::close(OptimizerId optimizer, std::i
   for (auto& [id, member] : members_[optimizer]) {
     if (member.accumulations == 0) continue;
     end(member, cycle);
-    if (member.stale_cycles >= kCycles) {
+    if (member.stale_cycles >= kIntervalCycles) {
       closed.stale.push_back(id);
       closed.accumulations = std::max(closed.accumulations, member.since_clear);
     } else {

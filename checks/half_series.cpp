@@ -11,9 +11,9 @@ namespace ddpscope {
 namespace {
 constexpr double kNear = HalfSeries::kMax / 2;
 constexpr double kMaxStepsAhead = 500;
-constexpr double kMinFit = 0.8;
+constexpr double kHalfFit = 0.8;
 constexpr double kMaxZeroRatio = 0.5;
-constexpr double kTiny = 6e-5;  // below the smallest normal number of float16
+constexpr double kHalfTiny = 6e-5;  // below the smallest normal number of float16
 }  // namespace
 
 bool HalfSeries::add(std::int64_t step, double absmax) {
@@ -58,7 +58,7 @@ std::optional<HalfSeries::Forecast> HalfSeries::forecast() const {
     xy += x * y;
     yy += y * y;
   }
-  if (xy <= 0 || xy * xy < kMinFit * xx * yy) return std::nullopt;
+  if (xy <= 0 || xy * xy < kHalfFit * xx * yy) return std::nullopt;
   const double slope = xy / xx;
   const double crossing = mean_x + (std::log2(kMax) - mean_y) / slope;
   const double ahead = crossing - static_cast<double>(step());
@@ -74,7 +74,7 @@ void HalfGradients::add(double zero_ratio, double absmax) {
 }
 
 bool HalfGradients::are_flushed() const {
-  return samples_.size() == kSamples && zero_ratio() > kMaxZeroRatio && absmax() < kTiny &&
+  return samples_.size() == kSamples && zero_ratio() > kMaxZeroRatio && absmax() < kHalfTiny &&
          std::ranges::any_of(samples_, [](const Sample& sample) { return sample.absmax > 0; });
 }
 

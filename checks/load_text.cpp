@@ -11,7 +11,7 @@
 namespace ddpscope {
 namespace {
 using enum Applicability;
-constexpr std::size_t kMaxPaths = 64;
+constexpr std::size_t kMaxLoaded = 64;
 
 Finding of(const ArchiveVisit& visit, const std::string& cause) {
   Finding finding;
@@ -35,7 +35,7 @@ Finding load_reshaped(const ArchiveVisit& visit,
   for (const ArchiveTensorEvent* event : reshaped) {
     const Registration& at = state.tensor(event->tensor)->registrations.front();
     finding.module_path = common_path(finding.module_path, at.module_path);
-    if (paths.size() < kMaxPaths) paths.push_back(tensor_path(*state.tensor(event->tensor)));
+    if (paths.size() < kMaxLoaded) paths.push_back(tensor_path(*state.tensor(event->tensor)));
   }
   const std::string before = shape_text(first.old_shape) + " " + first.old_dtype;
   const std::string now = shape_text(first.now.shape) + " " + first.now.dtype;

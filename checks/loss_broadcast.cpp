@@ -11,7 +11,7 @@
 
 namespace ddpscope {
 namespace {
-constexpr int kMinSteps = 2;
+constexpr int kBroadcastSteps = 2;
 constexpr int kMaxDistance = 7;  // the last 8 operators before the root
 
 constexpr std::array<std::string_view, 6> kPicks = {"aten::min",  "aten::max",    "aten::amin",
@@ -48,7 +48,7 @@ class LossBroadcast final : public Check {
       if (seen.steps > 0 && seen.last_step == event.at.step) continue;
       if (++seen.steps == 1) seen.first_step = event.at.step;
       seen.last_step = event.at.step;
-      if (seen.steps < kMinSteps) continue;
+      if (seen.steps < kBroadcastSteps) continue;
       findings.push_back(broadcast_finding(*record, *pair, state));
       findings.back().first_step = seen.first_step;
     }

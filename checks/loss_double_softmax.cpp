@@ -11,7 +11,7 @@
 namespace ddpscope {
 namespace {
 using Record = OpTrace::Record;
-constexpr int kMinSteps = 2;
+constexpr int kSoftmaxSteps = 2;
 constexpr std::size_t kMaxInputs = 1024;  // of losses without a backward
 
 /// loss-double-softmax; docs/checks/loss-double-softmax.md
@@ -50,7 +50,7 @@ class LossDoubleSoftmax final : public Check {
     Seen& seen = seen_[{std::string(pattern.name), producer.path}];
     if (seen.last_step == step) return false;
     seen.last_step = step;
-    return ++seen.steps >= kMinSteps;
+    return ++seen.steps >= kSoftmaxSteps;
   }
 
   Finding describe(const SoftmaxPattern& pattern, const Record& producer, const Record& loss,

@@ -17,13 +17,13 @@
 namespace ddpscope {
 namespace {
 using enum Applicability;
-constexpr std::int64_t kWindow = 32;
+constexpr std::int64_t kGrowthWindow = 32;
 constexpr std::size_t kRisingWindows = 6;
 constexpr double kMinPeakShare = 0.0005;
 constexpr double kMinBytes = 64 * 1024;
-constexpr double kMinFit = 0.9;
-constexpr std::int64_t kMinSteps = 64;
-constexpr std::int64_t kMinRoots = 8;
+constexpr double kLinear = 0.9;
+constexpr std::int64_t kGrowthSteps = 64;
+constexpr std::int64_t kGrownRoots = 8;
 // Resident memory also grows with what allocators keep for themselves: below this much per step,
 // tensors or graphs that are kept must account for a part of it.
 constexpr double kMinUnexplained = 4 << 20;
@@ -48,10 +48,10 @@ class MemoryGrowth final : public Check {
     if (bytes <= 0) return;
     peak_ = std::max(peak_, bytes);
     window_lowest_ = in_window_ == 0 ? bytes : std::min(window_lowest_, bytes);
-    if (++in_window_ < kWindow) return;
+    if (++in_window_ < kGrowthWindow) return;
     in_window_ = 0;
     close_window(event.at.step);
-    if (windows_.size() <= kRisingWindows || event.at.cycle <= kMinSteps) return;
+    if (windows_.size() <= kRisingWindows || event.at.cycle <= kGrowthSteps) return;
     judge(event, state, findings);
   }
 
@@ -85,7 +85,7 @@ class MemoryGrowth final : public Check {
     const auto steps = static_cast<double>(windows_.back().last_step - windows_[1].last_step);
     Trend growth = trend_of(rising);
     growth.slope *= static_cast<double>(rising.size() - 1) / steps;
-    if (growth.slope <= std::max(kMinPeakShare * peak_, kMinBytes) || growth.fit <= kMinFit) return;
+    if (growth.slope <= std::max(kMinPeakShare * peak_, kMinBytes) || growth.fit <= kLinear) return;
     if (growth.slope < kMinUnexplained && !explains(growth.slope)) return;
     findings.push_back(about(growth, event, state));
     begin_anew();
@@ -93,7 +93,7 @@ class MemoryGrowth final : public Check {
 
   bool explains(double bytes_per_step) const {
     const auto kept = kept_.outputs.empty() ? 0 : kept_.outputs.front().bytes;
-    return roots_alive_ >= kMinRoots ||
+    return roots_alive_ >= kGrownRoots ||
            static_cast<double>(kept) >= kMinExplainedShare * bytes_per_step;
   }
 
@@ -118,7 +118,7 @@ class MemoryGrowth final : public Check {
   }
 
   void explain(Finding& finding) const {
-    if (roots_alive_ >= kMinRoots) {
+    if (roots_alive_ >= kGrownRoots) {
       finding.why = fmt::format("backward roots of {} earlier steps are alive", roots_alive_);
     }
     if (kept_.outputs.empty()) {

@@ -49,7 +49,7 @@ bool exceeds(const std::optional<std::int64_t>& bytes, double share,
 }
 
 /// A word of the catalogue; "" if nothing dominates.
-std::string cause_of(const OutOfMemory& what, const MemoryUse& asked) {
+std::string growth_cause(const OutOfMemory& what, const MemoryUse& asked) {
   const AllocationFailure& failure = what.failure;
   if (exceeds(failure.fragmented_bytes, kFragmented, failure.capacity_bytes)) {
     return "fragmentation";
@@ -82,8 +82,8 @@ std::string sentence(const OutOfMemory& what, const MemoryUse& asked, const std:
   return text;
 }
 
-void explain(const OutOfMemory& what, const MemoryUse& asked, const std::string& cause,
-             Finding& finding) {
+void explain_growth(const OutOfMemory& what, const MemoryUse& asked, const std::string& cause,
+                    Finding& finding) {
   const std::int64_t rows = what.use.batch_rows;
   if (cause == "saved_activations" || cause == "batch") {
     finding.why = "memory grows with the rows of a batch";
@@ -186,7 +186,7 @@ void add_operator(const OperatorFailedEvent& event, const RunState& state, OutOf
 Finding finding_about(const OutOfMemory& what) {
   MemoryUse asked = what.use;
   asked.of(what.asked_for) += what.failure.requested_bytes;
-  const std::string cause = cause_of(what, asked);
+  const std::string cause = growth_cause(what, asked);
   Finding finding;
   finding.step = what.step;
   finding.phase = what.phase;
@@ -195,7 +195,7 @@ Finding finding_about(const OutOfMemory& what) {
   finding.op = what.op;
   finding.evidence_status = EvidenceStatus::kSupported;
   finding.what = sentence(what, asked, cause);
-  explain(what, asked, cause, finding);
+  explain_growth(what, asked, cause, finding);
   add_facts(what, asked, cause, finding);
   return finding;
 }

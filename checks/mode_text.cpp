@@ -8,7 +8,7 @@
 namespace ddpscope {
 namespace {
 using enum Applicability;
-constexpr std::size_t kMaxPaths = 64;
+constexpr std::size_t kMaxModes = 64;
 
 Finding about_modules(const ModelState& model, const std::string& cause,
                       std::vector<std::string> paths) {
@@ -18,7 +18,7 @@ Finding about_modules(const ModelState& model, const std::string& cause,
   for (const std::string& path : paths)
     finding.module_path = common_path(finding.module_path, path);
   const auto count = static_cast<std::int64_t>(paths.size());
-  if (paths.size() > kMaxPaths) paths.resize(kMaxPaths);
+  if (paths.size() > kMaxModes) paths.resize(kMaxModes);
   finding.facts = {
       {fact::kCause, cause}, {fact::kModules, as_fact(paths)}, {fact::kModulesCount, count}};
   return finding;

@@ -13,7 +13,7 @@
 
 namespace ddpscope {
 namespace {
-constexpr std::int64_t kSteps = 2;
+constexpr std::int64_t kUsedSteps = 2;
 
 /// module-plain-tensor; docs/checks/module-plain-tensor.md
 class ModulePlainTensor final : public Check {
@@ -29,8 +29,8 @@ class ModulePlainTensor final : public Check {
       seen.step = event.at.step;
       if (use.written) ++seen.written;
       const TensorState* tensor = state.tensor(id);
-      if (++seen.steps != kSteps || tensor == nullptr) continue;
-      findings.push_back(describe(*tensor, use, seen.written == kSteps, state));
+      if (++seen.steps != kUsedSteps || tensor == nullptr) continue;
+      findings.push_back(describe(*tensor, use, seen.written == kUsedSteps, state));
     }
   }
 
@@ -39,7 +39,7 @@ class ModulePlainTensor final : public Check {
       for (const RegisteredTensor& registered : known.tensors) {
         if (!registered.is_buffer || !registered.tensor.requires_grad) continue;
         const TensorState* tensor = state.tensor(registered.tensor.id);
-        if (tensor == nullptr || !tensor->owners.empty() || tensor->reached_steps < kSteps)
+        if (tensor == nullptr || !tensor->owners.empty() || tensor->reached_steps < kUsedSteps)
           continue;
         if (mirrored_.insert(tensor->info.id).second) {
           findings.push_back(mirrored(*tensor, known));

@@ -16,7 +16,7 @@
 
 namespace ddpscope {
 namespace {
-constexpr std::int64_t kCycles = 3;
+constexpr std::int64_t kReplacedCycles = 3;
 
 /// module-replaced; docs/checks/module-replaced.md
 class ModuleReplaced final : public Check {
@@ -69,7 +69,7 @@ class ModuleReplaced final : public Check {
       const TensorState* used = stands_in_for(tensor, event.at.cycle, state);
       if (used == nullptr) {
         cycles_.erase(id);
-      } else if (++cycles_[id] == kCycles) {
+      } else if (++cycles_[id] == kReplacedCycles) {
         by_cause[used->registrations.empty() ? "member_reassigned" : "tied_by_assignment"]
             .push_back({&tensor, used});
       }

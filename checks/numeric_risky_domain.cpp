@@ -12,7 +12,7 @@
 
 namespace ddpscope {
 namespace {
-constexpr int kSteps = 2;
+constexpr int kRiskySteps = 2;
 
 /// numeric-risky-domain; docs/checks/numeric-risky-domain.md
 class NumericRiskyDomain final : public NonfiniteCheck {
@@ -24,7 +24,7 @@ class NumericRiskyDomain final : public NonfiniteCheck {
     Seen& seen = seen_[{event.module, event.op, event.rule}];
     if (seen.step == event.at.step) return;
     seen.step = event.at.step;
-    if (++seen.steps == kSteps) tell(event, seen, state, findings);
+    if (++seen.steps == kRiskySteps) tell(event, seen, state, findings);
   }
 
   void on_nonfinite_output(const NonfiniteOutputEvent& event, const RunState& state,

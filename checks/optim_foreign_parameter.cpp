@@ -15,7 +15,7 @@
 
 namespace ddpscope {
 namespace {
-constexpr std::int64_t kCycles = 3;
+constexpr std::int64_t kForeignCycles = 3;
 
 std::vector<std::string> former_paths(const std::vector<const TensorState*>& tensors) {
   std::vector<std::string> paths;
@@ -56,7 +56,7 @@ class OptimForeignParameter final : public Check {
         const TensorState* tensor = state.tensor(member.tensor);
         if (tensor == nullptr || !is_foreign(*tensor, member, event.at.cycle)) {
           cycles_.erase(member.tensor);
-        } else if (++cycles_[member.tensor] == kCycles) {
+        } else if (++cycles_[member.tensor] == kForeignCycles) {
           foreign.push_back(tensor);
         }
       }

@@ -13,7 +13,7 @@
 
 namespace ddpscope {
 namespace {
-constexpr std::int64_t kCycles = 2;
+constexpr std::int64_t kMissingCycles = 2;
 
 bool is_candidate(const RunState& state, const TensorState& tensor) {
   if (tensor.gradients == 0 || !tensor.owners.empty()) return false;
@@ -49,13 +49,13 @@ class OptimMissingParameter final : public Check {
  public:
   void on_cycle_end(const CycleEndEvent& event, const RunState& state,
                     Findings& findings) override {
-    if (event.at.cycle < kCycles) return;
+    if (event.at.cycle < kMissingCycles) return;
     complete_cycles_ = event.at.cycle;
     if (state.optimizers_known()) judge(state, findings);
   }
 
   void on_exit(const ExitEvent&, const RunState& state, Findings& findings) override {
-    if (complete_cycles_ >= kCycles) judge(state, findings);
+    if (complete_cycles_ >= kMissingCycles) judge(state, findings);
   }
 
  private:

@@ -16,8 +16,8 @@
 
 namespace ddpscope {
 namespace {
-constexpr std::int64_t kFirstSteps = 10;
-constexpr std::size_t kWindowSteps = 50;
+constexpr std::int64_t kStartSteps = 10;
+constexpr std::size_t kSyncWindow = 50;
 constexpr std::int64_t kUsualWaits = 3;
 constexpr double kCostly = 0.05;  // of the step
 
@@ -39,9 +39,9 @@ class PerfSyncCalls final : public Check {
  public:
   void on_device_waits(const DeviceWaitsEvent& event, const RunState& state,
                        Findings& findings) override {
-    if (++seen_ <= kFirstSteps || event.step_ms <= 0) return;
+    if (++seen_ <= kStartSteps || event.step_ms <= 0) return;
     steps_.push_back(event);
-    if (steps_.size() < kWindowSteps) return;
+    if (steps_.size() < kSyncWindow) return;
     judge(state, findings);
     steps_.clear();
   }

@@ -42,7 +42,7 @@ constexpr std::array<Kind, 7> kKinds = {{
 }};
 static_assert(kKinds.size() == static_cast<std::size_t>(WaitIn::kWork) + 1);
 
-const Kind& kind_of(WaitIn function) {
+const Kind& wait_kind(WaitIn function) {
   return *std::ranges::find(kKinds, function, &Kind::function);
 }
 
@@ -87,8 +87,8 @@ void tell_kinds(const std::vector<DeviceWait>& waits, const RunState& state, Fin
   if (kinds.size() > kMaxTold) kinds.resize(kMaxTold);
   std::vector<std::string> texts;
   for (const DeviceWait& kind : kinds) {
-    texts.push_back(fmt::format("{} x{}", kind_of(kind.function).name, kind.count));
-    const Fix fix{std::string(kind_of(kind.function).fix), Applicability::kLikely};
+    texts.push_back(fmt::format("{} x{}", wait_kind(kind.function).name, kind.count));
+    const Fix fix{std::string(wait_kind(kind.function).fix), Applicability::kLikely};
     if (std::ranges::find(finding.fixes, fix.text, &Fix::text) == finding.fixes.end()) {
       finding.fixes.push_back(fix);
     }
@@ -97,7 +97,7 @@ void tell_kinds(const std::vector<DeviceWait>& waits, const RunState& state, Fin
   const DeviceWait& top = kinds.front();
   if (top.count == 1) return;
   const std::string where = modules_of(top.function, waits, state);
-  finding.what += fmt::format("; {} are {}{}", top.count, kind_of(top.function).text,
+  finding.what += fmt::format("; {} are {}{}", top.count, wait_kind(top.function).text,
                               where.empty() ? "" : " in " + where);
 }
 

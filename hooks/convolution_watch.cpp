@@ -14,16 +14,16 @@
 namespace ddpscope {
 namespace {
 // Hashes of module, shape and type that were met; a hash stands at or behind its own place.
-constexpr std::size_t kPlaces = 1 << 14;
+constexpr std::size_t kShapes = 1 << 14;
 constexpr std::size_t kTries = 16;
-constinit std::array<std::atomic<std::uint64_t>, kPlaces> met{};
+constinit std::array<std::atomic<std::uint64_t>, kShapes> met{};
 
 /// False for what was met before, and where there is no place left.
 bool is_new(std::uint64_t hash) {
   if (hash == 0) hash = 1;
   for (std::size_t i = 0; i < kTries; ++i) {
     std::uint64_t there = 0;
-    if (met[(hash + i) % kPlaces].compare_exchange_strong(there, hash)) return true;
+    if (met[(hash + i) % kShapes].compare_exchange_strong(there, hash)) return true;
     if (there == hash) return false;
   }
   return false;

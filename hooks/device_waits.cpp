@@ -76,7 +76,7 @@ class WaitTable {
   std::size_t used_ = 0;
 };
 
-WaitTable& table() {
+WaitTable& waits() {
   static auto* const leaked = new WaitTable;
   return *leaked;
 }
@@ -88,7 +88,7 @@ void DeviceWaits::add(WaitIn function, std::uint64_t spent_ticks) noexcept {
     if (here_.place == Place::kOutside && !inside_backward()) return;
     if (function == WaitIn::kWork && capture.ms_of(spent_ticks) < kBlockedMs) return;
     const Doing by = doing_now(capture);
-    table().add({.function = function,
+    waits().add({.function = function,
                  .module = by.module,
                  .stack = by.stack,
                  .count = 1,
@@ -108,7 +108,7 @@ void DeviceWaits::step_ended(Capture& capture, const Stamp& at) {
                          .step_ms = before_ms > 0 ? now_ms - before_ms : 0,
                          .host_reads = host_reads,
                          .waits = {}};
-  table().take([&](const Waited& row) {
+  waits().take([&](const Waited& row) {
     event.waits.push_back({.function = row.function,
                            .module = row.module,
                            .stack = row.stack,

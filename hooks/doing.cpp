@@ -8,12 +8,12 @@
 
 namespace ddpscope {
 namespace {
-constexpr std::size_t kMaxDepth = 64;
+constexpr std::size_t kMaxFrames = 64;
 
 StackId take_stack(const CaptureOptions& options) noexcept {
   if (options.stacks == nullptr) return 0;
-  std::array<void*, kMaxDepth> frames;
-  const std::size_t depth = std::min(options.stack_depth, kMaxDepth);
+  std::array<void*, kMaxFrames> frames;
+  const std::size_t depth = std::min(options.stack_depth, kMaxFrames);
   const CapturedStack taken = capture_stack(std::span(frames).first(depth));
   return options.stacks->intern(std::span(frames).first(taken.frames));
 }

@@ -11,13 +11,13 @@
 
 namespace ddpscope {
 namespace {
-using Work = std::thread::_State;
-using WorkPointer = std::unique_ptr<Work>;
+using ThreadWork = std::thread::_State;
+using WorkPointer = std::unique_ptr<ThreadWork>;
 
 constinit std::atomic<std::int32_t> alive{0};
 
 /// What a thread of a data loader does, counted while the thread has it.
-class CountedWork final : public Work {
+class CountedWork final : public ThreadWork {
  public:
   explicit CountedWork(WorkPointer work) : work_(std::move(work)) { ++alive; }
   ~CountedWork() override { --alive; }
@@ -30,13 +30,13 @@ class CountedWork final : public Work {
 };
 
 // What `typeid` gives; null where the program was compiled without run-time types.
-const std::type_info* type_of(const Work& work) {
+const std::type_info* type_of(const ThreadWork& work) {
   const void* const* const table = *reinterpret_cast<const void* const* const*>(&work);
   return static_cast<const std::type_info*>(table[-1]);
 }
 
 // The loaders are templates of LibTorch's headers: the name of what they start tells them.
-bool is_of_loader(const Work& work) {
+bool is_of_loader(const ThreadWork& work) {
   const std::type_info* const type = type_of(work);
   return type != nullptr &&
          std::string_view(type->name()).find("5torch4data") != std::string_view::npos;

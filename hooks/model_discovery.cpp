@@ -16,7 +16,7 @@ namespace ddpscope {
 namespace {
 using torch::nn::Module;
 constexpr std::size_t kMaxCandidates = 4096;
-constexpr int kMaxDepth = 200;
+constexpr int kMaxTreeDepth = 200;
 
 struct Candidate {
   Module* module = nullptr;
@@ -27,7 +27,7 @@ struct Candidate {
 
 constinit std::atomic<void (*)() noexcept> start_session{nullptr};
 constinit std::atomic<bool> has_news{false};
-thread_local int call_depth = 0;
+thread_local int discovery_depth = 0;
 
 class Candidates {
  public:
@@ -70,7 +70,7 @@ void Candidates::make_room() {
 void add_descendants(const Module& module, std::set<const Module*>& found, int depth) {
   for (const auto& child : module.named_children()) {
     if (child.value() == nullptr || !found.insert(child.value().get()).second) continue;
-    if (depth < kMaxDepth) add_descendants(*child.value(), found, depth + 1);
+    if (depth < kMaxTreeDepth) add_descendants(*child.value(), found, depth + 1);
   }
 }
 
@@ -115,16 +115,16 @@ using NamedParameters = Method<1, Named, const Module, bool>;
 using ToDevice = Method<2, void, Module, at::Device, bool>;
 using ToDtype = Method<3, void, Module, at::ScalarType, bool>;
 using ToBoth = Method<4, void, Module, at::Device, at::ScalarType, bool>;
-using ZeroGrad = Method<5, void, Module, bool>;
+using ModuleZeroGrad = Method<5, void, Module, bool>;
 }  // namespace
 
 ProgramCall::ProgramCall(const Module& module) {
-  if (call_depth++ > 0 || !is_discovering()) return;
+  if (discovery_depth++ > 0 || !is_discovering()) return;
   start_discovery_session();
   as_guest("tree", [&](Capture&) { candidates().touch(const_cast<Module&>(module)); });
 }
 
-ProgramCall::~ProgramCall() { --call_depth; }
+ProgramCall::~ProgramCall() { --discovery_depth; }
 
 void discover_models(void (*start)() noexcept) noexcept {
   start_session.store(start);
@@ -137,7 +137,7 @@ void discover_models(void (*start)() noexcept) noexcept {
   ToDevice::install("_ZN5torch2nn6Module2toEN3c106DeviceEb");
   ToDtype::install("_ZN5torch2nn6Module2toEN3c1010ScalarTypeEb");
   ToBoth::install("_ZN5torch2nn6Module2toEN3c106DeviceENS2_10ScalarTypeEb");
-  ZeroGrad::install("_ZN5torch2nn6Module9zero_gradEb");
+  ModuleZeroGrad::install("_ZN5torch2nn6Module9zero_gradEb");
 }
 
 void Candidates::detach_all(Capture& capture) {

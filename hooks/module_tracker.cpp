@@ -14,10 +14,10 @@ constexpr int kMaxDepth = 200;
 constexpr std::size_t kManyRoots = 64;
 constexpr std::uint64_t kHashSeed = 0xcbf29ce484222325;
 
-void mix(std::uint64_t& hash, std::uint64_t value) { hash = (hash ^ value) * 0x100000001b3; }
-void mix(std::uint64_t& hash, std::string_view text) {
-  for (const char c : text) mix(hash, static_cast<unsigned char>(c));
-  mix(hash, 0x100);
+void mix_in(std::uint64_t& hash, std::uint64_t value) { hash = (hash ^ value) * 0x100000001b3; }
+void mix_in(std::uint64_t& hash, std::string_view text) {
+  for (const char c : text) mix_in(hash, static_cast<unsigned char>(c));
+  mix_in(hash, 0x100);
 }
 
 std::string join(const std::string& path, const std::string& name) {
@@ -64,16 +64,16 @@ struct Walk {
 
 std::uint64_t hash_of(const TreeEvent& event) {
   std::uint64_t hash = kHashSeed;
-  mix(hash, event.label);
+  mix_in(hash, event.label);
   for (const ModuleInfo& module : event.modules) {
-    mix(hash, module.id);
-    mix(hash, module.path);
-    mix(hash, module.training);
+    mix_in(hash, module.id);
+    mix_in(hash, module.path);
+    mix_in(hash, module.training);
   }
   for (const RegisteredTensor& registered : event.tensors) {
-    mix(hash, registered.tensor.id);
-    mix(hash, registered.name);
-    mix(hash, registered.tensor.requires_grad);
+    mix_in(hash, registered.tensor.id);
+    mix_in(hash, registered.name);
+    mix_in(hash, registered.tensor.requires_grad);
   }
   return hash;
 }
@@ -192,7 +192,7 @@ bool ModuleTracker::flags_changed(Root& root) const {
   std::uint64_t hash = kHashSeed;
   for (const auto& [name, weak] : root.tensors) {
     const auto impl = weak.lock();
-    mix(hash, impl.defined() && impl->requires_grad() ? 1 : 0);
+    mix_in(hash, impl.defined() && impl->requires_grad() ? 1 : 0);
   }
   const bool changed = hash != root.trainable_hash && root.trainable_hash != 0;
   root.trainable_hash = hash;

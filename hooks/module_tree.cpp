@@ -9,24 +9,24 @@ using torch::nn::Module;
 
 // The standard lets an explicit instantiation name a private member.
 template <class Tag, typename Tag::Type member>
-struct Reach {
+struct TreeReach {
   friend typename Tag::Type member_of(Tag) { return member; }
 };
 struct Children {
   using Type = Registered::Modules Module::*;
   friend Type member_of(Children);
 };
-struct Parameters {
+struct TreeParameters {
   using Type = Registered::Tensors Module::*;
-  friend Type member_of(Parameters);
+  friend Type member_of(TreeParameters);
 };
 struct Buffers {
   using Type = Registered::Tensors Module::*;
   friend Type member_of(Buffers);
 };
-template struct Reach<Children, &Module::children_>;
-template struct Reach<Parameters, &Module::parameters_>;
-template struct Reach<Buffers, &Module::buffers_>;
+template struct TreeReach<Children, &Module::children_>;
+template struct TreeReach<TreeParameters, &Module::parameters_>;
+template struct TreeReach<Buffers, &Module::buffers_>;
 
 class Visitor {
  public:
@@ -57,7 +57,7 @@ const Registered::Modules& Registered::children(const Module& module) {
   return module.*member_of(Children{});
 }
 const Registered::Tensors& Registered::parameters(const Module& module) {
-  return module.*member_of(Parameters{});
+  return module.*member_of(TreeParameters{});
 }
 const Registered::Tensors& Registered::buffers(const Module& module) {
   return module.*member_of(Buffers{});

@@ -16,7 +16,7 @@ using torch::autograd::Node;
 using torch::autograd::variable_list;
 
 constexpr std::size_t kMaxSeen = 1 << 16;
-constexpr int kMaxDepth = 200;
+constexpr int kMaxNested = 200;
 constexpr double kLargestProduct = 1e15;  // of finite operands
 
 DDPSCOPE_NEAR thread_local NonfiniteSearch* search = nullptr;
@@ -40,7 +40,7 @@ bool is_attention(const Node& node) { return node.name().starts_with("ScaledDotP
 // The module of the nearest node before this one that is known to have one.
 ModuleId module_before(const Capture& capture, const Node& node) {
   const Node* at = &node;
-  for (int i = 0; i < kMaxDepth; ++i) {
+  for (int i = 0; i < kMaxNested; ++i) {
     const Node* next = nullptr;
     for (const auto& edge : at->next_edges()) {
       const Node* parent = edge.function.get();
@@ -140,7 +140,7 @@ bool NonfiniteSearch::can_make(const Node& node) const {
 // Of a node whose result nobody saved: certain where something that is not finite lies behind it.
 NonfiniteSearch::Suspicion NonfiniteSearch::suspicion_of(const Node& node, int depth) {
   using enum Suspicion;
-  if (depth > kMaxDepth) return kNone;
+  if (depth > kMaxNested) return kNone;
   const auto [known, is_new] = suspicions_.try_emplace(&node, kNone);
   if (!is_new) return known->second;
   NonfiniteOutputEvent unused;

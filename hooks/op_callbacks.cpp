@@ -77,7 +77,7 @@ bool is_range_of_engine(const at::RecordFunction& function) {
   return std::string_view(function.name()).starts_with("autograd::engine::");
 }
 
-std::unique_ptr<at::ObserverContext> on_start(const at::RecordFunction& function) {
+std::unique_ptr<at::ObserverContext> op_starts(const at::RecordFunction& function) {
   if (is_range_of_engine(function)) return nullptr;
   ++nesting.depth;
   auto context = std::make_unique<OpContext>();
@@ -155,7 +155,7 @@ void tell_failed(Capture& capture, const at::RecordFunction& function, const OpC
                                         .inputs = describe_inputs(capture, context.all_inputs)});
 }
 
-void on_end(const at::RecordFunction& function, at::ObserverContext* context) {
+void op_ends(const at::RecordFunction& function, at::ObserverContext* context) {
   auto* const op = static_cast<OpContext*>(context);
   if (op == nullptr) return;
   const bool is_outermost = --nesting.depth == 0;
@@ -179,10 +179,10 @@ void on_end(const at::RecordFunction& function, at::ObserverContext* context) {
   });
 }
 
-constinit OperatorRecording recording(&on_start, &on_end);
+constinit OperatorRecording survey(&op_starts, &op_ends);
 }  // namespace
 
-void survey_operators(bool on) noexcept try { recording.set(on); } catch (...) {
+void survey_operators(bool on) noexcept try { survey.set(on); } catch (...) {
   if (Capture* capture = Capture::active()) capture->fault("op");
 }
 

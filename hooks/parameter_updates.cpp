@@ -10,7 +10,7 @@
 
 namespace ddpscope {
 namespace {
-constexpr std::size_t kFirstSteps = 100;
+constexpr std::size_t kFirstUpdates = 100;
 constexpr std::size_t kOneOf = 16;
 constexpr std::size_t kMaxBytes = std::size_t{16} << 20;
 
@@ -39,7 +39,7 @@ double rate_of(const torch::optim::OptimizerParamGroup& group) {
 
 void ParameterUpdates::begin(Capture& capture, const ParamGroups& groups) {
   members_.clear();
-  if (++steps_ <= kFirstSteps) return;
+  if (++steps_ <= kFirstUpdates) return;
   budget_ = kMaxBytes;
   std::size_t position = 0;
   for (std::size_t group = 0; group < groups.size(); ++group) {

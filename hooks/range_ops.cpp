@@ -28,18 +28,19 @@
 namespace ddpscope {
 namespace {
 namespace ops = at::_ops;
-constexpr char kSource[] = "target";
+constexpr char kTargets[] = "target";
 constexpr std::int64_t kMaxInput = 1 << 20;  // elements of a loss's input that are looked at
 
-DDPSCOPE_NEAR thread_local int depth = 0;
+DDPSCOPE_NEAR thread_local int range_depth = 0;
 
 // What the program called; what that calls itself is part of it.
 struct Call {
-  Call() { ++depth; }
-  ~Call() { --depth; }
+  Call() { ++range_depth; }
+  ~Call() { --range_depth; }
   static bool is_looked_at() {
     const Capture* capture = Capture::active();
-    return depth == 1 && capture != nullptr && capture->options().values && !inside_backward();
+    return range_depth == 1 && capture != nullptr && capture->options().values &&
+           !inside_backward();
   }
   static bool may_wait() {
     const Capture* capture = Capture::active();
@@ -182,7 +183,7 @@ struct Looked<Op, Looker, Result(Arguments...)> {
     if (Call::is_looked_at()) {
       const auto look = [&](Capture& capture) { Looker::look_at(capture, std::tie(arguments...)); };
       if (Call::may_wait()) {
-        as_guest(kSource, look);
+        as_guest(kTargets, look);
       } else if (reads_values()) {
         as_reader(look);
       }

@@ -59,25 +59,25 @@ void ScriptRoots::take(Capture& capture, const ScriptModule& module) {
   roots_.push_back({.model = model, .tensors = std::move(ids)});
 }
 
-thread_local int call_depth = 0;
+thread_local int script_depth = 0;
 
 template <class List>
-struct Method {
-  using Hooked = Interposed<Method, List(const ScriptModule*, bool)>;
+struct ScriptMethod {
+  using Hooked = Interposed<ScriptMethod, List(const ScriptModule*, bool)>;
   static List call(const ScriptModule* self, bool recurse) {
-    if (call_depth++ == 0 && is_discovering()) {
+    if (script_depth++ == 0 && is_discovering()) {
       start_discovery_session();
       as_guest("tree", [&](Capture& capture) { script_roots().take(capture, *self); });
     }
-    --call_depth;
+    --script_depth;
     return Hooked::original(self, recurse);
   }
 };
 }  // namespace
 
 void discover_script_models() noexcept {
-  using Parameters = Method<torch::jit::parameter_list>;
-  using NamedParameters = Method<torch::jit::named_parameter_list>;
+  using Parameters = ScriptMethod<torch::jit::parameter_list>;
+  using NamedParameters = ScriptMethod<torch::jit::named_parameter_list>;
   Parameters::Hooked::install("_ZNK5torch3jit6Module10parametersEb", Parameters::call);
   NamedParameters::Hooked::install("_ZNK5torch3jit6Module16named_parametersEb",
                                    NamedParameters::call);

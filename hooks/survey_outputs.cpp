@@ -9,9 +9,9 @@
 
 namespace ddpscope {
 namespace {
-constexpr std::size_t kMaxOutputs = 1 << 16;
+constexpr std::size_t kMaxMade = 1 << 16;
 
-const c10::StorageImpl* storage_of(const at::Tensor& tensor) {
+const c10::StorageImpl* storage_below(const at::Tensor& tensor) {
   const c10::TensorImpl& impl = *tensor.unsafeGetTensorImpl();
   return impl.has_storage() ? impl.unsafe_storage().unsafeGetStorageImpl() : nullptr;
 }
@@ -34,10 +34,10 @@ void SurveyOutputs::begin_step_if_new(std::int64_t step) {
 }
 
 void SurveyOutputs::add(const at::Tensor& output, TensorId id) {
-  if (ids_.size() < kMaxOutputs) ids_.push_back(id);
-  if (!output.unsafeGetTensorImpl()->requires_grad() || made_.size() >= kMaxOutputs) return;
+  if (ids_.size() < kMaxMade) ids_.push_back(id);
+  if (!output.unsafeGetTensorImpl()->requires_grad() || made_.size() >= kMaxMade) return;
   made_.push_back({.node = node_of(output), .output = id});
-  if (const c10::StorageImpl* storage = storage_of(output)) {
+  if (const c10::StorageImpl* storage = storage_below(output)) {
     carriers_.try_emplace(storage, output.storage().getWeakStorageImpl());
   }
 }
@@ -55,7 +55,7 @@ TensorId SurveyOutputs::made_by(const void* node) const {
 
 bool SurveyOutputs::hides_gradient(const at::Tensor& tensor) const {
   if (carriers_.empty() || tensor.unsafeGetTensorImpl()->requires_grad()) return false;
-  return carriers_.contains(storage_of(tensor));
+  return carriers_.contains(storage_below(tensor));
 }
 
 }  // namespace ddpscope

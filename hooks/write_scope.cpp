@@ -16,7 +16,7 @@ namespace ddpscope {
 namespace {
 using torch::autograd::CreationMeta;
 
-DDPSCOPE_NEAR thread_local int depth = 0;
+DDPSCOPE_NEAR thread_local int write_depth = 0;
 
 // Inside the kernels of autograd an operator only makes the result of the one that was called.
 bool below_autograd() {
@@ -72,12 +72,12 @@ std::string writer_base_name(std::uint16_t op) {
 }
 
 WriteScope::WriteScope(std::uint16_t op) noexcept
-    : op_(op), outermost_(depth == 0), exceptions_(std::uncaught_exceptions()) {
-  ++depth;
+    : op_(op), outermost_(write_depth == 0), exceptions_(std::uncaught_exceptions()) {
+  ++write_depth;
 }
 
 WriteScope::~WriteScope() noexcept {
-  if (--depth > 0 || below_autograd()) return;
+  if (--write_depth > 0 || below_autograd()) return;
   if (std::uncaught_exceptions() > exceptions_) {
     tell_failed();
   } else {

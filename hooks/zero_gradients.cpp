@@ -11,7 +11,7 @@ namespace ddpscope {
 namespace {
 using torch::optim::OptimizerOptions;
 using torch::optim::OptimizerParamGroup;
-constexpr std::size_t kMaxBytes = std::size_t{16} << 20;
+constexpr std::size_t kMaxZeroBytes = std::size_t{16} << 20;
 constexpr std::size_t kBlock = 64;
 
 // How many of the words are zero, of either sign, before the block with the first that is not.
@@ -69,7 +69,7 @@ std::optional<GroupOptions> options_of(const OptimizerParamGroup& group) {
 }  // namespace
 
 void ZeroGradients::find(Capture& capture, const ParamGroups& groups, std::size_t& first) {
-  std::size_t budget = kMaxBytes;
+  std::size_t budget = kMaxZeroBytes;
   std::size_t position = 0;
   for (std::size_t group = 0; group < groups.size(); ++group) {
     const auto& params = groups[group].params();
@@ -78,7 +78,7 @@ void ZeroGradients::find(Capture& capture, const ParamGroups& groups, std::size_
       if (position < first || !member.defined() || !has_gradient(member)) continue;
       const at::Tensor& gradient = member.grad();
       const std::size_t bytes = is_readable(gradient) ? gradient.nbytes() : 0;
-      if (bytes == 0 || bytes > kMaxBytes) continue;
+      if (bytes == 0 || bytes > kMaxZeroBytes) continue;
       const std::size_t zero = zero_bytes(gradient, std::min(bytes, budget));
       if (zero == budget && zero < bytes) {
         first = position;

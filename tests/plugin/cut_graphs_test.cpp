@@ -7,7 +7,6 @@ using torch::nn::Linear;
 using torch::nn::Module;
 using torch::optim::SGD;
 
-at::Tensor input() { return torch::randn({5, 8}); }
 std::string here(int line) { return "cut_graphs_test.cpp:" + std::to_string(line); }
 
 /// Trains `net` on what `extra` makes of it beside the main loss.

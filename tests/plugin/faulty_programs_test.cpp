@@ -7,8 +7,6 @@ using torch::nn::Linear;
 using torch::nn::Module;
 using torch::optim::SGD;
 
-at::Tensor input() { return torch::randn({5, 8}); }
-
 // `stages` are forwarded and registered nowhere; their module lies inside another one.
 struct StagesImpl : Module {
   at::Tensor forward(at::Tensor x) {

@@ -10,7 +10,7 @@ using torch::nn::Sequential;
 
 // What an std::invalid_argument said.
 template <class Call>
-std::string refusal(const Call& call) {
+std::string refusal_of(const Call& call) {
   try {
     call();
   } catch (const std::invalid_argument& error) {
@@ -155,7 +155,7 @@ TEST_CASE("Clones and copies carry no hooks") {
 TEST_CASE("What has no single tensor to replace is refused by its type") {
   const auto replace = [](const ForwardCall& call) { return call.outputs[0]; };
   const auto register_for = [&](const HookTarget& target) {
-    return refusal([&] { register_forward_hook(target, replace).remove(); });
+    return refusal_of([&] { register_forward_hook(target, replace).remove(); });
   };
   CHECK(register_for(torch::nn::LSTM(4, 4)) ==
         "register_forward_hook: the output of torch::nn::LSTMImpl cannot be replaced: its forward "
@@ -171,18 +171,18 @@ TEST_CASE("Nothing to hook and nothing to call are refused by name") {
   const std::shared_ptr<torch::nn::LinearImpl> null;
   const Linear empty(nullptr);
   Linear layer(4, 4);
-  CHECK(refusal([&] { register_forward_hook(null, log.after()).remove(); }) ==
+  CHECK(refusal_of([&] { register_forward_hook(null, log.after()).remove(); }) ==
         "register_forward_hook: the pointer is null");
-  CHECK(refusal([&] { register_backward_hook(empty, [](const auto&) {}).remove(); }) ==
+  CHECK(refusal_of([&] { register_backward_hook(empty, [](const auto&) {}).remove(); }) ==
         "register_backward_hook: the holder is empty");
-  CHECK(refusal([&] { register_forward_pre_hook(empty, log.before()).remove(); }) ==
+  CHECK(refusal_of([&] { register_forward_pre_hook(empty, log.before()).remove(); }) ==
         "register_forward_pre_hook: the holder is empty");
-  CHECK(refusal([&] { register_module_hook(null, log.both()).remove(); }) ==
+  CHECK(refusal_of([&] { register_module_hook(null, log.both()).remove(); }) ==
         "register_module_hook: the pointer is null");
-  CHECK(refusal([&] { hook_coverage(empty); }) == "hook_coverage: the holder is empty");
-  CHECK(refusal([&] { register_forward_pre_hook(layer, nullptr).remove(); }) ==
+  CHECK(refusal_of([&] { hook_coverage(empty); }) == "hook_coverage: the holder is empty");
+  CHECK(refusal_of([&] { register_forward_pre_hook(layer, nullptr).remove(); }) ==
         "register_forward_pre_hook: no callback");
-  CHECK(refusal([&] { register_module_hook(layer, {}).remove(); }) ==
+  CHECK(refusal_of([&] { register_module_hook(layer, {}).remove(); }) ==
         "register_module_hook: no callback");
 }
 }  // namespace ddpscope::test

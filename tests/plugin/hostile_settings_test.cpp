@@ -21,7 +21,7 @@ bool is_printable_line(const std::string& text) {
 }
 
 // Refused before the first step where it is attached; what is said is on stderr either way.
-int train_with(const std::string& value) {
+int train_under(const std::string& value) {
   setenv("DDPSCOPE", value.c_str(), 1);
   Net net;
   int refused = 0;
@@ -78,7 +78,7 @@ std::vector<std::string> hostile_values() {
 TEST_CASE("Hostile settings cost one printable line and nothing else") {
   for (const std::string& value : hostile_values()) {
     INFO(value.substr(0, 60));
-    const Outcome outcome = in_child([&] { return train_with(value); });
+    const Outcome outcome = in_child([&] { return train_under(value); });
     CHECK(outcome.exit_code == (kPreloaded ? 0 : 1));
     CHECK(is_printable_line(outcome.said));
     const bool tells_to_go_on = outcome.said.find("continues undiagnosed") != std::string::npos;
@@ -91,7 +91,7 @@ TEST_CASE("Odd settings that mean something start") {
   for (const std::string value : {":::", "::1::", " on ", "1:console=quiet", "console=quiet:"}) {
     INFO(value);
     const std::string rest = ":console=quiet:report_dir=" + report_dir();
-    const Outcome outcome = in_child([&] { return train_with(value + rest); });
+    const Outcome outcome = in_child([&] { return train_under(value + rest); });
     CHECK(outcome.exit_code == 0);
     CHECK(outcome.said == "");
     CHECK(records("summary").size() == 1);

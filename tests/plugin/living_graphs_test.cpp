@@ -7,9 +7,7 @@ using torch::nn::Linear;
 using torch::nn::Module;
 using torch::optim::SGD;
 
-at::Tensor input() { return torch::randn({5, 8}); }
-
-struct Small : Module {
+struct Kept : Module {
   at::Tensor forward(const at::Tensor& x) { return second(torch::relu(first(x))); }
   at::Tensor loss() { return forward(input()).square().mean(); }
   Linear first = register_module("first", Linear(8, 8));
@@ -18,7 +16,7 @@ struct Small : Module {
 }  // namespace
 
 TEST_CASE("A gradient penalty is silent") {
-  Small net;
+  Kept net;
   attach_diagnostics(net, quiet());
   SGD optimizer(net.parameters(), 0.01);
   train(optimizer, [&] {
@@ -63,7 +61,7 @@ TEST_CASE("Recomputing a part of the forward in backward is silent") {
       return {x.grad()};
     }
   };
-  Small net;
+  Kept net;
   attach_diagnostics(net, quiet());
   SGD optimizer(net.parameters(), 0.01);
   train(optimizer, [&] { return Recompute::apply(net.forward(input())).sum(); });
@@ -71,8 +69,8 @@ TEST_CASE("Recomputing a part of the forward in backward is silent") {
 }
 
 TEST_CASE("Averages of weights and target networks are silent") {
-  Small net;
-  Small target;
+  Kept net;
+  Kept target;
   attach_diagnostics(net, quiet());
   attach_diagnostics(target, quiet());
   for (at::Tensor& parameter : target.parameters()) parameter.requires_grad_(false);
@@ -91,7 +89,7 @@ TEST_CASE("Averages of weights and target networks are silent") {
 }
 
 TEST_CASE("Pruning after the step is silent") {
-  Small net;
+  Kept net;
   attach_diagnostics(net, quiet());
   SGD optimizer(net.parameters(), 0.01);
   for (int i = 0; i < 8; ++i) {
@@ -104,7 +102,7 @@ TEST_CASE("Pruning after the step is silent") {
 }
 
 TEST_CASE("A graph that is kept and used twice is silent") {
-  Small net;
+  Kept net;
   attach_diagnostics(net, quiet());
   SGD optimizer(net.parameters(), 0.01);
   train(
@@ -119,7 +117,7 @@ TEST_CASE("A graph that is kept and used twice is silent") {
 }
 
 TEST_CASE("An optimizer that evaluates the loss itself is silent") {
-  Small net;
+  Kept net;
   attach_diagnostics(net, quiet());
   torch::optim::LBFGS optimizer(net.parameters(), torch::optim::LBFGSOptions(0.1).max_iter(4));
   const at::Tensor x = input();
@@ -135,7 +133,7 @@ TEST_CASE("An optimizer that evaluates the loss itself is silent") {
 }
 
 TEST_CASE("Writing what no node saved is silent") {
-  Small net;
+  Kept net;
   attach_diagnostics(net, quiet());
   SGD optimizer(net.parameters(), 0.01);
   train(optimizer, [&] {
@@ -168,7 +166,7 @@ TEST_CASE("Recurrent layers and dropout are silent") {
 }
 
 TEST_CASE("Graphs that are dropped without a backward are silent") {
-  Small net;
+  Kept net;
   attach_diagnostics(net, quiet());
   SGD optimizer(net.parameters(), 0.01);
   train(optimizer, [&] {

@@ -7,7 +7,7 @@ namespace {
 namespace F = torch::nn::functional;
 using torch::optim::SGD;
 
-at::Tensor input() { return torch::randn({8, 8}); }
+at::Tensor rows() { return torch::randn({8, 8}); }
 at::Tensor labels(std::int64_t from = 0) { return torch::arange(8).remainder(4) + from; }
 
 /// Trains on a loss of the four outputs for eight rows.
@@ -15,7 +15,7 @@ void train_on(Net& net, const std::function<at::Tensor(const at::Tensor&)>& loss
   attach_diagnostics(net, quiet());
   SGD optimizer(net->parameters(), 0.01);
   train(
-      optimizer, [&] { return loss(net->forward(input())); }, steps);
+      optimizer, [&] { return loss(net->forward(rows())); }, steps);
 }
 
 std::string what_of(const std::string& id) {
@@ -221,8 +221,7 @@ TEST_CASE("At level watch values are not looked at") {
   options.level = "watch";
   attach_diagnostics(net, options);
   SGD optimizer(net->parameters(), 0.01);
-  CHECK_THROWS(
-      train(optimizer, [&] { return F::cross_entropy(net->forward(input()), labels(1)); }));
+  CHECK_THROWS(train(optimizer, [&] { return F::cross_entropy(net->forward(rows()), labels(1)); }));
   expect_at_exit({"module-operator-failed error - - - aten::cross_entropy_loss"});
 }
 
@@ -233,7 +232,7 @@ TEST_CASE("A target network that holds the parameters of the online one is found
   attach_diagnostics(*target, quiet()).name("target");
   SGD optimizer(online->parameters(), 0.01);
   train(optimizer, [&] {
-    const at::Tensor x = input();
+    const at::Tensor x = rows();
     at::Tensor expected;
     {
       const torch::NoGradGuard guard;
@@ -265,7 +264,7 @@ TEST_CASE("A target network with parameters of its own is silent") {
   attach_diagnostics(target, quiet()).name("target");
   SGD optimizer(online->parameters(), 0.01);
   train(optimizer, [&] {
-    const at::Tensor x = input();
+    const at::Tensor x = rows();
     const torch::NoGradGuard guard;
     for (std::size_t i = 0; i < 4; ++i) target->parameters()[i].copy_(online->parameters()[i]);
     const at::Tensor expected = target->forward(x);

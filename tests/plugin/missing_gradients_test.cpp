@@ -7,8 +7,6 @@ using torch::nn::Linear;
 using torch::nn::Module;
 using torch::optim::SGD;
 
-at::Tensor input() { return torch::randn({5, 8}); }
-
 struct ReturnsNothing : torch::autograd::Function<ReturnsNothing> {
   static at::Tensor forward(torch::autograd::AutogradContext*, const at::Tensor& x,
                             const at::Tensor& scale) {

@@ -8,8 +8,6 @@ using torch::nn::Linear;
 using torch::nn::Module;
 using torch::optim::SGD;
 
-at::Tensor input() { return torch::randn({5, 8}); }
-
 struct BackboneImpl : Module {
   at::Tensor forward(const at::Tensor& x) { return norm(layer(x)).relu(); }
   Linear layer = register_module("layer", Linear(8, 8));

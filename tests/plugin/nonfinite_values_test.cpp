@@ -21,7 +21,7 @@ using Fault = std::function<at::Tensor(at::Tensor)>;
 at::Tensor unchanged(at::Tensor x) { return x; }
 
 /// Trains; the fault takes place in this step.
-void train_with(Between& net, int step, const Fault& fault) {
+void train_until(Between& net, int step, const Fault& fault) {
   torch::optim::SGD optimizer(net->parameters(), 0.01);
   for (int i = 1; i <= 8; ++i) {
     optimizer.zero_grad();
@@ -30,7 +30,7 @@ void train_with(Between& net, int step, const Fault& fault) {
   }
 }
 
-const Finding& only(const std::vector<Finding>& all, const char* id) {
+const Finding& only_one(const std::vector<Finding>& all, const char* id) {
   const Finding* found = find(all, id);
   REQUIRE(found != nullptr);
   CHECK(std::ranges::count(all, id, &Finding::id) == 1);
@@ -40,9 +40,9 @@ const Finding& only(const std::vector<Finding>& all, const char* id) {
 void check_operator(int step, const Fault& fault, const char* op) {
   Between net;
   attach_diagnostics(net, quiet());
-  train_with(net, step, fault);
+  train_until(net, step, fault);
   const auto all = findings();
-  const Finding& found = only(all, "numeric-nonfinite-forward");
+  const Finding& found = only_one(all, "numeric-nonfinite-forward");
   CHECK(found.step == step);
   CHECK(found.op == op);
   CHECK(found.module_path.empty());  // between two layers of the root
@@ -54,8 +54,8 @@ TEST_CASE("A logarithm of 0 is named in a surveyed step") {
   check_operator(
       2, [](at::Tensor x) { return x.log(); }, "aten::log");
   const auto all = findings();
-  CHECK(text_fact(only(all, "numeric-nonfinite-forward"), "dtype") == "float32");
-  CHECK(text_fact(only(all, "numeric-risky-domain"), "dtype") == "float32");
+  CHECK(text_fact(only_one(all, "numeric-nonfinite-forward"), "dtype") == "float32");
+  CHECK(text_fact(only_one(all, "numeric-risky-domain"), "dtype") == "float32");
 }
 
 TEST_CASE("A logarithm of 0 is named in any other step") {
@@ -95,7 +95,7 @@ TEST_CASE("A batch with NaN is named as the batch") {
     optimizer.step();
   }
   const auto all = findings();
-  const Finding& found = only(all, "numeric-nonfinite-forward");
+  const Finding& found = only_one(all, "numeric-nonfinite-forward");
   CHECK(found.step == 6);
   CHECK(text_fact(found, "cause") == "batch");
   CHECK(found.module_path == "first");
@@ -115,7 +115,7 @@ TEST_CASE("A parameter that was set to Inf is named, and no other one") {
     optimizer.step();
   }
   const auto all = findings();
-  const Finding& found = only(all, "numeric-nonfinite-forward");
+  const Finding& found = only_one(all, "numeric-nonfinite-forward");
   CHECK(found.step == 5);
   CHECK(text_fact(found, "cause") == "parameter");
   CHECK(found.module_path == "second");
@@ -125,9 +125,10 @@ TEST_CASE("A parameter that was set to Inf is named, and no other one") {
 TEST_CASE("A slope that is masked behind its operator is named in backward") {
   Between net;
   attach_diagnostics(net, quiet());
-  train_with(net, 6, [](at::Tensor x) { return torch::where(x > 1e6, (x - x.detach()).log(), x); });
+  train_until(net, 6,
+              [](at::Tensor x) { return torch::where(x > 1e6, (x - x.detach()).log(), x); });
   const auto all = findings();
-  const Finding& found = only(all, "numeric-nonfinite-backward");
+  const Finding& found = only_one(all, "numeric-nonfinite-backward");
   CHECK(found.step == 6);
   CHECK(text_fact(found, "node") == "LogBackward0");
   CHECK(find(all, "numeric-nonfinite-forward") == nullptr);
@@ -144,7 +145,7 @@ TEST_CASE("Gradients that float16 flushes to zero are found") {
   const auto loss = [&] { return (net.weight.to(at::kFloat) * factors).sum(); };
   train(optimizer, loss, /*steps=*/40);
   const auto all = findings();
-  CHECK(text_fact(only(all, "numeric-half-range"), "kind") == "underflow");
+  CHECK(text_fact(only_one(all, "numeric-half-range"), "kind") == "underflow");
 }
 
 TEST_CASE("Infinite masks that softmax takes away are silent") {
@@ -239,7 +240,7 @@ TEST_CASE("Gradients that the program repairs before each step are a note") {
     optimizer.step();
   }
   const auto all = findings();
-  CHECK(only(all, "numeric-nonfinite-gradient").severity == "note");
+  CHECK(only_one(all, "numeric-nonfinite-gradient").severity == "note");
 }
 
 TEST_CASE("An element of a parameter may be written while operators are surveyed") {

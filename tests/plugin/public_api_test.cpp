@@ -15,12 +15,12 @@ struct Loose : torch::nn::Module {
   at::Tensor scale = torch::ones({8}, torch::requires_grad());
 };
 
-bool contains(const std::string& text, const std::string& part) {
+bool says(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
 }
 
 template <class Attach>
-std::string refusal(Attach&& attach) {
+std::string refused(Attach&& attach) {
   try {
     attach();
   } catch (const SettingsError& error) {
@@ -33,28 +33,28 @@ std::string refusal(Attach&& attach) {
 TEST_CASE("A wrong key of the variable names it and the nearest one") {
   setenv("DDPSCOPE", "repot_dir=x", 1);
   Net net;
-  const std::string text = refusal([&] { attach_diagnostics(net, quiet()); });
-  CHECK(contains(text, "repot_dir"));
-  CHECK(contains(text, "report_dir"));
+  const std::string text = refused([&] { attach_diagnostics(net, quiet()); });
+  CHECK(says(text, "repot_dir"));
+  CHECK(says(text, "report_dir"));
 }
 
 TEST_CASE("A wrong value of an option names the key and what is allowed") {
   Net net;
   Options options = quiet();
   options.level = "everything";
-  const std::string text = refusal([&] { attach_diagnostics(net, options); });
-  CHECK(contains(text, "level"));
-  CHECK(contains(text, "everything"));
-  for (const char* allowed : {"watch", "values", "stacks"}) CHECK(contains(text, allowed));
+  const std::string text = refused([&] { attach_diagnostics(net, options); });
+  CHECK(says(text, "level"));
+  CHECK(says(text, "everything"));
+  for (const char* allowed : {"watch", "values", "stacks"}) CHECK(says(text, allowed));
 }
 
 TEST_CASE("A wrong option of a check names it and the nearest one") {
   Net net;
   Options options = quiet();
   options.check_options["grad-mising.cycles"] = "3";
-  CHECK(contains(refusal([&] { attach_diagnostics(net, options); }), "grad-missing"));
+  CHECK(says(refused([&] { attach_diagnostics(net, options); }), "grad-missing"));
   options.check_options = {{"loss-target-range.strict", "perhaps"}};
-  CHECK(refusal([&] { attach_diagnostics(net, options); }) ==
+  CHECK(refused([&] { attach_diagnostics(net, options); }) ==
         R"(loss-target-range.strict="perhaps" is not 0 or 1)");
 }
 
@@ -62,7 +62,7 @@ TEST_CASE("After a wrong setting the right one starts") {
   Net net;
   Options wrong = quiet();
   wrong.console = "loud";
-  CHECK(!refusal([&] { attach_diagnostics(net, wrong); }).empty());
+  CHECK(!refused([&] { attach_diagnostics(net, wrong); }).empty());
   attach_diagnostics(net, quiet());
   SGD optimizer(net->parameters(), 0.01);
   train(optimizer, [&] { return net->loss(); });
@@ -70,10 +70,10 @@ TEST_CASE("After a wrong setting the right one starts") {
 }
 
 TEST_CASE("Empty models are refused") {
-  CHECK(!refusal([] { attach_diagnostics(Net(nullptr), quiet()); }).empty());
-  CHECK(!refusal([] { attach_diagnostics(std::shared_ptr<NetImpl>(), quiet()); }).empty());
+  CHECK(!refused([] { attach_diagnostics(Net(nullptr), quiet()); }).empty());
+  CHECK(!refused([] { attach_diagnostics(std::shared_ptr<NetImpl>(), quiet()); }).empty());
   const NamedTensors undefined = {{"weight", at::Tensor()}};
-  CHECK(contains(refusal([&] { attach_diagnostics(undefined, quiet()); }), "weight"));
+  CHECK(says(refused([&] { attach_diagnostics(undefined, quiet()); }), "weight"));
   CHECK(!std::filesystem::exists(report_dir() + "/rank-0.jsonl"));
 }
 
@@ -120,8 +120,8 @@ TEST_CASE("The variable wins over options and the run record says so") {
   flush();
   REQUIRE(records("run").size() == 1);
   const std::string run = records("run")[0];
-  CHECK(contains(run, R"("history":{"value":"128","source":"environment"})"));
-  CHECK(contains(run, R"("exit_code":{"value":"0","source":"default"})"));
+  CHECK(says(run, R"("history":{"value":"128","source":"environment"})"));
+  CHECK(says(run, R"("exit_code":{"value":"0","source":"default"})"));
 }
 
 TEST_CASE("A model carries the name it was given") {
@@ -141,7 +141,7 @@ TEST_CASE("Two models of one class are told apart") {
   flush();
   const auto models = records("model");
   REQUIRE(models.size() == 2);
-  CHECK(contains(models[1], "Loose#2\""));
+  CHECK(says(models[1], "Loose#2\""));
 }
 
 TEST_CASE("What is declared external is no fault") {
@@ -163,7 +163,7 @@ TEST_CASE("A watched optimizer is called by its name") {
   }
   REQUIRE(!findings().empty());
   CHECK(findings()[0].id == "optim-stale-gradient");
-  CHECK(contains(findings()[0].why, "warm up"));
+  CHECK(says(findings()[0].why, "warm up"));
 }
 
 TEST_CASE("Detaching is idempotent and works after the model died") {
@@ -206,7 +206,7 @@ TEST_CASE("Step markers count as steps") {
   const auto steps = records("step");
   REQUIRE(!steps.empty());
   // The two backwards before the first marker counted as steps of their own.
-  CHECK(contains(steps.back(), R"("step":7,)"));
+  CHECK(says(steps.back(), R"("step":7,)"));
 }
 
 TEST_CASE("A scope names the module of operators without a builtin forward") {
@@ -267,7 +267,7 @@ TEST_CASE("Halting at errors throws at the entry of a step") {
   } catch (const HaltError& error) {
     said = error.what();
   }
-  CHECK(contains(said, "module-unregistered"));
+  CHECK(says(said, "module-unregistered"));
 }
 
 TEST_CASE("The C entry points attach and step and count") {

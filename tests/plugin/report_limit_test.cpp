@@ -6,18 +6,18 @@
 namespace ddpscope::test {
 namespace {
 // Has one error from step 2 on.
-struct LooseImpl : torch::nn::Module {
+struct UnnamedImpl : torch::nn::Module {
   at::Tensor loss() { return (body(torch::randn({5, 8})) * scale).square().mean(); }
   torch::nn::Linear body = register_module("body", torch::nn::Linear(8, 8));
   at::Tensor scale = torch::ones({8}, torch::requires_grad());
 };
-TORCH_MODULE(Loose);
+TORCH_MODULE(Unnamed);
 
 constexpr int kModels = 30;
 
 void train_named(int number) {
   const std::string label = std::string(60'000, 'l') + std::to_string(number);
-  Loose net;
+  Unnamed net;
   Attachment attachment = attach_diagnostics(net).name(label);
   torch::optim::SGD optimizer(net->parameters(), 0.01);
   train(optimizer, [&] { return net->loss(); });

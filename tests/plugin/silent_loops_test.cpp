@@ -9,8 +9,6 @@ using torch::nn::Sequential;
 using torch::optim::Adam;
 using torch::optim::SGD;
 
-at::Tensor input() { return torch::randn({5, 8}); }
-
 void train_gan(int critic_steps) {
   Sequential generator(Linear(4, 8), torch::nn::ReLU(), Linear(8, 8));
   Sequential critic(Linear(8, 8), torch::nn::ReLU(), Linear(8, 1));

@@ -11,8 +11,6 @@ using torch::nn::ReLU;
 using torch::nn::Sequential;
 using torch::optim::SGD;
 
-at::Tensor input() { return torch::randn({5, 8}); }
-
 // A layer without any builtin forward.
 struct OwnLayer : Module {
   OwnLayer(int in, int out)

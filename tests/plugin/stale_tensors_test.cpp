@@ -7,8 +7,6 @@ using torch::nn::BatchNorm1d;
 using torch::nn::Linear;
 using torch::nn::Module;
 
-at::Tensor input() { return torch::randn({5, 8}); }
-
 struct Gate : Module {
   at::Tensor forward(const at::Tensor& x) { return second(torch::sigmoid(first(x))); }
   at::Tensor loss() { return forward(input()).square().mean(); }
@@ -26,7 +24,7 @@ struct Normed : Module {
 std::string place(const Finding& finding, const std::string& role) {
   return text_fact(finding, role == "saved" ? "saved_site" : "writer_site");
 }
-std::string here(int line) { return "stale_tensors_test.cpp:" + std::to_string(line); }
+std::string this_file(int line) { return "stale_tensors_test.cpp:" + std::to_string(line); }
 
 const Finding& only(const std::vector<Finding>& all, const std::string& id) {
   const Finding* found = find(all, id);
@@ -49,8 +47,8 @@ TEST_CASE("A saved tensor that is written in place is named with both sites") {
   const auto all = findings();
   const Finding& found = only(all, "autograd-inplace-saved");
   CHECK(found.what == "saved tensor [5, 8] is at version 1, backward needs version 0");
-  CHECK(place(found, "saved") == here(saved));
-  CHECK(place(found, "changed") == here(written));
+  CHECK(place(found, "saved") == this_file(saved));
+  CHECK(place(found, "changed") == this_file(written));
   CHECK(text_fact(found, "writer_op") == "aten::add_");
 }
 
@@ -66,7 +64,7 @@ TEST_CASE("A write through a foreach operator is seen") {
   const auto all = findings();
   const Finding& found = only(all, "autograd-inplace-saved");
   CHECK(text_fact(found, "writer_op") == "aten::_foreach_mul_");
-  CHECK(place(found, "changed") == here(written));
+  CHECK(place(found, "changed") == this_file(written));
 }
 
 TEST_CASE("An optimizer that steps between a forward and its backward is named") {
@@ -118,7 +116,7 @@ TEST_CASE("A write through data() between forward and backward is found") {
   loss.backward();
   check_findings({"autograd-silent-overwrite error second weight - aten::addmm"});
   const auto all = findings();
-  CHECK(place(only(all, "autograd-silent-overwrite"), "changed") == here(written));
+  CHECK(place(only(all, "autograd-silent-overwrite"), "changed") == this_file(written));
 }
 
 TEST_CASE("Buffers that are copied between two forwards are named") {
@@ -144,7 +142,7 @@ TEST_CASE("A view of several that is written in place is named with both sites")
   expect_at_exit({"autograd-multiview-inplace error - - - aten::mul_",
                   "module-operator-failed error - - - aten::mul_"});
   const auto all = findings();
-  CHECK(text_fact(only(all, "autograd-multiview-inplace"), "creator_site") == here(made));
+  CHECK(text_fact(only(all, "autograd-multiview-inplace"), "creator_site") == this_file(made));
 }
 
 TEST_CASE("A trainable leaf that is written with grad mode on is named") {
@@ -185,8 +183,8 @@ TEST_CASE("A second backward through a freed graph is named with both passes") {
   check_findings({"autograd-double-backward error - - - aten::mean"});
   const auto all = findings();
   const Finding& found = only(all, "autograd-double-backward");
-  CHECK(text_fact(found, "first_site") == here(first));
-  CHECK(text_fact(found, "second_site") == here(second));
+  CHECK(text_fact(found, "first_site") == this_file(first));
+  CHECK(text_fact(found, "second_site") == this_file(second));
 }
 
 TEST_CASE("Two losses that share a graph are told from where they share it") {

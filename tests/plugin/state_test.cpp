@@ -13,9 +13,7 @@ using torch::nn::Module;
 using torch::optim::SGD;
 using torch::optim::SGDOptions;
 
-at::Tensor input() { return torch::randn({5, 8}); }
-
-struct TwoHeads : Module {
+struct Heads : Module {
   at::Tensor loss(bool first) {
     const at::Tensor x = body(input());
     return (first ? head_a(x) : head_b(x)).square().mean();
@@ -27,7 +25,7 @@ struct TwoHeads : Module {
 
 // Trains the heads in turn.
 void check_heads(const SGDOptions& options, bool set_to_none, std::vector<std::string> expected) {
-  TwoHeads net;
+  Heads net;
   attach_diagnostics(net, quiet());
   SGD optimizer(net.parameters(), options);
   for (int i = 0; i < 16; ++i) {
@@ -67,7 +65,7 @@ struct LanguageModel : Module {
   Linear decoder = register_module("decoder", Linear(torch::nn::LinearOptions(8, 16).bias(false)));
 };
 
-struct Normed : Module {
+struct NormedBody : Module {
   at::Tensor loss() { return norm(layer(input())).square().mean(); }
   Linear layer = register_module("layer", Linear(8, 8));
   torch::nn::BatchNorm1d norm = register_module("norm", torch::nn::BatchNorm1d(8));
@@ -101,7 +99,7 @@ TEST_CASE("Idle heads that decay on zeroed gradients are found") {
 }
 
 TEST_CASE("A head times zero that decays is found") {
-  TwoHeads net;
+  Heads net;
   attach_diagnostics(net, quiet());
   SGD optimizer(net.parameters(), SGDOptions(0.01).weight_decay(0.01));
   train(optimizer, [&] { return net.loss(true) + 0 * net.head_b(input()).sum(); });
@@ -216,7 +214,7 @@ TEST_CASE("A weight that is tied by assignment is found") {
 }
 
 TEST_CASE("A weight that is assigned after registration is found") {
-  Normed net;
+  NormedBody net;
   attach_diagnostics(net, quiet());
   net.norm->weight = torch::ones({8}, torch::requires_grad());
   train_some(net);

@@ -8,8 +8,6 @@ using torch::nn::Linear;
 using torch::nn::Module;
 using torch::optim::SGD;
 
-at::Tensor input() { return torch::randn({5, 8}); }
-
 bool is_found(const std::string& id) { return find(findings(), id) != nullptr; }
 }  // namespace
 

@@ -6,7 +6,7 @@
 namespace ddpscope::test {
 namespace {
 // Two errors: a tensor that is registered nowhere, and a layer that no optimizer holds.
-int train_faulty(const std::string& suppressions) {
+int train_suppressed(const std::string& suppressions) {
   const std::string file = report_dir() + ".suppressions";
   std::ofstream(file) << suppressions;
   const std::string settings = "console=full:suppressions=" + file;
@@ -32,7 +32,7 @@ std::size_t times(const std::string& text, const std::string& part) {
 
 TEST_CASE("A run names the suppressions that had no effect when it ends") {
   const Outcome outcome = in_child([] {
-    return train_faulty(
+    return train_suppressed(
         "module-unregistered # known\n"
         "optim-missing-parameter:module=side:until=2020-12-31 # was to be repaired by then\n"
         "# of another model\n"
@@ -53,8 +53,9 @@ TEST_CASE("A run names the suppressions that had no effect when it ends") {
 }
 
 TEST_CASE("A run whose suppressions were all used says nothing of them") {
-  const Outcome outcome = in_child(
-      [] { return train_faulty("module-unregistered # known\noptim-*:module=side # known\n"); });
+  const Outcome outcome = in_child([] {
+    return train_suppressed("module-unregistered # known\noptim-*:module=side # known\n");
+  });
   CHECK(outcome.exit_code == 0);
   CHECK(times(outcome.said, "  suppression: ") == 0);
   CHECK(times(outcome.said, "suppressed: 2\n") == 1);

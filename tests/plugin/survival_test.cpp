@@ -13,8 +13,6 @@ using torch::nn::Linear;
 using torch::nn::Module;
 using torch::optim::SGD;
 
-at::Tensor input() { return torch::randn({5, 8}); }
-
 void train_one(Net net, int steps) {
   attach_diagnostics(net, quiet());
   SGD optimizer(net->parameters(), 0.01);

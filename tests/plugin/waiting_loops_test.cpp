@@ -12,11 +12,11 @@ namespace {
 using torch::nn::Linear;
 using torch::nn::Module;
 using torch::optim::SGD;
-constexpr int kSteps = 64;
+constexpr int kManySteps = 64;
 
-void pause() { std::this_thread::sleep_for(std::chrono::milliseconds(12)); }
+void wait_a_little() { std::this_thread::sleep_for(std::chrono::milliseconds(12)); }
 
-void step(SGD& optimizer, const at::Tensor& loss) {
+void make_step(SGD& optimizer, const at::Tensor& loss) {
   optimizer.zero_grad();
   loss.backward();
   optimizer.step();
@@ -67,9 +67,9 @@ TEST_CASE("Steps that wait for data are found") {
   Layers net;
   attach_diagnostics(net, quiet());
   SGD optimizer(net.parameters(), 0.01);
-  for (int i = 0; i < kSteps; ++i) {
-    pause();
-    step(optimizer, net.loss());
+  for (int i = 0; i < kManySteps; ++i) {
+    wait_a_little();
+    make_step(optimizer, net.loss());
   }
   check_findings({"data-loader-wait warning - - - -"});
   const auto all = findings();
@@ -80,14 +80,14 @@ TEST_CASE("A forward that begins outside of layers is no waiting") {
   struct Scaled : Layers {
     at::Tensor loss() {
       const at::Tensor scaled = torch::randn({5, 8}) * scale;
-      pause();
+      wait_a_little();
       return forward(scaled).square().mean();
     }
     at::Tensor scale = register_parameter("scale", torch::ones(8));
   } net;
   attach_diagnostics(net, quiet());
   SGD optimizer(net.parameters(), 0.01);
-  for (int i = 0; i < kSteps; ++i) step(optimizer, net.loss());
+  for (int i = 0; i < kManySteps; ++i) make_step(optimizer, net.loss());
   check_silent();
 }
 
@@ -95,12 +95,12 @@ TEST_CASE("An evaluation between two steps is no waiting") {
   Layers net;
   attach_diagnostics(net, quiet());
   SGD optimizer(net.parameters(), 0.01);
-  for (int i = 0; i < kSteps; ++i) {
-    step(optimizer, net.loss());
+  for (int i = 0; i < kManySteps; ++i) {
+    make_step(optimizer, net.loss());
     const torch::NoGradGuard guard;
     net.eval();
     net.loss();
-    pause();
+    wait_a_little();
     net.train();
   }
   check_silent();
@@ -110,11 +110,11 @@ TEST_CASE("A checkpoint between two steps is no waiting") {
   Layers net;
   attach_diagnostics(net, quiet());
   SGD optimizer(net.parameters(), 0.01);
-  for (int i = 0; i < kSteps; ++i) {
-    step(optimizer, net.loss());
+  for (int i = 0; i < kManySteps; ++i) {
+    make_step(optimizer, net.loss());
     torch::serialize::OutputArchive archive;
     net.save(archive);
-    pause();
+    wait_a_little();
   }
   check_silent();
 }
@@ -123,9 +123,9 @@ TEST_CASE("Data that is made up is no waiting") {
   Layers net;
   attach_diagnostics(net, quiet());
   SGD optimizer(net.parameters(), 0.01);
-  for (int i = 0; i < kSteps; ++i) {
+  for (int i = 0; i < kManySteps; ++i) {
     const at::Tensor noise = torch::randn({1 << 21});
-    step(optimizer, net.loss() * noise[0].abs());
+    make_step(optimizer, net.loss() * noise[0].abs());
   }
   check_silent();
 }
@@ -146,7 +146,7 @@ TEST_CASE("An allocation that fails and is tried again with less is a note") {
   SGD optimizer(net.parameters(), 0.01);
   for (int i = 0; i < 6; ++i) {
     CHECK(throws(net, /*rows=*/4096));
-    step(optimizer, net.loss(/*rows=*/64));
+    make_step(optimizer, net.loss(/*rows=*/64));
   }
   check_silent();
   std::int64_t counted = 0;  // only surveyed steps name the operator
@@ -162,7 +162,7 @@ TEST_CASE("Host memory that runs out outside of operators is the program's own m
   SGD optimizer(net.parameters(), 0.01);
   for (int i = 0; i < 6; ++i) {
     CHECK_THROWS_AS(std::vector<double>(std::size_t{1} << 58).size(), std::bad_alloc);
-    step(optimizer, net.loss());
+    make_step(optimizer, net.loss());
   }
   check_silent();
   const auto all = findings();

@@ -47,12 +47,14 @@ Outcome in_child(const std::function<int()>& program);
 void train(torch::optim::Optimizer& optimizer, const std::function<at::Tensor()>& loss,
            int steps = 8);
 
+inline at::Tensor input() { return torch::randn({5, 8}); }
+
 struct NetImpl : torch::nn::Module {
   NetImpl()
       : first(register_module("first", torch::nn::Linear(8, 16))),
         second(register_module("second", torch::nn::Linear(16, 4))) {}
   at::Tensor forward(const at::Tensor& input) { return second(first(input).relu()); }
-  at::Tensor loss() { return forward(torch::randn({5, 8})).square().mean(); }
+  at::Tensor loss() { return forward(input()).square().mean(); }
   torch::nn::Linear first;
   torch::nn::Linear second;
 };
@@ -60,7 +62,7 @@ TORCH_MODULE(Net);
 
 /// `body` trains; what becomes of `side` is the test's matter.
 struct SideImpl : torch::nn::Module {
-  at::Tensor main_loss() { return body(torch::randn({5, 8})).square().mean(); }
+  at::Tensor main_loss() { return body(input()).square().mean(); }
   torch::nn::Linear body = register_module("body", torch::nn::Linear(8, 8));
   torch::nn::Linear side = register_module("side", torch::nn::Linear(8, 4));
 };
