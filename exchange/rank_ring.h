@@ -67,6 +67,7 @@ class RingWriter final : public CallLog {
   /// Creates `<dir>/rank-<r>.ring` (0600), whole on the disk, so that a full disk is met here and
   /// not by a signal at a later write. Returns an error text, or nothing.
   std::string open(int dir_fd, const RingHead& head, const RingSizes& sizes);
+  RingWriter();
   ~RingWriter() override;
 
   NameId name(std::string_view text) noexcept override;

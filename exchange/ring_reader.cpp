@@ -1,0 +1,287 @@
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <unordered_map>
+
+#include "exchange/rank_ring.h"
+#include "exchange/ring_blobs.h"
+#include "exchange/ring_layout.h"
+#include "model/run_record.h"
+#include "records/file_descriptor.h"
+
+namespace ddpscope {
+namespace {
+constexpr std::size_t kWindowBytes = 1 << 16;
+
+// A copy of a part of the file. A mapping would end the reader where somebody cuts the file, and
+// a file that stays open for each of a thousand ranks is more than a process may have.
+struct Window {
+  std::size_t begin = 0;
+  std::vector<char> bytes;
+
+  const char* find(std::size_t at, std::size_t size) const {
+    const bool is_here = at >= begin && at - begin + size <= bytes.size();
+    return is_here ? bytes.data() + (at - begin) : nullptr;
+  }
+};
+
+struct Opened {
+  FileDescriptor file;
+  struct stat info = {};
+  std::string error;
+};
+
+Opened open_regular(const std::string& path) {
+  Opened opened;
+  constexpr int kFlags = O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK;
+  opened.file = FileDescriptor(::open(path.c_str(), kFlags));
+  if (!opened.file || ::fstat(opened.file.get(), &opened.info) != 0) {
+    opened.error = fmt::format("{}: {}", path, std::strerror(errno));
+  } else if (!S_ISREG(opened.info.st_mode)) {
+    opened.error = fmt::format("{}: this is no regular file", path);
+  }
+  return opened;
+}
+
+std::vector<char> read_bytes(int fd, std::size_t begin, std::size_t size) {
+  std::vector<char> bytes(size);
+  std::size_t done = 0;
+  while (done < size) {
+    const auto at = static_cast<off_t>(begin + done);
+    const ssize_t got = ::pread(fd, bytes.data() + done, size - done, at);
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) break;
+    done += static_cast<std::size_t>(got);
+  }
+  bytes.resize(done);
+  return bytes;
+}
+
+bool is_within(std::uint64_t value, std::uint64_t least, std::uint64_t most) {
+  return value >= least && value <= most;
+}
+
+std::string problem_of(const ring::Head& head) {
+  if (head.magic != ring::kMagic) return "this is no ring";
+  if (head.version != kRingVersion) return "another version of ddpscope wrote this";
+  const bool sound = head.check == ring::check_of(head) && head.run_id_bytes <= ring::kRunIdBytes &&
+                     is_within(head.calls, 1, ring::kMaxCalls) &&
+                     is_within(head.digests, 1, ring::kMaxDigests) &&
+                     head.kept_bytes <= ring::kMaxAreaBytes && head.kept_bytes % 8 == 0 &&
+                     head.recent_bytes <= ring::kMaxAreaBytes && head.recent_bytes % 8 == 0 &&
+                     is_within(static_cast<std::uint64_t>(head.rank), 0, kMaxRank) &&
+                     is_within(static_cast<std::uint64_t>(head.world_size), 1, kMaxRank + 1);
+  return sound ? "" : "its head is damaged";
+}
+
+// What the words of a slot say, or nothing where no writer of ours wrote such words.
+std::optional<CallRecord> said(const ring::Words<CallRecord>& words, std::uint64_t place,
+                               std::uint64_t ending) {
+  auto call = std::bit_cast<CallRecord>(words);
+  if (ending >> 40 == (place & 0xffffff)) {
+    call.waited_us = static_cast<std::uint32_t>(ending);
+    call.state = static_cast<CallState>(static_cast<std::uint8_t>(ending >> 32));
+  }
+  const bool sound = call.kind <= CollectiveKind::kBarrier && call.reduce <= ReduceKind::kOther &&
+                     call.phase <= Phase::kExit && call.state <= CallState::kFailed;
+  return sound ? std::optional(call) : std::nullopt;
+}
+
+std::optional<StepDigest> said(ring::Words<StepDigest> words, std::uint64_t, std::uint64_t) {
+  char* const averages = reinterpret_cast<char*>(words.data()) + offsetof(StepDigest, averages);
+  *averages = *averages != 0;  // no other byte is a bool
+  const auto digest = std::bit_cast<StepDigest>(words);
+  return digest.phase <= Phase::kExit ? std::optional(digest) : std::nullopt;
+}
+
+std::optional<ring::Beat> said(const ring::Words<ring::Beat>& words, std::uint64_t, std::uint64_t) {
+  const auto beat = std::bit_cast<ring::Beat>(words);
+  const bool sound = beat.phase <= static_cast<std::uint16_t>(Phase::kExit);
+  return sound ? std::optional(beat) : std::nullopt;
+}
+
+template <class Record>
+std::optional<Record> read_slot(const char* slot, std::uint64_t place) {
+  std::array<std::uint64_t, ring::kSlotHead> head;
+  ring::Words<Record> words;
+  std::memcpy(head.data(), slot, sizeof head);
+  std::memcpy(words.data(), slot + sizeof head, sizeof words);
+  if (head[0] != place + 1) return std::nullopt;
+  if (head[1] != ring::check_of(words.data(), sizeof words, place + 1)) return std::nullopt;
+  return said(words, place, head[2]);
+}
+}  // namespace
+
+struct RingReader::File {
+  std::string path;
+  ino_t inode = 0;
+  dev_t device = 0;
+  std::size_t file_bytes = 0;
+  RingHead head;
+  RingSizes sizes;
+  ring::Layout layout;
+  std::uint64_t call_count = 0;
+  std::uint64_t digest_count = 0;
+  std::uint64_t beat_count = 0;
+  std::uint64_t kept_used = 0;
+  std::uint64_t recent_used = 0;
+  Window calls;
+  Window digests;
+  Window beats;
+  std::optional<std::vector<char>> kept;
+  std::optional<std::vector<char>> recent;
+  std::optional<std::unordered_map<NameId, std::string_view>> names;
+
+  std::string open();
+  std::vector<char> read(std::size_t begin, std::size_t size) const;
+  template <class Record>
+  std::optional<Record> slot(Window& window, std::size_t at, std::uint64_t place);
+  std::string_view kept_bytes();
+  std::string_view recent_bytes();
+};
+
+std::string RingReader::File::open() {
+  const Opened opened = open_regular(path);
+  if (!opened.error.empty()) return opened.error;
+  inode = opened.info.st_ino;
+  device = opened.info.st_dev;
+  file_bytes = static_cast<std::size_t>(opened.info.st_size);
+  beats.bytes = read_bytes(opened.file.get(), 0, ring::kFirstArea);
+  if (beats.bytes.size() < ring::kFirstArea) return path + ": its head is cut off";
+
+  ring::Head written;
+  std::memcpy(&written, beats.bytes.data(), sizeof written);
+  if (const std::string problem = problem_of(written); !problem.empty()) {
+    return fmt::format("{}: {}", path, problem);
+  }
+  head = {.run_id = std::string(written.run_id.data(), written.run_id_bytes),
+          .rank = written.rank,
+          .world_size = written.world_size,
+          .pid = written.pid};
+  sizes = {.calls = written.calls,
+           .digests = written.digests,
+           .kept_bytes = written.kept_bytes,
+           .recent_bytes = written.recent_bytes};
+  layout = ring::layout_of(sizes);
+  const auto counter = [&](std::size_t at) {
+    std::uint64_t value = 0;
+    std::memcpy(&value, beats.bytes.data() + at, sizeof value);
+    return value;
+  };
+  call_count = counter(ring::kCallCount);
+  digest_count = counter(ring::kDigestCount);
+  beat_count = counter(ring::kBeatCount);
+  kept_used = std::min<std::uint64_t>(counter(ring::kKeptUsed), sizes.kept_bytes);
+  recent_used = std::min<std::uint64_t>(counter(ring::kRecentUsed), sizes.recent_bytes);
+  return {};
+}
+
+std::vector<char> RingReader::File::read(std::size_t begin, std::size_t size) const {
+  if (begin >= file_bytes) return {};
+  const Opened opened = open_regular(path);
+  if (!opened.error.empty() || opened.info.st_ino != inode || opened.info.st_dev != device) {
+    return {};
+  }
+  return read_bytes(opened.file.get(), begin, std::min(size, file_bytes - begin));
+}
+
+template <class Record>
+std::optional<Record> RingReader::File::slot(Window& window, std::size_t at, std::uint64_t place) {
+  constexpr std::size_t kBytes = ring::kSlotBytes<Record>;
+  if (at + kBytes > file_bytes) return std::nullopt;
+  const char* here = window.find(at, kBytes);
+  if (here == nullptr) {
+    window = {.begin = at, .bytes = read(at, kWindowBytes)};
+    here = window.find(at, kBytes);
+  }
+  return here == nullptr ? std::nullopt : read_slot<Record>(here, place);
+}
+
+std::string_view RingReader::File::kept_bytes() {
+  if (!kept) kept = read(layout.kept, kept_used);
+  return {kept->data(), kept->size()};
+}
+
+std::string_view RingReader::File::recent_bytes() {
+  if (!recent) recent = read(layout.recent, recent_used);
+  return {recent->data(), recent->size()};
+}
+
+RingReader::RingReader() : file_(std::make_unique<File>()) {}
+RingReader::~RingReader() = default;
+RingReader::RingReader(RingReader&&) noexcept = default;
+RingReader& RingReader::operator=(RingReader&&) noexcept = default;
+
+std::string RingReader::open(const std::string& path) {
+  auto file = std::make_unique<File>();
+  file->path = path;
+  std::string error = file->open();
+  file_ = error.empty() ? std::move(file) : std::make_unique<File>();
+  return error;
+}
+
+const RingHead& RingReader::head() const { return file_->head; }
+
+Heartbeat RingReader::heartbeat() const {
+  for (const std::uint64_t back : {1, 2}) {
+    if (file_->beat_count < back) break;
+    const std::uint64_t place = file_->beat_count - back;
+    const std::size_t at = ring::kBeats + place % 2 * ring::kSlotBytes<ring::Beat>;
+    const auto beat = file_->slot<ring::Beat>(file_->beats, at, place);
+    if (!beat) continue;
+    return {.unix_ns = beat->unix_ns,
+            .step = beat->step,
+            .progress = beat->progress,
+            .module = beat->module,
+            .phase = static_cast<Phase>(beat->phase),
+            .ended = beat->ended != 0};
+  }
+  return {};
+}
+
+std::uint64_t RingReader::call_count() const { return file_->call_count; }
+std::uint64_t RingReader::first_call() const {
+  return file_->call_count - std::min<std::uint64_t>(file_->call_count, file_->sizes.calls);
+}
+std::optional<CallRecord> RingReader::call(std::uint64_t place) const {
+  if (place >= file_->call_count) return std::nullopt;
+  const std::size_t index = place % file_->sizes.calls;
+  const std::size_t at = ring::kFirstArea + index * ring::kSlotBytes<CallRecord>;
+  return file_->slot<CallRecord>(file_->calls, at, place);
+}
+
+std::uint64_t RingReader::digest_count() const { return file_->digest_count; }
+std::uint64_t RingReader::first_digest() const {
+  return file_->digest_count - std::min<std::uint64_t>(file_->digest_count, file_->sizes.digests);
+}
+std::optional<StepDigest> RingReader::digest(std::uint64_t place) const {
+  if (place >= file_->digest_count) return std::nullopt;
+  const std::size_t index = place % file_->sizes.digests;
+  const std::size_t at = file_->layout.digests + index * ring::kSlotBytes<StepDigest>;
+  return file_->slot<StepDigest>(file_->digests, at, place);
+}
+
+std::vector<Blob> RingReader::blobs() const {
+  std::vector<Blob> blobs = ring::kept_blobs(file_->kept_bytes());
+  std::ranges::move(ring::recent_blobs(file_->recent_bytes(), file_->sizes.recent_bytes),
+                    std::back_inserter(blobs));
+  return blobs;
+}
+
+std::string RingReader::name(NameId id) const {
+  if (id == 0) return {};
+  if (!file_->names) {
+    file_->names.emplace();
+    for (const Blob& blob : ring::kept_blobs(file_->kept_bytes())) {
+      if (blob.kind == BlobKind::kName) file_->names->try_emplace(blob.number, blob.bytes);
+    }
+  }
+  const auto known = file_->names->find(id);
+  return known == file_->names->end() ? std::string() : std::string(known->second);
+}
+
+}  // namespace ddpscope
