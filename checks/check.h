@@ -53,6 +53,8 @@ class Check {
   virtual void on_kept_outputs(const KeptOutputsEvent&, const RunState&, Findings&) {}
   virtual void on_convolution_shape(const ConvolutionShapeEvent&, const RunState&, Findings&) {}
   virtual void on_device_waits(const DeviceWaitsEvent&, const RunState&, Findings&) {}
+  virtual void on_collective(const CollectiveEvent&, const RunState&, Findings&) {}
+  virtual void on_collective_end(const CollectiveEndEvent&, const RunState&, Findings&) {}
   virtual void on_exit(const ExitEvent&, const RunState&, Findings&) {}
   /// Events were lost: what counts over several steps starts anew.
   virtual void on_dropped(const DroppedEvent&, const RunState&) {}

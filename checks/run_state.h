@@ -138,6 +138,8 @@ class RunState {
   void on(const KeptOutputsEvent& event) { begin_cycle_if_new(event.at); }
   void on(const ConvolutionShapeEvent& event) { begin_cycle_if_new(event.at); }
   void on(const DeviceWaitsEvent& event) { begin_cycle_if_new(event.at); }
+  void on(const CollectiveEvent& event) { begin_cycle_if_new(event.at); }
+  void on(const CollectiveEndEvent& event) { begin_cycle_if_new(event.at); }
   void on(const ValuesAwaitedEvent&) {}
   void on(const DeviceValuesEvent&) {}  // reaches the checks as the events that it holds
 

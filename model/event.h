@@ -6,6 +6,7 @@
 #include "model/archive_event.h"
 #include "model/autograd_event.h"
 #include "model/backward_event.h"
+#include "model/collective_event.h"
 #include "model/count_event.h"
 #include "model/device_event.h"
 #include "model/error_event.h"
@@ -40,6 +41,7 @@ using Event = std::variant<
     std::unique_ptr<ParameterUpdatesEvent>, StepWaitEvent, std::unique_ptr<HostCountsEvent>,
     std::unique_ptr<KeptOutputsEvent>, std::unique_ptr<ConvolutionShapeEvent>,
     std::unique_ptr<DeviceWaitsEvent>, ValuesAwaitedEvent, std::unique_ptr<DeviceValuesEvent>,
-    std::unique_ptr<GradientsRepairedEvent>>;
+    std::unique_ptr<GradientsRepairedEvent>, std::unique_ptr<CollectiveEvent>,
+    std::unique_ptr<CollectiveEndEvent>>;
 
 }  // namespace ddpscope
