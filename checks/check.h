@@ -2,7 +2,7 @@
 
 #include "model/event.h"
 #include "model/finding.h"
-#include "model/rank_ending.h"
+#include "model/rank_compare_event.h"
 
 namespace ddpscope {
 
@@ -58,6 +58,8 @@ class Check {
   virtual void on_exit(const ExitEvent&, const RunState&, Findings&) {}
   /// Events were lost: what counts over several steps starts anew.
   virtual void on_dropped(const DroppedEvent&, const RunState&) {}
+  /// The ranks' own records side by side, at a merge or while ranks hang; after their ends.
+  virtual void on_ranks_compared(const RanksComparedEvent&, Findings&) {}
 };
 
 }  // namespace ddpscope

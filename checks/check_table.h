@@ -26,5 +26,7 @@ std::span<const CheckRow> check_table();
 /// The row of an id; null if there is none.
 const CheckRow* find_check(std::string_view id);
 std::string_view level_name(CheckLevel level);
+/// Whether it judges all ranks together (needs `ranks`), so not in any one of them.
+bool is_over_ranks(const CheckRow& row);
 
 }  // namespace ddpscope

@@ -100,7 +100,8 @@ Judge::Judge(const JudgeOptions& options, Sink sink, std::span<const CheckRow> t
   state_.set_sites(options.sites);
   state_.set_world_size(options.world_size);
   for (const CheckRow& row : table) {
-    if (row.factory != nullptr && check_enabled(options.checks, row.id)) add(row, options);
+    const bool is_ours = row.factory != nullptr && !is_over_ranks(row);
+    if (is_ours && check_enabled(options.checks, row.id)) add(row, options);
   }
 }
 

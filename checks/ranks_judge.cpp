@@ -2,42 +2,100 @@
 
 #include <fmt/format.h>
 
-#include "checks/cause_links.h"
-#include "checks/check_table.h"
+#include <algorithm>
+#include <exception>
+
+#include "checks/rank_links.h"
+#include "config/glob.h"
+#include "model/fact_keys.h"
 #include "model/fingerprint.h"
 
 namespace ddpscope {
 namespace {
-void link(Finding& effect, const std::vector<Finding*>& causes) {
-  for (Finding* cause : causes) {
-    if (cause->suppressed || !explains(*cause, effect)) continue;
-    effect.caused_by = cause->fingerprint;
-    effect.causal_role = CausalRole::kCascade;
-    effect.why = fmt::format("see {} of rank {}", cause->id, cause->rank);
-    cause->causal_role = CausalRole::kInitiating;
-    return;
+/// Empty if the ranks left what the check compares.
+std::string why_blocked(const CheckRow& row, const RanksComparedEvent& run) {
+  if (run.world_size < 2) return "one rank";
+  for (const std::string_view need : split_list(row.needs)) {
+    const bool of_rings = need == "calls" || need == "digests";
+    if (of_rings && run.with_ring.size() < 2) {
+      return fmt::format("{} of {} ranks left a ring", run.with_ring.size(), run.world_size);
+    }
+    if (need == "calls" && run.calls == 0) return "no rank noted a collective";
+    if (need == "digests" && run.digests == 0) return "no rank noted a step";
   }
+  return {};
+}
+
+Finding off_finding(const std::string& id, const std::string& why) {
+  Finding finding;
+  finding.id = "tool-check-disabled";
+  finding.subject = id;
+  finding.severity = Severity::kWarning;
+  finding.phase = Phase::kExit;
+  finding.what = fmt::format("check {} {} and is off", id, why);
+  finding.why =
+      "the fault is the tool's own; training is not affected, what this check would find over all "
+      "ranks is not reported";
+  finding.fixes = {{"report it with the JSON file", Applicability::kSafe}};
+  finding.facts = {{fact::kId, id}, {fact::kReason, why}};
+  return finding;
+}
+
+void complete(Finding& finding, const RanksJudgeOptions& options) {
+  if (finding.first_step == 0) finding.first_step = finding.step;
+  finding.last_step = std::max(finding.last_step, finding.step);
+  if (finding.ranks.empty()) finding.ranks = {finding.rank};
+  finding.fingerprint = fingerprint_of(finding);
+  finding.suppressed = options.is_suppressed(finding);
+}
+
+void run_check(const CheckRow& row, const RanksComparedEvent& run, CheckCoverage& coverage,
+               Findings& findings) {
+  std::string fault;
+  try {
+    const auto check = row.factory();
+    check->on_ranks_ended(run.endings, findings);
+    check->on_ranks_compared(run, findings);
+    for (Finding& finding : findings) finding.id = row.id;
+    if (!findings.empty()) coverage.state = CheckState::kFailed;
+    return;
+  } catch (const std::exception& error) {
+    fault = fmt::format("threw \"{}\"", error.what());
+  } catch (...) {
+    fault = "threw an unknown exception";
+  }
+  findings = {off_finding(std::string(row.id), fault)};
+  coverage = {.state = CheckState::kOff, .why = fault};
 }
 }  // namespace
 
-Findings judge_ranks(const RanksEndedEvent& run, const std::set<std::string>& enabled,
-                     const std::vector<Finding*>& of_ranks) {
-  Findings all;
-  for (const CheckRow& row : check_table()) {
+RanksJudgement judge_ranks(const RanksComparedEvent& run, const RanksJudgeOptions& options) {
+  return judge_ranks(run, options, check_table());
+}
+
+RanksJudgement judge_ranks(const RanksComparedEvent& run, const RanksJudgeOptions& options,
+                           std::span<const CheckRow> table) {
+  RanksJudgement judgement;
+  for (const CheckRow& row : table) {
     const std::string id(row.id);
-    if (row.factory == nullptr || !enabled.contains(id)) continue;
+    if (row.factory == nullptr || !is_over_ranks(row) || !options.enabled.contains(id)) continue;
+    CheckCoverage& coverage = judgement.coverage[id];
+    coverage.why = why_blocked(row, run);
+    if (!coverage.why.empty()) {
+      coverage.state = CheckState::kBlocked;
+      continue;
+    }
     Findings findings;
-    row.factory()->on_ranks_ended(run, findings);
+    run_check(row, run, coverage, findings);
     for (Finding& finding : findings) {
-      finding.id = id;
-      finding.first_step = finding.last_step = finding.step;
-      if (finding.ranks.empty()) finding.ranks = {finding.rank};
-      link(finding, of_ranks);
-      finding.fingerprint = fingerprint_of(finding);
-      all.push_back(std::move(finding));
+      complete(finding, options);
+      judgement.findings.push_back(std::move(finding));
     }
   }
-  return all;
+  std::vector<Finding*> all = options.of_ranks;
+  for (Finding& finding : judgement.findings) all.push_back(&finding);
+  link_over_ranks(all);
+  return judgement;
 }
 
 }  // namespace ddpscope

@@ -42,10 +42,19 @@ enum class CallState : std::uint8_t { kIssued, kCompleted, kFailed };
 /// An index into the names of a rank's ring; 0 is "no name".
 using NameId = std::uint32_t;
 
+/// A group's key carries its size: where more ranks than that have a key, several groups do.
+constexpr std::uint64_t kGroupSizeMask = (std::uint64_t{1} << 21) - 1;
+constexpr std::uint64_t group_key(std::uint64_t hash, std::int64_t size) {
+  return (hash & ~kGroupSizeMask) | (static_cast<std::uint64_t>(size) & kGroupSizeMask);
+}
+constexpr std::int64_t group_size(std::uint64_t key) {
+  return static_cast<std::int64_t>(key & kGroupSizeMask);
+}
+
 /// One collective call as it stands in a rank's ring. Plain bytes of one machine's order.
 struct CallRecord {
   std::uint64_t seq = 0;     ///< 1-based, within its group
-  std::uint64_t group = 0;   ///< equal on all ranks of the group; 0 is not a group
+  std::uint64_t group = 0;   ///< group_key(); equal on all ranks of the group; 0 is not a group
   std::int64_t unix_ns = 0;  ///< when it was issued
   std::uint64_t elements = 0;
   std::int32_t step = 0;   ///< in progress when it was issued; 0 is before the first

@@ -56,6 +56,7 @@ std::string obstacle(const CheckRow& row, const RunRecord& run, const Settings& 
   if (static_cast<int>(row.level) > static_cast<int>(settings.level)) {
     return "needs level " + std::string(level_name(row.level));
   }
+  if (is_over_ranks(row)) return "";  // judged at the merge
   for (const std::string_view need : split_list(row.needs)) {
     if (need.ends_with('?')) continue;
     const auto source = run.sources.find(std::string(need));

@@ -76,7 +76,10 @@ Findings judge_run(Input& input, const std::string& run_id) {
                       .last_step = file.last_step,
                       .summary = file.summary});
   }
-  return judge_ranks(endings_of(of_run, input.launches), enabled, findings);
+  RanksComparedEvent compared;
+  compared.endings = endings_of(of_run, input.launches);
+  compared.world_size = compared.endings.world_size;
+  return judge_ranks(compared, {.enabled = enabled, .of_ranks = findings}).findings;
 }
 
 MergedReport merge_input(Input&& input, const std::string& dir_name) {

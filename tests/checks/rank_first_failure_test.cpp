@@ -47,8 +47,9 @@ RankEnding killed(std::int64_t rank, std::optional<std::int64_t> after_ms = std:
 
 Findings judge(std::vector<RankEnding> ranks, const std::vector<Finding*>& of_ranks = {}) {
   const auto world_size = static_cast<std::int64_t>(ranks.size());
-  return judge_ranks({.world_size = world_size, .ranks = std::move(ranks)}, {"rank-first-failure"},
-                     of_ranks);
+  RanksComparedEvent run{.world_size = world_size};
+  run.endings = {.world_size = world_size, .ranks = std::move(ranks)};
+  return judge_ranks(run, {.enabled = {"rank-first-failure"}, .of_ranks = of_ranks}).findings;
 }
 
 FactValue fact(const Finding& finding, const std::string& key) {
@@ -197,7 +198,9 @@ TEST_CASE("rank-first-failure stays silent", "[check]") {
   }
   SECTION("in a single process") { CHECK(judge({thrown(0, 0)}).empty()); }
   SECTION("when it is switched off") {
-    CHECK(judge_ranks({.world_size = 2, .ranks = {clean(0), thrown(1, 0)}}, {}, {}).empty());
+    RanksComparedEvent run{.world_size = 2};
+    run.endings = {.world_size = 2, .ranks = {clean(0), thrown(1, 0)}};
+    CHECK(judge_ranks(run, {}).findings.empty());
   }
 }
 

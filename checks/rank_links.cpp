@@ -1,0 +1,181 @@
+#include "checks/rank_links.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+
+#include "checks/cause_links.h"
+#include "model/fact_keys.h"
+
+namespace ddpscope {
+namespace {
+const FactValue* fact_of(const Finding& finding, std::string_view key) {
+  const auto fact = std::ranges::find(finding.facts, key, &Fact::key);
+  return fact == finding.facts.end() ? nullptr : &fact->value;
+}
+
+bool has_word(const Finding& finding, std::string_view key, std::string_view word) {
+  const FactValue* value = fact_of(finding, key);
+  return value != nullptr && *value == FactValue(std::string(word));
+}
+
+bool lists(const Finding& finding, std::string_view key, const FactScalar& item) {
+  const FactValue* value = fact_of(finding, key);
+  const auto* list = value == nullptr ? nullptr : std::get_if<std::vector<FactScalar>>(value);
+  return list != nullptr && std::ranges::find(*list, item) != list->end();
+}
+
+/// In one group the order of calls decides, else the order of steps.
+bool is_before(const Finding& cause, const Finding& effect) {
+  const FactValue* group = fact_of(cause, fact::kGroup);
+  const FactValue* other = fact_of(effect, fact::kGroup);
+  if (group == nullptr || other == nullptr || *group != *other) return cause.step <= effect.step;
+  const FactValue* seq = fact_of(cause, fact::kSeq);
+  const FactValue* later = fact_of(effect, fact::kSeq);
+  if (seq == nullptr || later == nullptr) return cause.step <= effect.step;
+  const auto* first = std::get_if<std::int64_t>(seq);
+  const auto* second = std::get_if<std::int64_t>(later);
+  return first != nullptr && second != nullptr && *first <= *second;
+}
+
+bool is_strictly_before(const Finding& cause, const Finding& effect) {
+  return cause.step < effect.step;
+}
+
+bool is_same_or_next_step(const Finding& cause, const Finding& effect) {
+  return cause.step <= effect.step && effect.step <= cause.step + 1;
+}
+
+bool always(const Finding&, const Finding&) { return true; }
+
+/// Replicas that began equal and parted later.
+bool is_drift(const Finding& cause, const Finding& effect) {
+  return cause.step <= effect.step && !has_word(effect, fact::kCause, "init_not_synced");
+}
+
+/// The rank that failed first waited in that call, or issued the one that differed.
+bool is_why_a_rank_failed(const Finding& cause, const Finding& effect) {
+  const FactValue* first = fact_of(effect, fact::kFirstRank);
+  const auto* rank = first == nullptr ? nullptr : std::get_if<std::int64_t>(first);
+  if (rank == nullptr || cause.step > effect.step) return false;
+  if (cause.id == "collective-hang") return lists(cause, fact::kWaitingRanks, *rank);
+  return is_same_or_next_step(cause, effect);
+}
+
+/// The rank that nobody sees again had failed.
+bool is_why_a_rank_is_gone(const Finding& cause, const Finding& effect) {
+  const FactValue* first = fact_of(cause, fact::kFirstRank);
+  const auto* rank = first == nullptr ? nullptr : std::get_if<std::int64_t>(first);
+  return rank != nullptr && cause.step <= effect.step &&
+         lists(effect, fact::kSuspectRanks, *rank) && !has_word(effect, fact::kState, "stuck");
+}
+
+/// The missing gradients are among those that ranks differ in.
+bool is_about_its_gradients(const Finding& cause, const Finding& effect) {
+  const FactValue* value = fact_of(effect, fact::kParameters);
+  const auto* missing = value == nullptr ? nullptr : std::get_if<std::vector<FactScalar>>(value);
+  return missing != nullptr && !missing->empty() && cause.model == effect.model &&
+         std::ranges::all_of(*missing, [&cause](const FactScalar& path) {
+           return lists(cause, fact::kParameters, path);
+         });
+}
+
+/// A collective that threw on a rank because the others issued another one or none.
+bool is_failed_call(const Finding& cause, const Finding& effect) {
+  return is_same_or_next_step(cause, effect) && effect.op.starts_with("c10d::");
+}
+
+struct RankLink {
+  std::string_view cause;
+  std::string_view effect;
+  bool (*holds)(const Finding& cause, const Finding& effect);
+};
+
+// The nearest cause of an effect stands first.
+constexpr auto kLinks = std::to_array<RankLink>({
+    {"collective-hang", "rank-first-failure", is_why_a_rank_failed},
+    {"collective-mismatch", "rank-first-failure", is_why_a_rank_failed},
+    {"collective-mismatch", "collective-hang", is_before},
+    {"rank-first-failure", "collective-hang", is_why_a_rank_is_gone},
+    {"rank-step-lag", "collective-hang", is_before},
+    {"grad-unused-rank-differs", "collective-hang", is_same_or_next_step},
+    {"rank-model-differs", "collective-hang", is_before},
+    {"grad-unused-rank-differs", "collective-mismatch", is_same_or_next_step},
+    {"rank-step-lag", "collective-mismatch", is_strictly_before},
+    {"rank-model-differs", "collective-mismatch", is_before},
+    {"collective-mismatch", "rank-step-lag", is_before},
+    {"grad-unused-rank-differs", "rank-step-lag", is_before},
+    {"rank-model-differs", "grad-unused-rank-differs", is_before},
+    {"rank-optimizer-differs", "rank-parameters-differ", is_drift},
+    {"grad-unused-rank-differs", "rank-parameters-differ", is_drift},
+    {"collective-mismatch", "rank-parameters-differ", is_drift},
+    {"rank-step-lag", "rank-parameters-differ", is_drift},
+    {"rank-model-differs", "rank-parameters-differ", always},
+    {"rank-model-differs", "rank-buffers-differ", always},
+    {"rank-model-differs", "rank-optimizer-differs", is_before},
+    {"rank-step-lag", "rank-optimizer-differs", is_before},
+    {"grad-unused-rank-differs", "grad-missing", is_about_its_gradients},
+    {"collective-hang", "module-operator-failed", is_failed_call},
+    {"collective-mismatch", "module-operator-failed", is_failed_call},
+});
+
+bool leads_to(const Finding& finding, const Finding& wanted, const std::vector<Finding*>& all) {
+  const Finding* at = &finding;
+  for (std::size_t i = 0; i < all.size() && at != nullptr; ++i) {
+    if (at->fingerprint == wanted.fingerprint) return true;
+    if (at->caused_by.empty()) return false;
+    const auto next = std::ranges::find(all, at->caused_by, &Finding::fingerprint);
+    at = next == all.end() ? nullptr : *next;
+  }
+  return false;
+}
+
+void link(Finding& cause, Finding& effect) {
+  effect.caused_by = cause.fingerprint;
+  effect.causal_role = CausalRole::kCascade;
+  if (cause.caused_by.empty()) cause.causal_role = CausalRole::kInitiating;
+  if (effect.id == "rank-first-failure") {
+    effect.why = fmt::format("see {} of rank {}", cause.id, cause.rank);
+  }
+}
+
+using Explains = bool (*)(const Finding&, const Finding&);
+
+void link_effect(Finding& effect, const std::vector<Finding*>& all, Explains holds) {
+  for (Finding* cause : all) {
+    if (cause == &effect || cause->suppressed || !holds(*cause, effect)) continue;
+    if (leads_to(*cause, effect, all)) continue;
+    return link(*cause, effect);
+  }
+}
+}  // namespace
+
+bool explains_over_ranks(const Finding& cause, const Finding& effect) {
+  return std::ranges::any_of(kLinks, [&](const RankLink& row) {
+    return row.cause == cause.id && row.effect == effect.id && row.holds(cause, effect);
+  });
+}
+
+void link_over_ranks(const std::vector<Finding*>& findings) {
+  for (Finding* effect : findings) {
+    if (effect->caused_by.empty() && effect->id == "rank-first-failure") {
+      link_effect(*effect, findings, explains);
+    }
+  }
+  for (const RankLink& row : kLinks) {
+    for (Finding* effect : findings) {
+      if (effect->id != row.effect || !effect->caused_by.empty()) continue;
+      for (Finding* cause : findings) {
+        const bool fits = cause != effect && !cause->suppressed && cause->id == row.cause &&
+                          row.holds(*cause, *effect) && !leads_to(*cause, *effect, findings);
+        if (!fits) continue;
+        link(*cause, *effect);
+        break;
+      }
+    }
+  }
+}
+
+}  // namespace ddpscope

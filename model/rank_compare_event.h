@@ -1,0 +1,192 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "model/collective_event.h"
+#include "model/finding.h"
+#include "model/rank_ending.h"
+
+namespace ddpscope {
+
+using RankList = std::vector<std::int64_t>;  ///< in order
+
+/// RankList that say the same of one thing.
+struct RankSide {
+  std::string value;
+  RankList ranks;
+};
+
+/// A call as a rank's ring has it, with its names.
+struct ComparedCall {
+  CallRecord record;
+  std::string owner;
+  std::string module;
+  std::string dtype;
+};
+
+struct CallSide {
+  ComparedCall call;  ///< of the first of the ranks
+  RankList ranks;
+};
+
+/// The first call of a group that its ranks issued differently. Of calls with legal uneven sizes
+/// the elements are not compared, and of owners those that are known.
+struct CallsDiffer {
+  std::uint64_t group = 0;
+  std::uint64_t seq = 0;
+  std::int64_t step = 0;            ///< the least of all sides
+  std::vector<std::string> fields;  ///< kind, reduce, list, elements, dtype, root or owner
+  std::vector<CallSide> sides;      ///< minority first
+  std::int64_t missing = 0;         ///< members of the group whose call is not known
+};
+
+/// Where one rank stands in one group.
+struct RankStand {
+  std::int64_t rank = 0;
+  std::uint64_t last_seq = 0;  ///< issued; 0: none
+  bool is_open = false;        ///< it has not returned from that call
+  ComparedCall last;
+  std::int64_t step = 0;  ///< of its heartbeat, as are phase and module
+  Phase phase = Phase::kInit;
+  std::string module;
+  bool ended = false;             ///< it left its loop
+  std::int64_t beat_unix_ns = 0;  ///< 0: there was none
+  std::uint64_t progress = 0;
+  std::int64_t still_ms = -1;  ///< without progress; -1: not known, as after the fact
+};
+
+/// A group in which some ranks wait in a call that others have not issued.
+struct Frontier {
+  std::uint64_t group = 0;
+  std::uint64_t seq = 0;            ///< of the call that the waiting ranks are in
+  ComparedCall call;                ///< that one
+  RankList waiting;                 ///< inside a call with at least this number
+  RankList behind;                  ///< never issued it
+  std::vector<RankStand> stands;    ///< of all members with a ring, by rank
+  std::int64_t waited_ms = 0;       ///< of the rank that waits longest
+  std::int64_t median_wait_ms = 0;  ///< of the earlier calls of that rank
+  std::int64_t unknown = 0;         ///< members without a ring
+};
+
+enum class DigestField : std::uint8_t {
+  kStructure,
+  kGradients,
+  kOptimizers,
+  kCalls,
+  kParameters,
+  kBuffers,
+  kLearningRate,
+  kLossScale,
+  kOptimizerSteps,
+  kSkippedSteps,
+  kGroups,
+  kMembers,
+  kForwards,
+  kBackwards,
+  kBatches,
+  kCallCount,
+};
+
+/// A field of the steps' digests of which ranks of one cohort say different things. A rank that
+/// says nothing of the field in a step (a fingerprint of 0) is on no side of it.
+struct DigestsDiffer {
+  DigestField field = DigestField::kStructure;
+  std::int64_t step = 0;        ///< the first in which they differ
+  std::int64_t last_step = 0;   ///< the last one
+  std::int64_t differing = 0;   ///< number of compared steps from `step` on in which they differ
+  std::int64_t compared = 0;    ///< number of compared steps from `step` on
+  std::vector<RankSide> sides;  ///< at `step`, minority first; values as text
+};
+
+/// The first tensor at which the lists of registered tensors part.
+struct ModelsDiffer {
+  std::int64_t step = 0;
+  std::string model;
+  std::string cause;  ///< count, order, shape, dtype, trainable or buffer
+  std::int64_t first_index = 0;
+  std::vector<RankSide> paths;    ///< at that index, minority first; "" where the list is shorter
+  std::vector<RankSide> values;   ///< of what `cause` names there: `[64, 3]`, `float32`, `frozen`
+  std::vector<RankSide> counts;   ///< of tensors; one side where all have as many
+  std::vector<RankSide> only_on;  ///< paths that not all ranks have, the first of them
+};
+
+/// A parameter that received a gradient on some ranks and none on others.
+struct GradientSide {
+  std::string model;
+  std::string path;
+  RankList with;
+  RankList without;
+};
+
+struct GradientSetsDiffer {
+  std::int64_t step = 0;   ///< the first of it
+  std::int64_t steps = 0;  ///< number of compared steps in which sets differed
+  std::vector<GradientSide> parameters;
+};
+
+/// Registered tensors that are not bit-equal.
+struct DifferingTensor {
+  std::string model;
+  std::string path;
+  bool is_buffer = false;
+  bool requires_grad = false;
+  std::vector<RankSide> sides;  ///< fingerprints in hex, minority first
+};
+
+struct ValuesDiffer {
+  std::int64_t step = 0;  ///< the first of it; 0: before training
+  bool of_buffers = false;
+  std::int64_t compared = 0;      ///< tensors; 0: the ranks left no list, only the sides are known
+  std::int64_t equal_until = -1;  ///< last earlier step that was compared and equal; -1: none
+  std::vector<RankSide> sides;    ///< of the fingerprint over all
+  std::vector<DifferingTensor> tensors;  ///< the first ones in registered order
+  std::int64_t differing = 0;            ///< number of tensors
+};
+
+/// What one rank counted by its last digest.
+struct RankCounts {
+  std::int64_t rank = 0;
+  std::int64_t step = 0;
+  std::int64_t cycle = 0;
+  std::int64_t unix_ns = 0;
+  std::int64_t batches = 0;
+  std::int64_t forwards = 0;
+  std::int64_t backwards = 0;
+  std::int64_t optimizer_steps = 0;
+  std::int64_t skipped_steps = 0;
+  std::int64_t calls = 0;
+};
+
+/// RankList that are compared with each other: all, or those that average with one another.
+struct Cohort {
+  RankList ranks;
+  bool averages = false;        ///< a collective wrote gradients
+  bool equal_at_start = false;  ///< parameters were bit-equal before the first step
+  std::int64_t compared_steps = 0;
+  std::int64_t median_step_ms = 0;
+  std::vector<DigestsDiffer> digests;
+  std::vector<ModelsDiffer> models;
+  std::vector<GradientSetsDiffer> gradients;  ///< one at most
+  std::vector<ValuesDiffer> values;           ///< one of parameters and one of buffers at most
+  std::vector<RankCounts> counts;             ///< by rank
+};
+
+/// What the ranks of one run left to be compared.
+struct RanksComparedEvent {
+  std::int64_t world_size = 1;
+  RankList with_ring;
+  bool live = false;  ///< the ranks still run
+  std::int64_t hang_after_ms = 120000;
+  std::int64_t digests = 0;  ///< read, of all ranks
+  std::int64_t calls = 0;
+  std::vector<CallsDiffer> calls_differ;  ///< one per group at most
+  std::vector<Frontier> frontiers;
+  std::vector<RankStand> stands;  ///< of each rank, in the group of its last call
+  std::vector<Cohort> cohorts;
+  RanksEndedEvent endings;
+  std::vector<std::string> remarks;  ///< what could not be compared, and why
+};
+
+}  // namespace ddpscope
