@@ -29,6 +29,7 @@ struct ComparedCall {
 struct CallSide {
   ComparedCall call;  ///< of the first of the ranks
   RankList ranks;
+  bool as_before = false;  ///< it followed the call before it the last time, too
 };
 
 /// The first call of a group that its ranks issued differently. Of calls with legal uneven sizes
@@ -54,7 +55,9 @@ struct RankStand {
   bool ended = false;             ///< it left its loop
   std::int64_t beat_unix_ns = 0;  ///< 0: there was none
   std::uint64_t progress = 0;
-  std::int64_t still_ms = -1;  ///< without progress; -1: not known, as after the fact
+  // Of ranks that run, else not known (-1):
+  std::int64_t still_ms = -1;   ///< without progress
+  std::int64_t silent_ms = -1;  ///< without a heartbeat
 };
 
 /// A group in which some ranks wait in a call that others have not issued.
@@ -66,6 +69,7 @@ struct Frontier {
   RankList behind;                  ///< never issued it
   std::vector<RankStand> stands;    ///< of all members with a ring, by rank
   std::int64_t waited_ms = 0;       ///< of the rank that waits longest
+  std::int64_t since_unix_ns = 0;   ///< when it began to wait
   std::int64_t median_wait_ms = 0;  ///< of the earlier calls of that rank
   std::int64_t unknown = 0;         ///< members without a ring
 };
@@ -89,22 +93,25 @@ enum class DigestField : std::uint8_t {
   kCallCount,
 };
 
-/// A field of the steps' digests of which ranks of one cohort say different things. A rank that
-/// says nothing of the field in a step (a fingerprint of 0) is on no side of it.
+/// A field of the steps' digests of which ranks of one cohort say different things. Steps of which
+/// not all of its ranks left a digest are not compared, nor is a field of which fewer than two
+/// ranks say anything (a fingerprint of 0 does not); a rank that says nothing is on no side.
 struct DigestsDiffer {
   DigestField field = DigestField::kStructure;
-  std::int64_t step = 0;        ///< the first in which they differ
-  std::int64_t last_step = 0;   ///< the last one
-  std::int64_t differing = 0;   ///< number of compared steps from `step` on in which they differ
-  std::int64_t compared = 0;    ///< number of compared steps from `step` on
-  std::vector<RankSide> sides;  ///< at `step`, minority first; values as text
+  std::int64_t step = 0;          ///< the first of `consecutive`
+  std::int64_t consecutive = 0;   ///< compared steps in a row: the first two or more, else one
+  std::int64_t last_step = 0;     ///< the last one in which they differ
+  std::int64_t equal_until = -1;  ///< last compared step before `step` in which they do not
+  std::int64_t differing = 0;     ///< number of compared steps from `step` on in which they differ
+  std::int64_t compared = 0;      ///< number of compared steps from `step` on
+  std::vector<RankSide> sides;    ///< at `step`, minority first; values as text
 };
 
 /// The first tensor at which the lists of registered tensors part.
 struct ModelsDiffer {
   std::int64_t step = 0;
   std::string model;
-  std::string cause;  ///< count, order, shape, dtype, trainable or buffer
+  std::string cause;  ///< count, order, path, shape, dtype, trainable or buffer
   std::int64_t first_index = 0;
   std::vector<RankSide> paths;    ///< at that index, minority first; "" where the list is shorter
   std::vector<RankSide> values;   ///< of what `cause` names there: `[64, 3]`, `float32`, `frozen`
@@ -120,10 +127,12 @@ struct GradientSide {
   RankList without;
 };
 
+/// Sets of parameters that received a gradient.
 struct GradientSetsDiffer {
-  std::int64_t step = 0;   ///< the first of it
-  std::int64_t steps = 0;  ///< number of compared steps in which sets differed
-  std::vector<GradientSide> parameters;
+  std::int64_t step = 0;                 ///< the first of it
+  std::int64_t steps = 0;                ///< number of compared steps in which sets differed
+  std::vector<RankSide> sides;           ///< of the hashes of the sets, minority first
+  std::vector<GradientSide> parameters;  ///< empty where the ranks left no list
 };
 
 /// Registered tensors that are not bit-equal.

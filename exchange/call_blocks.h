@@ -1,0 +1,65 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <unordered_map>
+
+#include "exchange/rank_ring.h"
+
+namespace ddpscope {
+
+/// What ranks must agree in.
+struct CallKey {
+  CollectiveKind kind = CollectiveKind::kAllReduce;
+  ReduceKind reduce = ReduceKind::kNone;
+  std::int32_t root = -1;
+  std::uint32_t list = 0;
+  std::uint64_t elements = 0;
+  std::string dtype;
+
+  bool operator==(const CallKey&) const = default;
+};
+
+/// Without what legally differs between ranks: the sizes of gathering and scattering calls.
+CallKey key_of(const CallRecord& call, const RingReader& ring);
+/// A message between two ranks is not a call of the whole group.
+bool is_of_group(const CallRecord& call);
+
+inline constexpr std::uint64_t kBlockCalls = 64;
+
+/// Calls of one group with seq / kBlockCalls equal: enough to see that two ranks agree.
+struct CallBlock {
+  std::uint64_t present = 0;  ///< one bit per call
+  std::uint64_t known = 0;    ///< one bit per call with an owner
+  std::uint64_t keys = 0;
+  std::uint64_t owners = 0;
+  std::uint64_t first_place = 0;
+
+  bool agrees(const CallBlock& other) const {
+    return present == other.present && keys == other.keys && known == other.known &&
+           owners == other.owners;
+  }
+};
+
+/// The calls of one rank in one group.
+struct GroupCalls {
+  std::uint64_t last_seq = 0;
+  std::uint64_t last_place = 0;
+  std::uint64_t signature = 0;  ///< of all of them
+  bool writes_gradients = false;
+  std::map<std::uint64_t, CallBlock> blocks;
+};
+
+struct RankCalls {
+  std::int64_t rank = 0;
+  std::int64_t count = 0;
+  std::int64_t last_unix_ns = 0;
+  std::uint64_t last_group = 0;
+  std::map<std::uint64_t, GroupCalls> groups;
+};
+
+/// One pass over the calls that a ring still has.
+RankCalls read_calls(const RingReader& ring);
+
+}  // namespace ddpscope

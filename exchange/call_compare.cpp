@@ -1,0 +1,183 @@
+#include "exchange/call_compare.h"
+
+#include <algorithm>
+#include <array>
+#include <functional>
+#include <map>
+#include <set>
+
+#include "exchange/sides.h"
+
+namespace ddpscope {
+namespace {
+constexpr std::uint64_t kHistory = 8192;
+
+using BlockCalls = std::array<std::optional<CallRecord>, kBlockCalls>;
+
+/// Members that still know calls of one block.
+struct Holder {
+  const RingReader* ring = nullptr;
+  const CallBlock* block = nullptr;
+};
+
+/// What one rank issued under a number.
+struct Issued {
+  const RingReader* ring = nullptr;
+  CallRecord record;
+};
+
+struct Side {
+  CallKey key;
+  std::string owner;
+  RankList ranks;
+  Issued first;
+};
+
+std::vector<Holder> holders_of(const CallGroup& group, std::uint64_t number) {
+  std::vector<Holder> holders;
+  for (const GroupMember& member : group.members) {
+    if (member.calls == nullptr) continue;
+    const auto block = member.calls->blocks.find(number);
+    if (block != member.calls->blocks.end()) holders.push_back({member.ring, &block->second});
+  }
+  return holders;
+}
+
+BlockCalls read_block(const Holder& holder, std::uint64_t group, std::uint64_t number) {
+  BlockCalls calls;
+  std::uint64_t left = holder.block->present;
+  for (auto at = holder.block->first_place; left != 0 && at < holder.ring->call_count(); ++at) {
+    const auto call = holder.ring->call(at);
+    if (!call || call->group != group || !is_of_group(*call)) continue;
+    if (call->seq / kBlockCalls != number) continue;
+    const std::uint64_t bit = call->seq % kBlockCalls;
+    if ((left >> bit & 1) == 0) continue;
+    left &= ~(std::uint64_t{1} << bit);
+    calls[bit] = call;
+  }
+  return calls;
+}
+
+/// By key; where all agree in it, by the owners that are known.
+std::vector<Side> sides_of(const std::vector<Issued>& calls) {
+  std::vector<Side> by_key;
+  std::vector<Side> by_owner;
+  for (const Issued& call : calls) {
+    const std::int64_t rank = call.ring->head().rank;
+    const CallKey key = key_of(call.record, *call.ring);
+    const std::string owner = call.ring->name(call.record.owner);
+    const auto same_key = std::ranges::find(by_key, key, &Side::key);
+    if (same_key != by_key.end()) {
+      same_key->ranks.push_back(rank);
+    } else {
+      by_key.push_back({key, owner, {rank}, call});
+    }
+    if (owner.empty()) continue;
+    const auto same_owner = std::ranges::find(by_owner, owner, &Side::owner);
+    if (same_owner != by_owner.end()) {
+      same_owner->ranks.push_back(rank);
+    } else {
+      by_owner.push_back({key, owner, {rank}, call});
+    }
+  }
+  return by_key.size() > 1 ? by_key : by_owner;
+}
+
+std::vector<std::string> differing_fields(const std::vector<Side>& sides) {
+  const auto differs = [&sides](auto member) {
+    return std::ranges::any_of(sides, [&](const Side& side) {
+      return std::invoke(member, side.key) != std::invoke(member, sides.front().key);
+    });
+  };
+  std::vector<std::string> fields;
+  if (differs(&CallKey::kind)) fields.push_back("kind");
+  if (differs(&CallKey::reduce)) fields.push_back("reduce");
+  if (differs(&CallKey::list)) fields.push_back("list");
+  if (differs(&CallKey::elements)) fields.push_back("elements");
+  if (differs(&CallKey::dtype)) fields.push_back("dtype");
+  if (differs(&CallKey::root)) fields.push_back("root");
+  const bool owners_differ = std::ranges::any_of(sides, [&sides](const Side& side) {
+    return !side.owner.empty() && !sides.front().owner.empty() && side.owner != sides.front().owner;
+  });
+  if (owners_differ) fields.push_back("owner");
+  return fields;
+}
+
+bool is_alike(const CallRecord& a, const CallRecord& b, const RingReader& ring) {
+  return a.owner == b.owner && key_of(a, ring) == key_of(b, ring);
+}
+
+/// Whether this call followed the one before it the last time that the rank issued that one.
+bool is_as_before(const Issued& call, std::uint64_t group) {
+  const RingReader& ring = *call.ring;
+  std::map<std::uint64_t, CallRecord> earlier;
+  const std::uint64_t recent = std::min(ring.call_count(), kHistory);
+  for (auto at = std::max(ring.first_call(), ring.call_count() - recent); at < ring.call_count();
+       ++at) {
+    const auto one = ring.call(at);
+    if (one && one->group == group && is_of_group(*one)) earlier.emplace(one->seq, *one);
+  }
+  const auto before = earlier.find(call.record.seq - 1);
+  for (auto at = before; at != earlier.end() && at != earlier.begin();) {
+    --at;
+    const auto next = std::next(at);
+    if (next->first != at->first + 1 || !is_alike(at->second, before->second, ring)) continue;
+    return is_alike(next->second, call.record, ring);
+  }
+  return false;
+}
+
+CallsDiffer as_difference(const CallGroup& group, std::uint64_t seq, std::vector<Side> sides) {
+  std::ranges::sort(sides,
+                    [](const Side& a, const Side& b) { return is_minority(a.ranks, b.ranks); });
+  CallsDiffer difference{.group = group.key, .seq = seq, .step = sides.front().first.record.step};
+  difference.fields = differing_fields(sides);
+  std::size_t known = 0;
+  for (const Side& side : sides) {
+    const Issued& call = side.first;
+    difference.sides.push_back(
+        {compared(call.record, *call.ring), side.ranks, is_as_before(call, group.key)});
+    difference.step = std::min<std::int64_t>(difference.step, call.record.step);
+    known += side.ranks.size();
+  }
+  const auto members = static_cast<std::int64_t>(group.members.size()) + group.missing;
+  difference.missing = members - static_cast<std::int64_t>(known);
+  return difference;
+}
+
+std::optional<CallsDiffer> difference_in(const CallGroup& group, std::uint64_t number,
+                                         const std::vector<Holder>& holders) {
+  std::vector<BlockCalls> calls;
+  for (const Holder& holder : holders) calls.push_back(read_block(holder, group.key, number));
+  for (std::uint64_t bit = 0; bit < kBlockCalls; ++bit) {
+    std::vector<Issued> issued;
+    for (std::size_t i = 0; i < holders.size(); ++i) {
+      if (calls[i][bit]) issued.push_back({holders[i].ring, *calls[i][bit]});
+    }
+    std::vector<Side> sides = sides_of(issued);
+    if (sides.size() > 1) {
+      return as_difference(group, number * kBlockCalls + bit, std::move(sides));
+    }
+  }
+  return std::nullopt;
+}
+}  // namespace
+
+std::optional<CallsDiffer> first_difference(const CallGroup& group) {
+  std::set<std::uint64_t> numbers;
+  for (const GroupMember& member : group.members) {
+    if (member.calls == nullptr) continue;
+    for (const auto& [number, block] : member.calls->blocks) numbers.insert(number);
+  }
+  for (const std::uint64_t number : numbers) {
+    const std::vector<Holder> holders = holders_of(group, number);
+    const bool all_agree = std::ranges::all_of(holders, [&holders](const Holder& holder) {
+      return holder.block->agrees(*holders.front().block);
+    });
+    if (holders.size() < 2 || all_agree) continue;
+    if (auto difference = difference_in(group, number, holders)) return difference;
+  }
+  return std::nullopt;
+}
+
+}  // namespace ddpscope

@@ -1,0 +1,58 @@
+#include "exchange/cohorts.h"
+
+#include <algorithm>
+#include <iterator>
+#include <map>
+#include <set>
+
+#include "model/rank_words.h"
+
+namespace ddpscope {
+namespace {
+using Cohorts = std::vector<std::set<std::int64_t>>;
+
+/// Cohorts that share a rank become one.
+void join(Cohorts& cohorts, std::set<std::int64_t> ranks) {
+  Cohorts apart;
+  for (auto& cohort : cohorts) {
+    const bool shares =
+        std::ranges::any_of(cohort, [&ranks](std::int64_t rank) { return ranks.contains(rank); });
+    if (shares) {
+      ranks.merge(cohort);
+    } else {
+      apart.push_back(std::move(cohort));
+    }
+  }
+  apart.push_back(std::move(ranks));
+  cohorts = std::move(apart);
+}
+}  // namespace
+
+RankCohorts cohorts_of(const std::vector<RankCalls>& calls) {
+  std::map<std::uint64_t, std::set<std::int64_t>> averaging;
+  std::set<std::int64_t> all;
+  for (const RankCalls& rank : calls) {
+    all.insert(rank.rank);
+    for (const auto& [key, group] : rank.groups) {
+      if (group.writes_gradients) averaging[key].insert(rank.rank);
+    }
+  }
+  RankCohorts result;
+  Cohorts cohorts;
+  for (auto& [key, ranks] : averaging) {
+    const auto size = group_size(key);
+    if (size == 0 || static_cast<std::int64_t>(ranks.size()) <= size) {
+      join(cohorts, ranks);
+    } else {
+      result.remarks.push_back(rank_words(RankList(ranks.begin(), ranks.end())) +
+                               " average in groups of " + std::to_string(size) +
+                               " that have one name; their steps are not compared");
+    }
+  }
+  if (cohorts.size() <= 1 && result.remarks.empty()) cohorts = {all};
+  for (const auto& cohort : cohorts) result.cohorts.emplace_back(cohort.begin(), cohort.end());
+  std::ranges::sort(result.cohorts);
+  return result;
+}
+
+}  // namespace ddpscope

@@ -1,0 +1,49 @@
+#include "exchange/digest_fields.h"
+
+#include <bit>
+#include <cstdio>
+
+namespace ddpscope {
+namespace {
+std::optional<std::uint64_t> said(std::uint64_t hash) {
+  return hash == 0 ? std::nullopt : std::optional(hash);
+}
+
+std::uint64_t number(std::int32_t count) { return static_cast<std::uint64_t>(std::int64_t{count}); }
+
+std::string printed(const char* form, auto value) {
+  std::array<char, 40> text = {};
+  std::snprintf(text.data(), text.size(), form, value);
+  return text.data();
+}
+}  // namespace
+
+std::array<std::optional<std::uint64_t>, kDigestFields> words_of(const StepDigest& digest) {
+  static_assert(static_cast<std::size_t>(DigestField::kCallCount) + 1 == kDigestFields);
+  return {said(digest.structure),
+          said(digest.gradients),
+          said(digest.optimizers),
+          said(digest.calls),
+          said(digest.parameters),
+          said(digest.buffers),
+          std::bit_cast<std::uint64_t>(digest.learning_rate),
+          std::bit_cast<std::uint64_t>(digest.loss_scale),
+          number(digest.optimizer_steps),
+          number(digest.skipped_steps),
+          number(digest.groups),
+          number(digest.members),
+          number(digest.forwards),
+          number(digest.backwards),
+          number(digest.batches),
+          number(digest.call_count)};
+}
+
+std::string text_of(DigestField field, std::uint64_t word) {
+  if (field <= DigestField::kBuffers) {
+    return printed("%016llx", static_cast<unsigned long long>(word));
+  }
+  if (field <= DigestField::kLossScale) return printed("%.9g", std::bit_cast<double>(word));
+  return std::to_string(static_cast<std::int64_t>(word));
+}
+
+}  // namespace ddpscope

@@ -1,0 +1,181 @@
+#include "exchange/digest_walk.h"
+
+#include <algorithm>
+#include <map>
+
+#include "exchange/digest_fields.h"
+#include "exchange/sides.h"
+
+namespace ddpscope {
+namespace {
+constexpr std::int64_t kMsNs = 1'000'000;
+constexpr std::size_t kMaxSteps = 1 << 16;
+
+/// A file may say any number.
+std::int64_t minus(std::int64_t a, std::int64_t b) {
+  return static_cast<std::int64_t>(static_cast<std::uint64_t>(a) - static_cast<std::uint64_t>(b));
+}
+
+/// What all ranks said of one step so far.
+struct Step {
+  std::size_t ranks = 0;
+  std::array<std::optional<std::uint64_t>, kDigestFields> first;  ///< of the first rank that says
+  std::array<std::uint32_t, kDigestFields> sayers = {};
+  std::uint32_t differs = 0;  ///< one bit per field
+};
+using Steps = std::map<std::int64_t, Step>;
+
+void add(Step& step, const StepDigest& digest) {
+  const auto words = words_of(digest);
+  ++step.ranks;
+  for (std::size_t i = 0; i < kDigestFields; ++i) {
+    if (!words[i]) continue;
+    ++step.sayers[i];
+    if (!step.first[i]) {
+      step.first[i] = words[i];
+    } else if (*step.first[i] != *words[i]) {
+      step.differs |= 1u << i;
+    }
+  }
+}
+
+/// A step that is told twice counts once, with its last word.
+std::map<std::int64_t, std::uint64_t> places_of(const RingReader& ring) {
+  std::map<std::int64_t, std::uint64_t> places;
+  for (auto place = ring.first_digest(); place < ring.digest_count(); ++place) {
+    if (const auto digest = ring.digest(place)) places[digest->step] = place;
+  }
+  return places;
+}
+
+RankCounts counts_of(std::int64_t rank, const StepDigest& digest) {
+  return {.rank = rank,
+          .step = digest.step,
+          .cycle = digest.cycle,
+          .unix_ns = digest.unix_ns,
+          .batches = digest.batches,
+          .forwards = digest.forwards,
+          .backwards = digest.backwards,
+          .optimizer_steps = digest.optimizer_steps,
+          .skipped_steps = digest.skipped_steps,
+          .calls = digest.call_count};
+}
+
+std::int64_t median_ms(std::vector<std::int64_t>& steps_ns) {
+  if (steps_ns.empty()) return 0;
+  const auto middle = steps_ns.begin() + static_cast<std::ptrdiff_t>(steps_ns.size() / 2);
+  std::ranges::nth_element(steps_ns, middle);
+  return *middle / kMsNs;
+}
+
+/// Returns whether the rank told of any step.
+bool read_rank(const RingReader& ring, Steps& steps, Cohort& cohort) {
+  const auto places = places_of(ring);
+  std::vector<std::int64_t> steps_ns;
+  std::optional<StepDigest> last;
+  for (const auto& [number, place] : places) {
+    const auto digest = ring.digest(place);
+    if (!digest) continue;
+    if (steps.size() < kMaxSteps || steps.contains(number)) add(steps[number], *digest);
+    if (last) steps_ns.push_back(minus(digest->unix_ns, last->unix_ns));
+    last = digest;
+  }
+  if (!last) return false;
+  cohort.counts.push_back(counts_of(ring.head().rank, *last));
+  cohort.averages = cohort.averages || last->averages;
+  if (cohort.median_step_ms == 0) cohort.median_step_ms = median_ms(steps_ns);
+  return true;
+}
+
+struct Run {
+  std::int64_t step = 0;
+  std::int64_t length = 0;
+};
+
+/// The first two or more compared steps in a row in which ranks differ, else the first one.
+Run first_run(const std::vector<std::pair<std::int64_t, bool>>& compared) {
+  Run chosen;
+  Run run;
+  for (const auto& [step, differs] : compared) {
+    if (!differs) {
+      if (chosen.length >= 2) break;
+      run = {};
+      continue;
+    }
+    if (run.length++ == 0) run.step = step;
+    if (run.length > chosen.length) chosen = run;
+  }
+  return chosen;
+}
+
+std::vector<RankSide> sides_at(const RingList& rings, DigestField field, std::int64_t step) {
+  std::map<std::string, RankList> ranks_of;
+  for (const RingReader* ring : rings) {
+    const auto digest = find_digest(*ring, step);
+    if (!digest) continue;
+    const auto word = words_of(*digest)[static_cast<std::size_t>(field)];
+    if (word) ranks_of[text_of(field, *word)].push_back(ring->head().rank);
+  }
+  return as_sides(ranks_of);
+}
+
+void add_difference(const Steps& steps, std::size_t index, const RingList& told, Cohort& cohort) {
+  std::vector<std::pair<std::int64_t, bool>> compared;
+  DigestsDiffer difference{.field = static_cast<DigestField>(index), .equal_until = -1};
+  for (const auto& [number, step] : steps) {
+    if (step.ranks < told.size() || step.sayers[index] < 2) continue;
+    const bool differs = (step.differs >> index & 1) != 0;
+    compared.emplace_back(number, differs);
+    if (differs) difference.last_step = number;
+  }
+  const Run run = first_run(compared);
+  if (run.length == 0) return;
+  difference.step = run.step;
+  difference.consecutive = run.length;
+  for (const auto& [number, differs] : compared) {
+    if (number < run.step && !differs) difference.equal_until = number;
+    if (number < run.step) continue;
+    ++difference.compared;
+    difference.differing += differs;
+  }
+  difference.sides = sides_at(told, difference.field, run.step);
+  if (difference.sides.size() > 1) cohort.digests.push_back(std::move(difference));
+}
+}  // namespace
+
+void walk_digests(const RingList& rings, Cohort& cohort, const std::function<void()>& after_each) {
+  Steps steps;
+  RingList told;
+  for (const RingReader* ring : rings) {
+    if (read_rank(*ring, steps, cohort)) told.push_back(ring);
+    after_each();
+  }
+  if (told.size() < 2) return;
+  for (const auto& [number, step] : steps) cohort.compared_steps += step.ranks >= told.size();
+  for (std::size_t i = 0; i < kDigestFields; ++i) add_difference(steps, i, told, cohort);
+  constexpr auto kParameters = static_cast<std::size_t>(DigestField::kParameters);
+  const auto start = steps.find(0);
+  cohort.equal_at_start = start != steps.end() && start->second.ranks >= told.size() &&
+                          start->second.sayers[kParameters] == told.size() &&
+                          (start->second.differs >> kParameters & 1) == 0;
+}
+
+std::optional<StepDigest> find_digest(const RingReader& ring, std::int64_t step) {
+  const std::uint64_t count = ring.digest_count();
+  const auto last = count > 0 ? ring.digest(count - 1) : std::nullopt;
+  if (!last) return std::nullopt;
+  // One digest per step as a rule.
+  const auto back = static_cast<std::uint64_t>(minus(last->step, step));
+  if (back < count - ring.first_digest()) {
+    const auto digest = ring.digest(count - 1 - back);
+    if (digest && digest->step == step) return digest;
+  }
+  std::optional<StepDigest> found;
+  for (auto place = ring.first_digest(); place < count; ++place) {
+    const auto digest = ring.digest(place);
+    if (digest && digest->step == step) found = digest;
+  }
+  return found;
+}
+
+}  // namespace ddpscope

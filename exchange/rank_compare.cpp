@@ -1,0 +1,135 @@
+#include "exchange/rank_compare.h"
+
+#include <algorithm>
+#include <iterator>
+
+#include "exchange/call_compare.h"
+#include "exchange/cohorts.h"
+#include "exchange/digest_walk.h"
+#include "exchange/frontier.h"
+#include "exchange/tensor_compare.h"
+
+namespace ddpscope {
+namespace {
+/// The clocks of hosts differ, and a hostile ring says anything: this far ahead is not believed.
+constexpr std::int64_t kFarAheadNs = std::int64_t{24} * 3600 * 1'000'000'000;
+
+class Comparison {
+ public:
+  Comparison(const std::vector<RingReader>& rings, const CompareOptions& options)
+      : rings_(rings), options_(options) {
+    result_.world_size = options.world_size;
+    result_.live = options.now_unix_ns != 0;
+    result_.hang_after_ms = options.hang_after_ms;
+    result_.endings = options.endings;
+    for (const RingReader& ring : rings) result_.with_ring.push_back(ring.head().rank);
+  }
+
+  RanksComparedEvent run() {
+    for (const RingReader& ring : rings_) {
+      calls_.push_back(read_calls(ring));
+      result_.calls += calls_.back().count;
+      tell_progress();
+    }
+    add_times();
+    compare_calls();
+    compare_digests();
+    return std::move(result_);
+  }
+
+ private:
+  void tell_progress() {
+    ++done_;
+    if (options_.progress) options_.progress(done_, 2 * rings_.size());
+  }
+
+  void add_times() {
+    for (const RankEnding& ending : options_.endings.ranks) {
+      if (!ending.unix_ns) continue;
+      times_.ended_ns[ending.rank] = *ending.unix_ns;
+      times_.end_ns = std::max(times_.end_ns, *ending.unix_ns);
+    }
+    const std::int64_t latest =
+        times_.end_ns == 0 ? INT64_MAX
+                           : std::min(times_.end_ns, INT64_MAX - kFarAheadNs) + kFarAheadNs;
+    for (std::size_t i = 0; i < rings_.size(); ++i) {
+      for (const std::int64_t ns : {rings_[i].heartbeat().unix_ns, calls_[i].last_unix_ns}) {
+        if (ns < latest) times_.end_ns = std::max(times_.end_ns, ns);
+      }
+    }
+    if (options_.now_unix_ns != 0) times_.end_ns = options_.now_unix_ns;
+  }
+
+  void compare_calls() {
+    const CallGroups groups = call_groups(rings_, calls_, options_.world_size);
+    add_remarks(groups.remarks);
+    for (const CallGroup& group : groups.groups) {
+      if (auto difference = first_difference(group)) {
+        result_.calls_differ.push_back(*std::move(difference));
+      }
+      if (auto frontier = frontier_of(group, times_)) {
+        for (RankStand& stand : frontier->stands) tell_motion(stand);
+        result_.frontiers.push_back(*std::move(frontier));
+      }
+    }
+    for (std::size_t i = 0; i < rings_.size(); ++i) {
+      const std::uint64_t group = calls_[i].last_group;
+      const auto found = calls_[i].groups.find(group);
+      const GroupMember member{&rings_[i],
+                               found == calls_[i].groups.end() ? nullptr : &found->second};
+      result_.stands.push_back(stand_of(member, group));
+      tell_motion(result_.stands.back());
+    }
+  }
+
+  void tell_motion(RankStand& stand) const {
+    if (!result_.live) return;
+    const auto ms_since = [this](std::int64_t ns) {
+      return ns > 0 && ns < options_.now_unix_ns ? (options_.now_unix_ns - ns) / 1'000'000 : 0;
+    };
+    if (stand.beat_unix_ns > 0) stand.silent_ms = ms_since(stand.beat_unix_ns);
+    const auto still = options_.still_since_unix_ns.find(stand.rank);
+    if (still != options_.still_since_unix_ns.end()) stand.still_ms = ms_since(still->second);
+  }
+
+  void compare_digests() {
+    const RankCohorts found = cohorts_of(calls_);
+    add_remarks(found.remarks);
+    for (const RingReader& ring : rings_) {
+      result_.digests += static_cast<std::int64_t>(ring.digest_count() - ring.first_digest());
+    }
+    for (const RankList& ranks : found.cohorts) {
+      Cohort& cohort = result_.cohorts.emplace_back();
+      cohort.ranks = ranks;
+      RingList rings;
+      for (std::size_t i = 0; i < rings_.size(); ++i) {
+        if (!std::ranges::binary_search(ranks, rings_[i].head().rank)) continue;
+        rings.push_back(&rings_[i]);
+        for (const auto& [key, group] : calls_[i].groups) {
+          cohort.averages = cohort.averages || group.writes_gradients;
+        }
+      }
+      walk_digests(rings, cohort, [this] { tell_progress(); });
+      compare_tensors(rings, cohort);
+    }
+  }
+
+  void add_remarks(const std::vector<std::string>& remarks) {
+    std::ranges::copy(remarks, std::back_inserter(result_.remarks));
+  }
+
+  const std::vector<RingReader>& rings_;
+  const CompareOptions& options_;
+  std::vector<RankCalls> calls_;
+  RankTimes times_;
+  RanksComparedEvent result_;
+  std::size_t done_ = 0;
+};
+}  // namespace
+
+RanksComparedEvent compare_ranks(const std::vector<RingReader>& rings,
+                                 const CompareOptions& options) {
+  return Comparison(rings, options).run();
+}
+
+}  // namespace ddpscope

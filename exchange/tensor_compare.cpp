@@ -1,0 +1,212 @@
+#include "exchange/tensor_compare.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+#include <set>
+#include <unordered_map>
+
+#include "exchange/sides.h"
+
+namespace ddpscope {
+namespace {
+// A difference between more sides than this is told from the first of them.
+constexpr std::size_t kMaxSides = 16;
+constexpr std::size_t kMaxTold = 64;
+
+/// Of one rank: its blobs and the lists that say what they are about.
+struct Told {
+  RankList ranks;
+  std::vector<Blob> blobs;
+  std::map<std::uint32_t, TensorList> lists;
+};
+
+std::vector<Told> read_sides(const RingList& rings, const DigestsDiffer& difference) {
+  std::vector<Told> sides;
+  for (const SideOfLists& side : sides_of_lists(rings, difference.sides)) {
+    Told told{.ranks = side.ranks, .blobs = side.ring->blobs()};
+    told.lists = lists_at(told.blobs, difference.step);
+    sides.push_back(std::move(told));
+  }
+  return sides;
+}
+
+std::set<std::uint32_t> models_of(const std::vector<Told>& sides) {
+  std::set<std::uint32_t> models;
+  for (const Told& side : sides) {
+    for (const auto& [number, list] : side.lists) models.insert(number);
+  }
+  return models;
+}
+
+void add_ranks(RankList& ranks, const RankList& more) {
+  ranks.insert(ranks.end(), more.begin(), more.end());
+  std::ranges::sort(ranks);
+}
+
+/// One list's tensors in the order in which gradients and fingerprints tell of them.
+std::vector<const ListedTensor*> in_told_order(const TensorList& list, bool with_buffers) {
+  std::vector<const ListedTensor*> order;
+  for (const bool of_buffers : {false, true}) {
+    if (of_buffers && !with_buffers) break;
+    for (const ListedTensor& tensor : list.tensors) {
+      if (tensor.is_buffer == of_buffers) order.push_back(&tensor);
+    }
+  }
+  return order;
+}
+
+/// By path, in registered order.
+template <class T>
+class ByPath {
+ public:
+  T& at(const std::string& path) {
+    const auto [known, is_new] = index_.try_emplace(path, all.size());
+    return is_new ? all.emplace_back() : all[known->second];
+  }
+  std::vector<T> all;
+
+ private:
+  std::unordered_map<std::string, std::size_t> index_;
+};
+
+void add_gradients(ByPath<GradientSide>& gradients, const Told& side, std::uint32_t model,
+                   std::int64_t step) {
+  const auto list = side.lists.find(model);
+  if (list == side.lists.end()) return;
+  const Blob* told = latest_blob(side.blobs, BlobKind::kGradients, model, step);
+  const std::string_view bits = told == nullptr ? "" : told->bytes;
+  const auto order = in_told_order(list->second, false);
+  for (std::size_t i = 0; i < order.size() && i / 8 < bits.size(); ++i) {
+    GradientSide& gradient = gradients.at(order[i]->path);
+    gradient.model = list->second.model;
+    gradient.path = order[i]->path;
+    const bool received = (static_cast<unsigned char>(bits[i / 8]) >> (i % 8) & 1) != 0;
+    add_ranks(received ? gradient.with : gradient.without, side.ranks);
+  }
+}
+
+struct Fingerprints {
+  DifferingTensor tensor;
+  std::map<std::string, RankList> ranks_of;
+};
+
+std::string hex(std::uint64_t word) {
+  char text[17];
+  std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(word));
+  return text;
+}
+
+void add_fingerprints(ByPath<Fingerprints>& tensors, const Told& side, std::uint32_t model,
+                      const ValuesDiffer& difference) {
+  const auto list = side.lists.find(model);
+  if (list == side.lists.end()) return;
+  const Blob* told = latest_blob(side.blobs, BlobKind::kFingerprints, model, difference.step);
+  if (told == nullptr || told->step != difference.step) return;
+  const std::string_view bytes = told->bytes;
+  const auto order = in_told_order(list->second, true);
+  for (std::size_t i = 0; i < order.size() && (i + 1) * 8 <= bytes.size(); ++i) {
+    const ListedTensor& tensor = *order[i];
+    std::uint64_t word = 0;
+    std::memcpy(&word, bytes.data() + i * 8, 8);
+    if (tensor.is_buffer != difference.of_buffers || tensor.declared || word == 0) continue;
+    Fingerprints& own = tensors.at(tensor.path);
+    own.tensor = {.model = list->second.model,
+                  .path = tensor.path,
+                  .is_buffer = tensor.is_buffer,
+                  .requires_grad = tensor.requires_grad};
+    add_ranks(own.ranks_of[hex(word)], side.ranks);
+  }
+}
+
+const DigestsDiffer* difference_of(const Cohort& cohort, DigestField field) {
+  const auto found = std::ranges::find(cohort.digests, field, &DigestsDiffer::field);
+  return found == cohort.digests.end() ? nullptr : &*found;
+}
+}  // namespace
+
+std::vector<SideOfLists> sides_of_lists(const RingList& rings, const std::vector<RankSide>& sides) {
+  std::vector<SideOfLists> chosen;
+  for (const RankSide& side : sides) {
+    if (chosen.size() == kMaxSides) break;
+    const auto ring = std::ranges::find_if(
+        rings, [&side](const RingReader* one) { return one->head().rank == side.ranks.front(); });
+    if (ring != rings.end()) chosen.push_back({*ring, side.ranks});
+  }
+  return chosen;
+}
+
+std::map<std::uint32_t, TensorList> lists_at(const std::vector<Blob>& blobs, std::int64_t step) {
+  std::set<std::uint32_t> models;
+  for (const Blob& blob : blobs) {
+    if (blob.kind == BlobKind::kTensors) models.insert(blob.number);
+  }
+  std::map<std::uint32_t, TensorList> lists;
+  for (const std::uint32_t model : models) {
+    const Blob* told = latest_blob(blobs, BlobKind::kTensors, model, step);
+    auto list = told == nullptr ? std::nullopt : decode_tensor_list(told->bytes);
+    if (list) lists.emplace(model, *std::move(list));
+  }
+  return lists;
+}
+
+const Blob* latest_blob(const std::vector<Blob>& blobs, BlobKind kind, std::uint32_t model,
+                        std::int64_t step) {
+  const Blob* latest = nullptr;
+  for (const Blob& blob : blobs) {
+    if (blob.kind != kind || blob.number != model || blob.step > step) continue;
+    if (latest == nullptr || blob.step >= latest->step) latest = &blob;
+  }
+  return latest;
+}
+
+GradientSetsDiffer compare_gradients(const RingList& rings, const DigestsDiffer& difference) {
+  GradientSetsDiffer result{.step = difference.step, .steps = difference.differing};
+  result.sides = difference.sides;
+  const std::vector<Told> sides = read_sides(rings, difference);
+  for (const std::uint32_t model : models_of(sides)) {
+    ByPath<GradientSide> gradients;
+    for (const Told& side : sides) add_gradients(gradients, side, model, difference.step);
+    for (GradientSide& gradient : gradients.all) {
+      if (gradient.with.empty() || gradient.without.empty()) continue;
+      result.parameters.push_back(std::move(gradient));
+    }
+  }
+  return result;
+}
+
+ValuesDiffer compare_values(const RingList& rings, const DigestsDiffer& difference) {
+  ValuesDiffer result{.step = difference.step,
+                      .of_buffers = difference.field == DigestField::kBuffers,
+                      .equal_until = difference.equal_until};
+  result.sides = difference.sides;
+  const std::vector<Told> sides = read_sides(rings, difference);
+  for (const std::uint32_t model : models_of(sides)) {
+    ByPath<Fingerprints> tensors;
+    for (const Told& side : sides) add_fingerprints(tensors, side, model, result);
+    result.compared += static_cast<std::int64_t>(tensors.all.size());
+    for (Fingerprints& one : tensors.all) {
+      if (one.ranks_of.size() < 2) continue;
+      ++result.differing;
+      if (result.tensors.size() >= kMaxTold) continue;
+      one.tensor.sides = as_sides(one.ranks_of);
+      result.tensors.push_back(std::move(one.tensor));
+    }
+  }
+  return result;
+}
+
+void compare_tensors(const RingList& rings, Cohort& cohort) {
+  if (const auto* models = difference_of(cohort, DigestField::kStructure)) {
+    cohort.models = compare_models(rings, *models);
+  }
+  if (const auto* gradients = difference_of(cohort, DigestField::kGradients)) {
+    cohort.gradients.push_back(compare_gradients(rings, *gradients));
+  }
+  for (const DigestField field : {DigestField::kParameters, DigestField::kBuffers}) {
+    const auto* values = difference_of(cohort, field);
+    if (values != nullptr) cohort.values.push_back(compare_values(rings, *values));
+  }
+}
+
+}  // namespace ddpscope

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <map>
+#include <vector>
+
+#include "exchange/digest_walk.h"
+#include "exchange/tensor_list.h"
+
+namespace ddpscope {
+
+/// What one rank of each side of a difference left of its tensors, and all ranks of the side.
+struct SideOfLists {
+  const RingReader* ring = nullptr;
+  RankList ranks;
+};
+std::vector<SideOfLists> sides_of_lists(const RingList& rings, const std::vector<RankSide>& sides);
+
+/// The lists of a rank as they stood at the end of `step`, by the number of the model.
+std::map<std::uint32_t, TensorList> lists_at(const std::vector<Blob>& blobs, std::int64_t step);
+
+/// The last of that kind and model up to `step`, or null.
+const Blob* latest_blob(const std::vector<Blob>& blobs, BlobKind kind, std::uint32_t model,
+                        std::int64_t step);
+
+/// Finds the tensors behind what digests say, and fills `models`, `gradients` and `values`.
+void compare_tensors(const RingList& rings, Cohort& cohort);
+
+std::vector<ModelsDiffer> compare_models(const RingList& rings, const DigestsDiffer& difference);
+GradientSetsDiffer compare_gradients(const RingList& rings, const DigestsDiffer& difference);
+ValuesDiffer compare_values(const RingList& rings, const DigestsDiffer& difference);
+
+}  // namespace ddpscope

@@ -1,0 +1,71 @@
+// Rings that are not there, not ours or not whole cost their rank and one remark each.
+#include "exchange/ring_set.h"
+
+#include <sys/stat.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "tests/exchange/compared_rings.h"
+
+namespace ddpscope::test {
+namespace {
+RingSet open_all(const TemporaryDir& dir) { return open_rings(list_rings(dir.path()), "r1"); }
+}  // namespace
+
+TEST_CASE("the rings of a folder come by rank", "[compare]") {
+  const TemporaryDir dir;
+  const TestRank ten(dir.path(), 10, 11);
+  const TestRank two(dir.path(), 2, 11);
+  std::ofstream(dir / "rank-03.ring") << "x";
+  std::ofstream(dir / "rank-3.ring.old") << "x";
+  std::ofstream(dir / "rank-.ring") << "x";
+  const RingSet set = open_all(dir);
+  REQUIRE(set.rings.size() == 2);
+  CHECK(set.rings[0].head().rank == 2);
+  CHECK(set.rings[1].head().rank == 10);
+  CHECK(set.remarks.empty());
+  CHECK(list_rings("/nonexistent").empty());
+}
+
+TEST_CASE("what is no ring of this run and rank is left out with one remark", "[compare]") {
+  const TemporaryDir dir;
+  const TestRank good(dir.path(), 0, 4);
+  const std::string path = dir / "rank-1.ring";
+  SECTION("of another run") { const TestRank other(dir.path(), 1, 4, "r2"); }
+  SECTION("of another rank") { std::filesystem::copy_file(dir / "rank-0.ring", path); }
+  SECTION("empty") { std::ofstream(path).flush(); }
+  SECTION("of random bytes") { std::ofstream(path) << std::string(100'000, '\x5a'); }
+  SECTION("a link") { std::filesystem::create_symlink(dir / "rank-0.ring", path); }
+  SECTION("a pipe") { REQUIRE(::mkfifo(path.c_str(), 0600) == 0); }
+  SECTION("a folder") { std::filesystem::create_directory(path); }
+  const RingSet set = open_all(dir);
+  REQUIRE(set.rings.size() == 1);
+  REQUIRE(set.remarks.size() == 1);
+  CHECK(set.remarks[0].starts_with(path + ": "));
+}
+
+TEST_CASE("of a ring that was cut off its first part is compared", "[compare]") {
+  TestRun run(2);
+  for (int i = 0; i < 2000; ++i) run.reduce_all(1, {i == 100 ? "odd" : "a"});
+  const std::string path = run.dir() + "/rank-1.ring";
+  std::filesystem::resize_file(path, 60'000);
+  const RanksComparedEvent event = run.compared();
+  CHECK(event.calls_differ.empty());
+  CHECK(event.calls > 2100);
+  CHECK(event.calls < 4000);
+}
+
+TEST_CASE("of two rings of one rank the first is taken", "[compare]") {
+  const TemporaryDir dir;
+  const TestRank first(dir / "a", 0, 1);
+  const TestRank second(dir / "b", 0, 1);
+  auto places = list_rings(dir / "a");
+  for (const RingPlace& place : list_rings(dir / "b")) places.push_back(place);
+  const RingSet set = open_rings(places, "r1");
+  CHECK(set.rings.size() == 1);
+  REQUIRE(set.remarks.size() == 1);
+  CHECK(set.remarks[0] == (dir / "b/rank-0.ring") + ": rank 0 was read before");
+}
+
+}  // namespace ddpscope::test

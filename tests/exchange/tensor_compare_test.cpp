@@ -1,0 +1,174 @@
+// Which tensors stand behind what digests say.
+#include <cstring>
+
+#include "tests/exchange/compared_rings.h"
+
+namespace ddpscope::test {
+namespace {
+/// Lists of two ranks, and one digest each that says that they differ.
+ModelsDiffer models_of(const TensorList& first, const TensorList& second) {
+  TestRun run(2);
+  run[0].list(first);
+  run[1].list(second);
+  run[0].digest({.structure = 1});
+  run[1].digest({.structure = 2});
+  const RanksComparedEvent event = run.compared();
+  REQUIRE(event.cohorts.size() == 1);
+  REQUIRE(event.cohorts[0].models.size() == 1);
+  return event.cohorts[0].models[0];
+}
+
+void put_words(TestRank& rank, std::int64_t step, const std::vector<std::uint64_t>& words) {
+  std::string bytes(words.size() * 8, '\0');
+  std::memcpy(bytes.data(), words.data(), bytes.size());
+  rank.writer.put(Blob{BlobKind::kFingerprints, 0, step, bytes});
+}
+}  // namespace
+
+TEST_CASE("lists in another order differ in the path at their first index", "[compare]") {
+  TensorList other = test_list();
+  std::swap(other.tensors[1], other.tensors[2]);
+  const ModelsDiffer differ = models_of(test_list(), other);
+  CHECK(differ.cause == "order");
+  CHECK(differ.model == "Net");
+  CHECK(differ.first_index == 1);
+  REQUIRE(differ.paths.size() == 2);
+  CHECK(differ.paths[0].value == "fc2.weight");
+  CHECK(differ.paths[0].ranks == RankList{1});
+  CHECK(differ.paths[1].value == "fc1.bias");
+  CHECK(differ.only_on.empty());
+  CHECK(differ.counts.size() == 1);
+}
+
+TEST_CASE("a list with more tensors says which ones the others lack", "[compare]") {
+  TensorList other = test_list();
+  other.tensors.erase(other.tensors.begin() + 1);
+  const ModelsDiffer differ = models_of(test_list(), other);
+  CHECK(differ.cause == "count");
+  CHECK(differ.first_index == 1);
+  REQUIRE(differ.only_on.size() == 1);
+  CHECK(differ.only_on[0].value == "fc1.bias");
+  CHECK(differ.only_on[0].ranks == RankList{0});
+  REQUIRE(differ.counts.size() == 2);
+  CHECK(differ.counts[0].value == "3");
+  CHECK(differ.counts[0].ranks == RankList{1});
+}
+
+TEST_CASE("a list that only ends earlier differs in count at its end", "[compare]") {
+  TensorList other = test_list();
+  other.tensors.pop_back();
+  const ModelsDiffer differ = models_of(test_list(), other);
+  CHECK(differ.cause == "count");
+  CHECK(differ.first_index == 3);
+}
+
+TEST_CASE("of tensors with one path shape, dtype, kind or trainability differ", "[compare]") {
+  const auto changed = [](auto change) {
+    TensorList other = test_list();
+    change(other.tensors[2]);
+    return models_of(test_list(), other);
+  };
+  const ModelsDiffer shape = changed([](ListedTensor& t) { t.shape = {4, 8}; });
+  CHECK(shape.cause == "shape");
+  CHECK(shape.first_index == 2);
+  CHECK(shape.values[0].value == "[4, 8]");
+  CHECK(shape.values[1].value == "[2, 8]");
+  CHECK(changed([](ListedTensor& t) { t.dtype = "float16"; }).cause == "dtype");
+  CHECK(changed([](ListedTensor& t) { t.is_buffer = true; }).cause == "buffer");
+  CHECK(changed([](ListedTensor& t) { t.path = "fc3.weight"; }).cause == "path");
+  const ModelsDiffer frozen = changed([](ListedTensor& t) { t.requires_grad = false; });
+  CHECK(frozen.cause == "trainable");
+  CHECK(frozen.values[0].value == "frozen");
+  CHECK(frozen.values[0].ranks == RankList{1});
+}
+
+TEST_CASE("a model that one rank does not have has no tensors there", "[compare]") {
+  TestRun run(2);
+  run[0].list(test_list());
+  run[0].digest({.structure = 1});
+  run[1].digest({.structure = 2});
+  const auto event = run.compared();
+  REQUIRE(event.cohorts[0].models.size() == 1);
+  CHECK(event.cohorts[0].models[0].cause == "count");
+}
+
+TEST_CASE("the list that stood at the step is compared", "[compare]") {
+  TestRun run(2);
+  TensorList frozen = test_list();
+  frozen.tensors[0].requires_grad = false;
+  for (auto& rank : run) rank->list(test_list());
+  run[1].list(frozen, 3);
+  for (std::int64_t step = 0; step <= 5; ++step) {
+    run[0].digest({.step = step, .structure = 1});
+    run[1].digest({.step = step, .structure = step >= 3 ? 2U : 1U});
+  }
+  const auto event = run.compared();
+  REQUIRE(event.cohorts[0].models.size() == 1);
+  CHECK(event.cohorts[0].models[0].step == 3);
+  CHECK(event.cohorts[0].models[0].paths[0].value == "fc1.weight");
+}
+
+TEST_CASE("parameters with a gradient on some ranks alone are named", "[compare]") {
+  TestRun run(3);
+  for (std::size_t rank = 0; rank < 3; ++rank) {
+    run[rank].list(test_list());
+    for (std::int64_t step = 1; step <= 4; ++step) {
+      const bool lacks = rank == 1 && step >= 2;
+      run[rank].writer.put(Blob{BlobKind::kGradients, 0, step, lacks ? "\x03" : "\x07"});
+      run[rank].digest({.step = step, .gradients = lacks ? 9U : 8U});
+    }
+  }
+  const auto event = run.compared();
+  REQUIRE(event.cohorts[0].gradients.size() == 1);
+  const GradientSetsDiffer& differ = event.cohorts[0].gradients[0];
+  CHECK(differ.step == 2);
+  CHECK(differ.steps == 3);
+  REQUIRE(differ.parameters.size() == 1);
+  CHECK(differ.parameters[0].path == "fc2.weight");
+  CHECK(differ.parameters[0].model == "Net");
+  CHECK(differ.parameters[0].with == RankList{0, 2});
+  CHECK(differ.parameters[0].without == RankList{1});
+}
+
+TEST_CASE("tensors that are not bit-equal are named, and the declared are left out", "[compare]") {
+  TestRun run(2);
+  TensorList list = test_list();
+  list.tensors[1].declared = true;
+  for (std::size_t rank = 0; rank < 2; ++rank) {
+    run[rank].list(list);
+    const std::uint64_t odd = rank;
+    run[rank].digest({.step = 0, .parameters = 5, .buffers = 6});
+    put_words(run[rank], 4, {1, 2 + odd, 3 + odd, 4 + odd});
+    run[rank].digest({.step = 4, .parameters = 7 + odd, .buffers = 6 + odd});
+  }
+  const auto event = run.compared();
+  const auto& values = event.cohorts[0].values;
+  REQUIRE(values.size() == 2);
+  CHECK(values[0].step == 4);
+  CHECK(values[0].equal_until == 0);
+  CHECK_FALSE(values[0].of_buffers);
+  CHECK(values[0].compared == 2);
+  CHECK(values[0].differing == 1);
+  REQUIRE(values[0].tensors.size() == 1);
+  CHECK(values[0].tensors[0].path == "fc2.weight");
+  CHECK(values[0].tensors[0].requires_grad);
+  REQUIRE(values[0].tensors[0].sides.size() == 2);
+  CHECK(values[0].tensors[0].sides[0].value == "0000000000000004");
+  CHECK(values[1].of_buffers);
+  REQUIRE(values[1].tensors.size() == 1);
+  CHECK(values[1].tensors[0].path == "bn.running_mean");
+}
+
+TEST_CASE("without lists the sides alone are told", "[compare]") {
+  TestRun run(2);
+  run[0].digest({.step = 2, .gradients = 1, .parameters = 3});
+  run[1].digest({.step = 2, .gradients = 2, .parameters = 4});
+  const auto event = run.compared();
+  const Cohort& cohort = event.cohorts[0];
+  CHECK(cohort.gradients[0].parameters.empty());
+  CHECK(cohort.gradients[0].sides.size() == 2);
+  CHECK(cohort.values[0].compared == 0);
+  CHECK(cohort.values[0].sides.size() == 2);
+}
+
+}  // namespace ddpscope::test
