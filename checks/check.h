@@ -30,8 +30,6 @@ class Check {
   virtual void on_archive_tensor(const ArchiveTensorEvent&, const RunState&, Findings&) {}
   virtual void on_quiet_buffer(const QuietBufferEvent&, const RunState&, Findings&) {}
   virtual void on_hook_refused(const HookRefusedEvent&, const RunState&, Findings&) {}
-  /// Once per merge, of a check that has seen no other event.
-  virtual void on_ranks_ended(const RanksEndedEvent&, Findings&) {}
   virtual void on_stale_saved(const StaleSavedEvent&, const RunState&, Findings&) {}
   virtual void on_failed_write(const FailedWriteEvent&, const RunState&, Findings&) {}
   virtual void on_graph_freed(const GraphFreedEvent&, const RunState&, Findings&) {}
@@ -58,7 +56,8 @@ class Check {
   virtual void on_exit(const ExitEvent&, const RunState&, Findings&) {}
   /// Events were lost: what counts over several steps starts anew.
   virtual void on_dropped(const DroppedEvent&, const RunState&) {}
-  /// The ranks' own records side by side, at a merge or while ranks hang; after their ends.
+  /// The ranks' own records side by side, at a merge or while ranks hang. Of a check that sees no
+  /// other event.
   virtual void on_ranks_compared(const RanksComparedEvent&, Findings&) {}
 };
 

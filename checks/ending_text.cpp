@@ -52,12 +52,6 @@ std::string_view kind_word(EndKind kind) {
   return kWords[static_cast<std::size_t>(kind)];
 }
 
-std::string_view phase_word(Phase phase) {
-  constexpr std::array<std::string_view, 6> kWords = {"init",   "forward",   "backward",
-                                                      "reduce", "optimizer", "exit"};
-  return kWords[static_cast<std::size_t>(phase)];
-}
-
 std::string end_words(const RankEnding& ending, bool several) {
   const std::string were = several ? "were" : "was";
   if (ending.stopped) return were + " ended by the launcher";
@@ -95,6 +89,12 @@ void add(Group& group, const RankEnding& first, const RankEnding& ending) {
   group.delay = std::min(group.delay.value_or(delay), delay);
 }
 }  // namespace
+
+std::string_view phase_word(Phase phase) {
+  constexpr std::array<std::string_view, 6> kWords = {"init",   "forward",   "backward",
+                                                      "reduce", "optimizer", "exit"};
+  return kWords[static_cast<std::size_t>(phase)];
+}
 
 bool was_told_to_stop(const RankEnding& ending) {
   return ending.kind == EndKind::kSignal &&
@@ -137,6 +137,7 @@ std::vector<Fact> ending_facts(const RankEnding& first, const Endings& others) {
   if (!first.signal.empty()) facts.push_back({fact::kSignal, first.signal});
   if (first.phase) facts.push_back({fact::kPhase, std::string(phase_word(*first.phase))});
   if (!first.host.empty()) facts.push_back({fact::kHost, first.host});
+  if (!first.last_call.empty()) facts.push_back({fact::kLastCall, first.last_call});
   Group later;
   for (const RankEnding* ending : others) {
     if (ending != &first) add(later, first, *ending);

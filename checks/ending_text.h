@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "model/finding.h"
@@ -10,6 +11,8 @@ namespace ddpscope {
 
 using Endings = std::vector<const RankEnding*>;
 
+/// `forward`
+std::string_view phase_word(Phase phase);
 /// SIGTERM, SIGHUP or SIGINT: somebody asked the rank to end.
 bool was_told_to_stop(const RankEnding& ending);
 /// Whether a rank ends so when another one is gone.

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <memory>
 
+#include "checks/call_text.h"
 #include "checks/check.h"
 #include "checks/ending_text.h"
 #include "model/fact_keys.h"
@@ -57,7 +58,9 @@ bool all_were_told_at_once(const Endings& failed) {
 Finding failure(const RankEnding& first, const Endings& others) {
   Finding finding = finding_at(first);
   finding.severity = Severity::kError;
-  finding.what = failure_words(first) + cascade_words(first, others);
+  finding.what = failure_words(first);
+  if (!first.last_call.empty()) finding.what += "; its last call was " + first.last_call;
+  finding.what += cascade_words(first, others);
   finding.why = "what the other ranks and the launcher report later follows from it";
   finding.fixes = {{advice_for(first), Applicability::kSafe}};
   if (first.kind == EndKind::kKilled) finding.fixes.push_back(killed_fix());
@@ -96,11 +99,27 @@ Finding all_silent(const Endings& failed) {
   return finding;
 }
 
+/// What the ring of a rank knows that a killed process could not write.
+RanksEndedEvent with_stands(const RanksComparedEvent& compared) {
+  RanksEndedEvent run = compared.endings;
+  for (RankEnding& ending : run.ranks) {
+    const auto stand = std::ranges::find(compared.stands, ending.rank, &RankStand::rank);
+    if (stand == compared.stands.end()) continue;
+    if (stand->last_seq > 0) ending.last_call = last_call_words(*stand);
+    if (ending.kind != EndKind::kKilled || stand->beat_unix_ns == 0) continue;
+    ending.step = std::max(ending.step, stand->step);
+    ending.phase = stand->phase;
+    ending.module_path = stand->module;
+  }
+  return run;
+}
+
 /// rank-first-failure; docs/checks/rank-first-failure.md
 class RankFirstFailure final : public Check {
  public:
-  void on_ranks_ended(const RanksEndedEvent& run, Findings& findings) override {
-    if (run.world_size < 2) return;
+  void on_ranks_compared(const RanksComparedEvent& compared, Findings& findings) override {
+    if (compared.live || compared.world_size < 2) return;
+    const RanksEndedEvent run = with_stands(compared);
     Endings failed;
     for (const RankEnding& ending : run.ranks) {
       if (ending.kind != EndKind::kClean && !after_last_step(ending, run)) {

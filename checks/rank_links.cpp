@@ -55,11 +55,13 @@ bool is_drift(const Finding& cause, const Finding& effect) {
   return cause.step <= effect.step && !has_word(effect, fact::kCause, "init_not_synced");
 }
 
-/// The rank that failed first waited in that call, or issued the one that differed.
+/// The rank that failed first waited in that call, or issued the one that differed; or all were
+/// ended together because they hung.
 bool is_why_a_rank_failed(const Finding& cause, const Finding& effect) {
+  if (cause.step > effect.step) return false;
   const FactValue* first = fact_of(effect, fact::kFirstRank);
   const auto* rank = first == nullptr ? nullptr : std::get_if<std::int64_t>(first);
-  if (rank == nullptr || cause.step > effect.step) return false;
+  if (rank == nullptr || has_word(effect, fact::kCause, "launcher_or_session")) return true;
   if (cause.id == "collective-hang") return lists(cause, fact::kWaitingRanks, *rank);
   return is_same_or_next_step(cause, effect);
 }

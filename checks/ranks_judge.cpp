@@ -53,9 +53,7 @@ void run_check(const CheckRow& row, const RanksComparedEvent& run, CheckCoverage
                Findings& findings) {
   std::string fault;
   try {
-    const auto check = row.factory();
-    check->on_ranks_ended(run.endings, findings);
-    check->on_ranks_compared(run, findings);
+    row.factory()->on_ranks_compared(run, findings);
     for (Finding& finding : findings) finding.id = row.id;
     if (!findings.empty()) coverage.state = CheckState::kFailed;
     return;

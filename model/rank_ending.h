@@ -28,6 +28,7 @@ struct RankEnding {
   std::string exception;  ///< its text
   std::string signal;     ///< SIGTERM
   std::int64_t code = 0;  ///< exit code
+  std::string last_call;  ///< in words, where its ring tells
 };
 
 /// The run is over. Only at a merge; ranks of which nothing is known are left out.

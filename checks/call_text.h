@@ -1,0 +1,29 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "model/rank_compare_event.h"
+
+namespace ddpscope {
+
+/// `all_reduce`
+std::string_view call_word(CollectiveKind kind);
+/// `sum`; nothing where the call reduces nothing.
+std::string_view reduce_word(ReduceKind reduce);
+
+/// `all_reduce float32[4096] of conv1.weight.grad (in layer2)`; with its operation if asked for.
+std::string call_words(const ComparedCall& call, bool with_reduce);
+/// `all_reduce 482 of conv1.weight.grad`
+std::string numbered_call(const ComparedCall& call);
+
+/// The same with what became of it: `..., which was not seen to return`.
+std::string last_call_words(const RankStand& stand);
+
+/// `250 ms`, `1.5 s` or `30 s`.
+std::string duration_words(std::int64_t ms);
+
+/// The parameter or tensor of a call: its owner without `.grad`; empty where it is not known.
+std::string subject_of(const ComparedCall& call);
+
+}  // namespace ddpscope

@@ -1,0 +1,141 @@
+#include <algorithm>
+#include <memory>
+
+#include "checks/call_text.h"
+#include "checks/check.h"
+#include "checks/ending_text.h"
+#include "checks/hang_text.h"
+
+namespace ddpscope {
+namespace {
+constexpr std::int64_t kTypicalWaits = 5;
+// Whoever ended the ranks may not have waited as long as `hang_after_s`.
+constexpr std::int64_t kAfterTheFactMs = 5000;
+constexpr std::int64_t kSilentMs = 10'000;
+constexpr std::uint64_t kFirstCalls = 3;
+constexpr std::int64_t kMsNs = 1'000'000;
+
+const RankEnding* ending_of(const RanksComparedEvent& run, std::int64_t rank) {
+  const auto& ranks = run.endings.ranks;
+  const auto found = std::ranges::find(ranks, rank, &RankEnding::rank);
+  return found == ranks.end() ? nullptr : &*found;
+}
+
+/// It failed by itself, or was killed before the others could wait for it: rank-first-failure
+/// tells of it.
+bool failed(const RankEnding* ending, const Frontier& frontier) {
+  if (ending == nullptr || ending->stopped || ending->kind == EndKind::kClean) return false;
+  if (ending->kind != EndKind::kKilled) return !is_reaction(*ending);
+  return ending->unix_ns && *ending->unix_ns / kMsNs <= frontier.since_unix_ns / kMsNs + 1000;
+}
+
+Absence absence_of(const RankStand& stand, const RanksComparedEvent& run,
+                   const Frontier& frontier) {
+  const RankEnding* ending = ending_of(run, stand.rank);
+  if (stand.ended || (ending != nullptr && ending->kind == EndKind::kClean)) return Absence::kEnded;
+  if (failed(ending, frontier)) return Absence::kGone;
+  if (run.live && stand.silent_ms >= kSilentMs) return Absence::kSilent;
+  if (!run.live) return Absence::kAlive;
+  const bool moves = stand.still_ms >= 0 && stand.still_ms * 2 < frontier.waited_ms;
+  return moves ? Absence::kSlow : Absence::kStuck;
+}
+
+RankList still_waiting(const Frontier& frontier, const RanksComparedEvent& run) {
+  RankList waiting;
+  for (const std::int64_t rank : frontier.waiting) {
+    const RankEnding* ending = ending_of(run, rank);
+    if (ending == nullptr || ending->kind != EndKind::kClean) waiting.push_back(rank);
+  }
+  return waiting;
+}
+
+bool waits_elsewhere(const RankStand& stand, const Frontier& here, const RanksComparedEvent& run) {
+  return std::ranges::any_of(run.frontiers, [&](const Frontier& other) {
+    return &other != &here && std::ranges::binary_search(other.waiting, stand.rank);
+  });
+}
+
+/// Ranks that did not come; those that wait in another group themselves only where `all` count.
+std::vector<Suspect> suspects_of(const Frontier& frontier, const RanksComparedEvent& run,
+                                 bool all) {
+  std::vector<Suspect> suspects;
+  for (const RankStand& stand : frontier.stands) {
+    if (!std::ranges::binary_search(frontier.behind, stand.rank)) continue;
+    if (!all && waits_elsewhere(stand, frontier, run)) continue;
+    suspects.push_back({&stand, absence_of(stand, run, frontier)});
+  }
+  return suspects;
+}
+
+bool has_left(const Suspect& suspect) { return suspect.absence == Absence::kEnded; }
+
+/// Whether it waited so long that it is no ordinary wait.
+bool is_long(const Hang& hang, const RanksComparedEvent& run) {
+  const Frontier& frontier = *hang.frontier;
+  if (std::ranges::all_of(hang.suspects, has_left)) return true;
+  const bool is_first = frontier.seq <= kFirstCalls || frontier.call.record.step <= 1;
+  const std::int64_t least =
+      run.live || is_first ? run.hang_after_ms : std::min(run.hang_after_ms, kAfterTheFactMs);
+  return frontier.waited_ms >= std::max(least, kTypicalWaits * frontier.median_wait_ms);
+}
+
+/// Waiting ranks of which all lost the same rank, which failed by itself, tell nothing new.
+bool is_told_elsewhere(const Hang& hang) {
+  return std::ranges::all_of(
+      hang.suspects, [](const Suspect& suspect) { return suspect.absence == Absence::kGone; });
+}
+
+Finding hang_finding(const Hang& hang, const RanksComparedEvent& run) {
+  const Frontier& frontier = *hang.frontier;
+  const Suspect& first = hang.suspects.front();
+  Finding finding;
+  finding.severity = Severity::kError;
+  const bool is_slow = first.absence == Absence::kSlow;
+  const bool may_be_slow =
+      first.absence == Absence::kAlive && frontier.waited_ms < run.hang_after_ms;
+  if (is_slow || may_be_slow) {
+    finding.severity = Severity::kWarning;
+    finding.confidence = Confidence::kMedium;
+    finding.evidence_status = EvidenceStatus::kSupported;
+  }
+  finding.rank = first.stand->rank;
+  for (const Suspect& suspect : hang.suspects) finding.ranks.push_back(suspect.stand->rank);
+  finding.step = frontier.call.record.step;
+  finding.phase = frontier.call.record.phase;
+  finding.module_path = frontier.call.module;
+  finding.subject = subject_of(frontier.call);
+  finding.op = call_word(frontier.call.record.kind);
+  finding.what = hang_words(hang, run.live);
+  finding.why = hang_reason(hang);
+  finding.fixes = {
+      {"issue the call on every rank, or evaluate and save after the step", Applicability::kLikely},
+      {"drop or repeat the tail so that all ranks have as many batches", Applicability::kLikely},
+      {"raise the group's timeout if the rank is only slow", Applicability::kNeedsDecision}};
+  finding.facts = hang_facts(hang);
+  return finding;
+}
+
+/// Ranks that wait for each other: all of them are to blame.
+bool is_circle(const RanksComparedEvent& run) {
+  return std::ranges::all_of(run.frontiers, [&run](const Frontier& frontier) {
+    return suspects_of(frontier, run, false).empty();
+  });
+}
+
+/// collective-hang; docs/checks/collective-hang.md
+class CollectiveHang final : public Check {
+ public:
+  void on_ranks_compared(const RanksComparedEvent& run, Findings& findings) override {
+    const bool all = is_circle(run);
+    for (const Frontier& frontier : run.frontiers) {
+      const Hang hang{&frontier, still_waiting(frontier, run), suspects_of(frontier, run, all)};
+      if (hang.waiting.empty() || hang.suspects.empty() || is_told_elsewhere(hang)) continue;
+      if (is_long(hang, run)) findings.push_back(hang_finding(hang, run));
+    }
+  }
+};
+}  // namespace
+
+std::unique_ptr<Check> make_collective_hang() { return std::make_unique<CollectiveHang>(); }
+
+}  // namespace ddpscope

@@ -1,0 +1,118 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+#include <tuple>
+
+#include "checks/call_text.h"
+#include "checks/check.h"
+#include "model/fact_keys.h"
+#include "model/rank_words.h"
+
+namespace ddpscope {
+namespace {
+/// Who issued another call than expected: the smaller side. Of two of one size the one that does
+/// not repeat what it did before, if only one does.
+const CallSide& odd_side(const CallsDiffer& difference) {
+  const auto& sides = difference.sides;
+  const bool is_tie = sides.size() == 2 && sides[0].ranks.size() == sides[1].ranks.size();
+  const bool first_repeats = is_tie && sides[0].as_before && !sides[1].as_before;
+  return first_repeats ? sides[1] : sides[0];
+}
+
+/// The largest of the others.
+const CallSide& usual_side(const CallsDiffer& difference, const CallSide& odd) {
+  return &difference.sides.back() == &odd ? difference.sides.front() : difference.sides.back();
+}
+
+bool differs_in(const CallsDiffer& difference, std::string_view field) {
+  return std::ranges::find(difference.fields, field) != difference.fields.end();
+}
+
+std::string side_words(const CallsDiffer& difference, const CallSide& side) {
+  const bool steps_differ = std::ranges::any_of(
+      difference.sides,
+      [&difference](const CallSide& one) { return one.call.record.step != difference.step; });
+  std::string words = call_words(side.call, differs_in(difference, "reduce"));
+  if (steps_differ) words += fmt::format(" in step {}", side.call.record.step);
+  return words + " on " + rank_words(side.ranks);
+}
+
+/// The usual call first.
+std::vector<std::string> words_per_side(const CallsDiffer& difference, const CallSide& odd) {
+  constexpr std::size_t kShown = 4;
+  std::vector<std::string> words;
+  for (auto side = difference.sides.rbegin(); side != difference.sides.rend(); ++side) {
+    if (&*side != &odd) words.push_back(side_words(difference, *side));
+  }
+  words.resize(std::min(words.size(), kShown - 1));
+  words.push_back(side_words(difference, odd));
+  return words;
+}
+
+std::string why_of(const CallsDiffer& difference, const CallSide& odd, const CallSide& usual) {
+  if (difference.fields == std::vector<std::string>{"owner"}) {
+    return "the sizes are equal, so the calls complete in silence and mix different tensors";
+  }
+  if (difference.fields == std::vector<std::string>{"reduce"}) {
+    return "the calls complete in silence; each rank combines the values in its own way";
+  }
+  if (odd.call.module != usual.call.module || odd.call.record.step != usual.call.record.step) {
+    return fmt::format(
+        "{} issued its call {} in {} of step {}, the others in {} of step {}",
+        rank_words(odd.ranks), difference.seq,
+        odd.call.module.empty() ? "the program" : odd.call.module, odd.call.record.step,
+        usual.call.module.empty() ? "the program" : usual.call.module, usual.call.record.step);
+  }
+  return "calls are matched by their number: Gloo ends the process where sizes differ, NCCL mixes "
+         "the values or waits for good";
+}
+
+std::vector<FactScalar> as_list(const RankList& ranks) { return {ranks.begin(), ranks.end()}; }
+
+Finding mismatch(const CallsDiffer& difference) {
+  const CallSide& odd = odd_side(difference);
+  const CallSide& usual = usual_side(difference, odd);
+  const auto words = words_per_side(difference, odd);
+  Finding finding;
+  finding.severity = Severity::kError;
+  finding.rank = odd.ranks.front();
+  finding.ranks = odd.ranks;
+  finding.step = difference.step;
+  finding.phase = usual.call.record.phase;
+  finding.module_path = usual.call.module;
+  finding.subject = subject_of(usual.call.owner.empty() ? odd.call : usual.call);
+  finding.what = fmt::format("call {} is {}", difference.seq, fmt::join(words, " and "));
+  finding.why = why_of(difference, odd, usual);
+  finding.fixes = {
+      {"issue the same calls in the same order on every rank", Applicability::kSafe},
+      {"evaluate without the group that averages, or on all ranks", Applicability::kLikely},
+      {"use a group of its own for what one rank does alone", Applicability::kNeedsDecision}};
+  finding.facts = {
+      {fact::kGroup, fmt::format("{:016x}", difference.group)},
+      {fact::kSeq, static_cast<std::int64_t>(difference.seq)},
+      {fact::kFields, std::vector<FactScalar>(difference.fields.begin(), difference.fields.end())},
+      {fact::kCallPerSide, std::vector<FactScalar>(words.begin(), words.end())},
+      {fact::kMinorityRanks, as_list(odd.ranks)}};
+  return finding;
+}
+
+bool is_earlier(const CallsDiffer& a, const CallsDiffer& b) {
+  const auto time = [](const CallsDiffer& one) { return one.sides.front().call.record.unix_ns; };
+  return std::tuple(a.step, time(a)) < std::tuple(b.step, time(b));
+}
+
+/// collective-mismatch; docs/checks/collective-mismatch.md
+class CollectiveMismatch final : public Check {
+ public:
+  void on_ranks_compared(const RanksComparedEvent& run, Findings& findings) override {
+    // What other groups differ in later follows from it.
+    const auto first = std::ranges::min_element(run.calls_differ, is_earlier);
+    if (first != run.calls_differ.end()) findings.push_back(mismatch(*first));
+  }
+};
+}  // namespace
+
+std::unique_ptr<Check> make_collective_mismatch() { return std::make_unique<CollectiveMismatch>(); }
+
+}  // namespace ddpscope

@@ -1,0 +1,161 @@
+// Which finding over all ranks explains which.
+#include "checks/rank_links.h"
+
+#include "tests/support/catch.h"
+
+namespace ddpscope::test {
+namespace {
+Finding finding(const std::string& id, std::int64_t step, std::vector<Fact> facts = {}) {
+  Finding one{.id = id, .severity = Severity::kError, .step = step, .facts = std::move(facts)};
+  one.fingerprint = id;
+  return one;
+}
+
+void link(std::vector<Finding>& findings) {
+  std::vector<Finding*> all;
+  for (Finding& one : findings) all.push_back(&one);
+  link_over_ranks(all);
+}
+
+std::string cause_of(Finding cause, Finding effect) {
+  std::vector<Finding> findings = {std::move(effect), std::move(cause)};
+  link(findings);
+  return findings[0].caused_by;
+}
+
+std::vector<Fact> call(const std::string& group, std::int64_t seq) {
+  return {{"group", group}, {"seq", seq}};
+}
+
+Fact ranks(const std::string& key, std::int64_t rank) {
+  return {key, std::vector<FactScalar>{rank}};
+}
+}  // namespace
+
+TEST_CASE("a chain of findings over ranks begins at one and is told link by link", "[links]") {
+  std::vector<Finding> findings = {
+      finding("rank-first-failure", 58, {{"first_rank", std::int64_t{0}}}),
+      finding("collective-hang", 58, {ranks("waiting_ranks", 0)}),
+      finding("collective-mismatch", 58),
+      finding("grad-unused-rank-differs", 58),
+  };
+  link(findings);
+  CHECK(findings[0].caused_by == "collective-hang");
+  CHECK(findings[1].caused_by == "collective-mismatch");
+  CHECK(findings[2].caused_by == "grad-unused-rank-differs");
+  CHECK(findings[3].caused_by.empty());
+  CHECK(findings[3].causal_role == CausalRole::kInitiating);
+  CHECK(findings[0].causal_role == CausalRole::kCascade);
+  CHECK(findings[0].why == "see collective-hang of rank 0");
+}
+
+TEST_CASE("in one group the number of the call decides, else the step", "[links]") {
+  CHECK(cause_of(finding("collective-mismatch", 9, call("a", 5)),
+                 finding("collective-hang", 8, call("a", 5))) == "collective-mismatch");
+  CHECK(cause_of(finding("collective-mismatch", 8, call("a", 6)),
+                 finding("collective-hang", 9, call("a", 5))) == "");
+  CHECK(cause_of(finding("collective-mismatch", 9, call("a", 5)),
+                 finding("collective-hang", 8, call("b", 5))) == "");
+  CHECK(cause_of(finding("collective-mismatch", 8, call("a", 6)),
+                 finding("collective-hang", 8, call("b", 5))) == "collective-mismatch");
+}
+
+TEST_CASE("unequal gradients explain calls of their step and the next one", "[links]") {
+  for (const auto& [step, linked] : {std::pair{57, false}, {58, true}, {59, true}, {60, false}}) {
+    const bool is_linked =
+        !cause_of(finding("grad-unused-rank-differs", 58), finding("collective-mismatch", step))
+             .empty();
+    CHECK(is_linked == linked);
+  }
+}
+
+TEST_CASE("a hang explains the failure of a rank that waited in it, and no other", "[links]") {
+  const Finding hang = finding("collective-hang", 5, {ranks("waiting_ranks", 0)});
+  const auto failure = [](std::int64_t rank, std::int64_t step) {
+    return finding("rank-first-failure", step, {{"first_rank", rank}});
+  };
+  CHECK(cause_of(hang, failure(0, 5)) == "collective-hang");
+  CHECK(cause_of(hang, failure(1, 5)) == "");
+  CHECK(cause_of(hang, failure(0, 4)) == "");
+  CHECK(cause_of(finding("collective-mismatch", 5), failure(1, 6)) == "collective-mismatch");
+  CHECK(cause_of(finding("collective-mismatch", 5), failure(1, 7)) == "");
+}
+
+TEST_CASE("a hang explains that all ranks were killed or told to stop", "[links]") {
+  const Finding hang = finding("collective-hang", 5, {ranks("waiting_ranks", 0)});
+  CHECK(cause_of(hang, finding("rank-first-failure", 5)) == "collective-hang");
+  CHECK(cause_of(hang, finding("rank-first-failure", 4)) == "");
+  CHECK(cause_of(hang, finding("rank-first-failure", 5,
+                               {{"first_rank", std::int64_t{1}},
+                                {"cause", std::string("launcher_or_session")}})) ==
+        "collective-hang");
+}
+
+TEST_CASE("the failure of the late rank explains the wait, unless it was stuck", "[links]") {
+  const Finding failure = finding("rank-first-failure", 5, {{"first_rank", std::int64_t{3}}});
+  const auto hang = [](const std::string& state) {
+    return finding("collective-hang", 5, {ranks("suspect_ranks", 3), {"state", state}});
+  };
+  CHECK(cause_of(failure, hang("gone")) == "rank-first-failure");
+  CHECK(cause_of(failure, hang("stuck")) == "");
+}
+
+TEST_CASE("ranks that lag explain the wait for them", "[links]") {
+  CHECK(cause_of(finding("rank-step-lag", 4), finding("collective-hang", 5)) == "rank-step-lag");
+  CHECK(cause_of(finding("rank-step-lag", 6), finding("collective-hang", 5)) == "");
+  CHECK(cause_of(finding("rank-step-lag", 4), finding("collective-mismatch", 5)) ==
+        "rank-step-lag");
+  CHECK(cause_of(finding("collective-mismatch", 5), finding("rank-step-lag", 5)) ==
+        "collective-mismatch");
+}
+
+TEST_CASE("parameters that drift follow from what the ranks did before", "[links]") {
+  const auto values = [](const std::string& cause) {
+    return finding("rank-parameters-differ", 8, {{"cause", cause}});
+  };
+  CHECK(cause_of(finding("rank-optimizer-differs", 7), values("drift")) ==
+        "rank-optimizer-differs");
+  CHECK(cause_of(finding("rank-optimizer-differs", 9), values("drift")) == "");
+  CHECK(cause_of(finding("rank-optimizer-differs", 7), values("init_not_synced")) == "");
+  CHECK(cause_of(finding("rank-model-differs", 0), values("init_not_synced")) ==
+        "rank-model-differs");
+  CHECK(cause_of(finding("rank-model-differs", 0), finding("rank-buffers-differ", 0)) ==
+        "rank-model-differs");
+}
+
+TEST_CASE("gradients that one rank misses are told once", "[links]") {
+  const auto with = [](Finding one, std::vector<FactScalar> paths) {
+    one.facts.push_back({"parameters", std::move(paths)});
+    return one;
+  };
+  const std::string a = "a";
+  const std::string b = "b";
+  const Finding unused = with(finding("grad-unused-rank-differs", 3), {a, b});
+  CHECK(cause_of(unused, with(finding("grad-missing", 7), {a})) == "grad-unused-rank-differs");
+  CHECK(cause_of(unused, with(finding("grad-missing", 7), {a, std::string("c")})) == "");
+  CHECK(cause_of(unused, with(finding("grad-missing", 7), {})) == "");
+}
+
+TEST_CASE("a collective that threw follows from the ranks' disagreement", "[links]") {
+  Finding thrown = finding("module-operator-failed", 5);
+  thrown.op = "c10d::allreduce_";
+  CHECK(cause_of(finding("collective-mismatch", 5), thrown) == "collective-mismatch");
+  thrown.op = "aten::mm";
+  CHECK(cause_of(finding("collective-mismatch", 5), thrown) == "");
+}
+
+TEST_CASE("no chain of causes is closed to a circle, and the suppressed explain nothing",
+          "[links]") {
+  std::vector<Finding> findings = {
+      finding("collective-hang", 5, {ranks("suspect_ranks", 0), ranks("waiting_ranks", 0)}),
+      finding("rank-first-failure", 5, {{"first_rank", std::int64_t{0}}})};
+  link(findings);
+  CHECK(findings[1].caused_by == "collective-hang");
+  CHECK(findings[0].caused_by.empty());
+
+  Finding suppressed = finding("rank-step-lag", 4);
+  suppressed.suppressed = true;
+  CHECK(cause_of(suppressed, finding("collective-hang", 5)) == "");
+}
+
+}  // namespace ddpscope::test
