@@ -83,7 +83,9 @@ empty one only the empty text: `module=` is the root. The last day of `until` is
 literal colon is written `\:`. Lines that begin with `#` are comments.
 
 At the end of the run each line that had no effect is named: those past their last day, and those
-that matched no finding of any rank, if all ranks came to their end.
+that matched no finding of any rank, if all ranks came to their end. `ddpscope merge` and `show`
+are given the file (`--suppressions FILE`), also for what they find over all ranks; they open none
+that a record names. `ddpscope run` takes the one of its environment.
 
 ```
 suppressed: 1

@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "checks/check_table.h"
+#include "checks/ranks_judge.h"
 #include "plugin/log.h"
 #include "plugin/worker.h"
 #include "records/report_dir.h"
@@ -48,6 +49,15 @@ CheckCost cost_of(const std::string& id, const RunCosts& costs, std::int64_t ste
   return {.coverage = static_cast<double>(reads_values ? seen.full : seen.structure) / cycles,
           .latency_steps = static_cast<std::int64_t>(
               std::ceil(static_cast<double>(gap + 1) * std::max(steps_per_cycle, 1.0)))};
+}
+
+std::map<std::string, Coverage> blocked_over_ranks(const RunRecord& run) {
+  std::map<std::string, Coverage> coverage;
+  const RanksJudgeOptions options{.enabled = {run.checks.begin(), run.checks.end()}};
+  for (const auto& [id, told] : judge_ranks({.world_size = 1}, options).coverage) {
+    coverage[id] = {.state = CoverageState::kBlocked, .why = told.why, .ranks = {run.rank}};
+  }
+  return coverage;
 }
 }  // namespace
 
@@ -109,6 +119,7 @@ void Worker::write_reports(const SummaryRecord& summary) {
   const bool is_alone = options_.run.world_size == 1;
   const std::string folder = parent_folder(writer_->path());
   MergeOptions merge_options{.dir_name = folder, .tool_version = options_.run.tool_version};
+  if (is_alone) merge_options.judged_at_merge = blocked_over_ranks(options_.run);
   std::vector<RankFile> files;
   files.push_back(std::move(file));
   const MergedReport report = merge(std::move(files), {}, merge_options);

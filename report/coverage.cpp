@@ -44,6 +44,12 @@ void add_file(EvidenceById& evidence, const RankFile& file) {
   }
 }
 
+Evidence merged_evidence(const Coverage& told) {
+  const Ranks ranks(told.ranks.begin(), told.ranks.end());
+  if (told.state == CoverageState::kBlocked) return {.blocked = {{told.why, ranks}}};
+  return {.ran = ranks};
+}
+
 void add_finding(EvidenceById& evidence, const Finding& finding) {
   auto& own = evidence[finding.id];
   if (finding.suppressed) {
@@ -89,9 +95,11 @@ Coverage judge(const Evidence& evidence) {
 }  // namespace
 
 std::map<std::string, Coverage> coverage_of(const std::vector<RankFile>& files,
-                                            const Findings& findings) {
+                                            const Findings& findings,
+                                            const std::map<std::string, Coverage>& at_merge) {
   EvidenceById evidence;
   for (const auto& file : files) add_file(evidence, file);
+  for (const auto& [id, told] : at_merge) evidence[id] = merged_evidence(told);
   // Suppressed ones first: they clear what a summary says, and a live finding adds it again.
   for (const bool suppressed : {true, false}) {
     for (const auto& finding : findings) {

@@ -157,7 +157,8 @@ MergedReport merge(std::vector<RankFile> files, std::vector<SkippedFile> skipped
   report.leftover_suppressions = leftover_suppressions(files, all_ended);
   if (!report.missing_ranks.empty()) all.push_back(missing_finding(report, options));
   report.findings = join_findings(std::move(all));
-  report.coverage = coverage_of(files, report.findings);
+  report.coverage = coverage_of(files, report.findings, options.judged_at_merge);
+  report.remarks.insert(report.remarks.end(), options.remarks.begin(), options.remarks.end());
   judge_again(report);
   return report;
 }

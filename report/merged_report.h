@@ -79,6 +79,9 @@ struct MergeOptions {
   std::string tool_version;             ///< of the merging program
   Findings found_at_merge;              ///< of the cross-rank checks
   std::vector<std::int64_t> cut_short;  ///< ranks whose file holds no complete line, in order
+  /// Of the checks that judge all ranks together: passed, or blocked. Their findings say the rest.
+  std::map<std::string, Coverage> judged_at_merge;
+  std::vector<std::string> remarks;  ///< of the merging program
 };
 
 /// Joins the rank files of one run. `skipped` is what could not be read.

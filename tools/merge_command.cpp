@@ -11,11 +11,12 @@ struct Options {
   std::vector<std::string> dirs;
   ReportPaths paths;
   std::string fail_on = "error";
+  std::string suppressions;
 };
 
 int merge_dirs(const Options& options) {
   const auto fail_on = severity_of(options.fail_on);
-  const auto judged = read_reports(options.dirs);
+  const auto judged = read_reports(options.dirs, options.suppressions);
   require_files(judged, options.dirs.front());
   auto paths = options.paths;
   if (paths.html.empty()) paths.html = options.dirs.front() + "/report.html";
@@ -32,6 +33,8 @@ CommandAction make_merge_command(CLI::App& app) {
   app.add_option("--json", options->paths.json, "JSON report; default: DIR/report.json");
   app.add_option("--fail-on", options->fail_on,
                  "Least severity that makes the exit code 1: error, warning or note");
+  app.add_option("--suppressions", options->suppressions,
+                 "Suppressions file; the one of the run is named by its setting and not opened");
   return [options](const CommandContext&) { return merge_dirs(*options); };
 }
 

@@ -2,17 +2,18 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <set>
+#include <iterator>
 
-#include "checks/ranks_judge.h"
 #include "config/glob.h"
+#include "exchange/ring_set.h"
 #include "records/jsonl_reader.h"
 #include "records/report_dir.h"
 #include "records/words.h"
 #include "report/report_writer.h"
 #include "tools/command.h"
 #include "tools/exit_status.h"
-#include "tools/rank_endings.h"
+#include "tools/progress_line.h"
+#include "tools/rank_judgement.h"
 
 namespace ddpscope {
 namespace {
@@ -22,6 +23,7 @@ struct Input {
   std::vector<std::int64_t> cut_short;
   std::vector<SkippedFile> skipped;
   std::vector<std::string> unusable;
+  std::vector<RingPlace> rings;
 };
 
 void read_into(Input& input, const std::string& path) {
@@ -57,37 +59,35 @@ void read_folder(Input& input, const std::string& dir) {
   const auto list = list_rank_files(dir);
   if (!list.error.empty()) throw CommandError(ExitStatus::kInput, list.error);
   for (const auto& why : list.skipped) input.skipped.push_back({dir, why});
-  for (const auto& file : list.files) read_into(input, file.path);
+  ProgressLine line("reading ranks");
+  for (std::size_t i = 0; i < list.files.size(); ++i) {
+    read_into(input, list.files[i].path);
+    line.tell(i + 1, list.files.size());
+  }
+  std::ranges::move(list_rings(dir), std::back_inserter(input.rings));
   read_launch(input, dir + "/" + kLaunchFileName);
 }
 
-/// The checks over all ranks of one run. Marks the findings of ranks that explain others.
-Findings judge_run(Input& input, const std::string& run_id) {
-  std::vector<RankFile> of_run;
-  std::set<std::string> enabled;
-  std::vector<Finding*> findings;
+/// The checks over all ranks of one run.
+void judge_run(Input& input, SuppressionList& suppressions, MergeOptions& options) {
+  RunEvidence evidence{.launches = std::move(input.launches), .rings = std::move(input.rings)};
   for (RankFile& file : input.files) {
-    if (file.run.run_id != run_id) continue;
-    enabled.insert(file.run.checks.begin(), file.run.checks.end());
-    for (Finding& finding : file.findings) findings.push_back(&finding);
-    of_run.push_back({.path = file.path,
-                      .run = file.run,
-                      .progress = file.progress,
-                      .last_step = file.last_step,
-                      .summary = file.summary});
+    if (file.run.run_id == options.run_id) evidence.files.push_back(&file);
   }
-  RanksComparedEvent compared;
-  compared.endings = endings_of(of_run, input.launches);
-  compared.world_size = compared.endings.world_size;
-  return judge_ranks(compared, {.enabled = enabled, .of_ranks = findings}).findings;
+  judge_over_ranks(evidence, suppressions, options);
+  if (evidence.files.empty()) return;
+  // Ranks that read the same file did not know what a merge would find.
+  std::ranges::move(suppressions.records(),
+                    std::back_inserter(evidence.files.front()->suppressions));
 }
 
-MergedReport merge_input(Input&& input, const std::string& dir_name) {
+MergedReport merge_input(Input&& input, const std::string& dir_name,
+                         SuppressionList& suppressions) {
   std::vector<const RunRecord*> runs;
   for (const RankFile& file : input.files) runs.push_back(&file.run);
   MergeOptions options{
       .dir_name = dir_name, .run_id = newest_run_id(runs), .tool_version = DDPSCOPE_TOOL_VERSION};
-  options.found_at_merge = judge_run(input, options.run_id);
+  judge_run(input, suppressions, options);
   std::ranges::sort(input.cut_short);
   options.cut_short = std::move(input.cut_short);
   return merge(std::move(input.files), std::move(input.skipped), options);
@@ -99,7 +99,7 @@ std::vector<std::string> named_checks(const MergedReport& report) {
   for (const auto& rank : report.ranks) {
     const auto setting = rank.run.settings.find("checks");
     if (setting == rank.run.settings.end()) continue;
-    for (const auto& [id, why] : rank.run.blocked) {
+    for (const auto& [id, coverage] : report.coverage) {
       if (named_without_glob(setting->second.value, id)) names.push_back(id);
     }
   }
@@ -107,7 +107,15 @@ std::vector<std::string> named_checks(const MergedReport& report) {
 }
 }  // namespace
 
-JudgedReport read_reports(const std::vector<std::string>& paths) {
+SuppressionList read_suppression_list(const std::string& path) {
+  if (path.empty()) return {};
+  SuppressionFile file = read_suppressions(path);
+  if (!file.problems.empty()) throw CommandError(ExitStatus::kUsage, file.problems.front());
+  return {std::move(file), today_utc()};
+}
+
+JudgedReport read_reports(const std::vector<std::string>& paths, const std::string& suppressions) {
+  SuppressionList list = read_suppression_list(suppressions);
   Input input;
   for (const auto& path : paths) {
     std::error_code error;
@@ -120,7 +128,7 @@ JudgedReport read_reports(const std::vector<std::string>& paths) {
   JudgedReport judged;
   judged.files = input.files.size() + input.cut_short.size();
   judged.unusable = std::move(input.unusable);
-  if (judged.files > 0) judged.report = merge_input(std::move(input), paths.front());
+  if (judged.files > 0) judged.report = merge_input(std::move(input), paths.front(), list);
   return judged;
 }
 

@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "config/suppressions.h"
 #include "model/finding.h"
 #include "report/merged_report.h"
 
@@ -15,9 +16,14 @@ struct JudgedReport {
   std::vector<std::string> unusable;  ///< one line each
 };
 
-/// Reads every rank file of `paths`. Throws CommandError where a path is neither a folder nor a
-/// rank file.
-JudgedReport read_reports(const std::vector<std::string>& paths);
+/// Reads every rank file of `paths` and compares the ranks of the newest run. Findings that the
+/// file `suppressions` matches are suppressed; paths in records are never opened. Throws
+/// CommandError where a path is neither a folder nor a rank file, or a suppression is wrong.
+JudgedReport read_reports(const std::vector<std::string>& paths,
+                          const std::string& suppressions = {});
+
+/// Throws CommandError where the file cannot be read or a line of it is wrong.
+SuppressionList read_suppression_list(const std::string& path);
 
 /// Says what was unusable. Throws CommandError where nothing was usable.
 void require_files(const JudgedReport& judged, const std::string& place);

@@ -10,6 +10,7 @@
 
 #include "checks/check_table.h"
 #include "config/parser.h"
+#include "config/resolve.h"
 #include "records/launch_file.h"
 #include "records/report_dir.h"
 #include "tools/command.h"
@@ -35,6 +36,7 @@ struct RunSettings {
   bool off = false;
   std::string out = "ddpscope-report";
   Severity fail_on = Severity::kError;
+  std::string suppressions;
 };
 
 RunSettings read_settings(const Options& options, const std::string& variable) {
@@ -45,6 +47,8 @@ RunSettings read_settings(const Options& options, const std::string& variable) {
     throw CommandError(ExitStatus::kUsage, parsed.problems.front().message);
   }
   RunSettings settings{.off = parsed.off};
+  settings.suppressions = resolve(variable, {}, Activation::kActive, ids).settings.suppressions;
+  read_suppression_list(settings.suppressions);  // wrong ones are told before the ranks start
   settings.out = parsed.settings.report_dir.value_or(settings.out);
   if (options.out.empty() && settings.out.find('%') != std::string::npos) {
     throw CommandError(ExitStatus::kUsage,
@@ -148,7 +152,7 @@ int judge(const RunSettings& settings, const LaunchResult& result) {
     say("DDPSCOPE says off: the ranks ran undiagnosed");
     return code;
   }
-  const auto judged = read_reports({settings.out});
+  const auto judged = read_reports({settings.out}, settings.suppressions);
   const int program_code = report_failure(first_failure(judged, result), result);
   if (judged.files == 0 && judged.unusable.empty()) {
     say(fmt::format("no rank wrote a record into {}; nothing was diagnosed", settings.out));

@@ -24,6 +24,7 @@ struct Options {
   bool json = false;
   std::string symbols;
   std::string fail_on = "error";
+  std::string suppressions;
 };
 
 bool is_wanted(const Finding& finding, const Options& options) {
@@ -65,7 +66,7 @@ void name_frames(Findings& findings, const std::string& folder) {
 
 int show(const Options& options) {
   const auto fail_on = severity_of(options.fail_on);
-  auto judged = read_reports({options.path});
+  auto judged = read_reports({options.path}, options.suppressions);
   require_files(judged, options.path);
   std::erase_if(judged.report.findings,
                 [&options](const Finding& finding) { return !is_wanted(finding, options); });
@@ -90,6 +91,8 @@ CommandAction make_show_command(CLI::App& app) {
       ->check(CLI::ExistingDirectory);
   app.add_option("--fail-on", options->fail_on,
                  "Least severity that makes the exit code 1: error, warning or note");
+  app.add_option("--suppressions", options->suppressions,
+                 "Suppressions file; the one of the run is named by its setting and not opened");
   return [options](const CommandContext&) { return show(*options); };
 }
 
