@@ -4,6 +4,8 @@
 #include <functional>
 #include <new>
 
+#include "exchange/ring_blobs.h"
+
 namespace ddpscope {
 namespace {
 constexpr std::uint64_t kHashHalf = 0xffffffff00000000;
@@ -48,6 +50,14 @@ NameId KeptArea::name(std::string_view text) noexcept {
   const auto place = (hash & kHashHalf) | (static_cast<std::uint64_t>(at) / 8 + 1);
   places_[slot.index].store(place, std::memory_order_release);
   return ++names_;
+}
+
+std::string KeptArea::text(NameId id) {
+  const std::lock_guard lock(mutex_);
+  for (const Blob& blob : ring::kept_blobs({begin_, static_cast<std::size_t>(*used_)})) {
+    if (blob.kind == BlobKind::kName && blob.number == id) return std::string(blob.bytes);
+  }
+  return {};
 }
 
 void KeptArea::put(const Blob& blob) noexcept {

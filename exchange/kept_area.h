@@ -19,6 +19,7 @@ class KeptArea {
 
   /// Takes no lock where the name is known.
   NameId name(std::string_view text) noexcept;
+  std::string text(NameId id);
   void put(const Blob& blob) noexcept;
 
  private:

@@ -1,7 +1,6 @@
 #include "exchange/rank_ring.h"
 
 #include <fcntl.h>
-#include <fmt/format.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -103,12 +102,12 @@ std::string RingWriter::open(int dir_fd, const RingHead& head, const RingSizes& 
   const std::size_t bytes = ring::layout_of(sizes).end;
   constexpr int kFlags = O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
   const FileDescriptor file(::openat(dir_fd, name.c_str(), kFlags, 0600));
-  if (!file) return fmt::format("{}: {}", name, std::strerror(errno));
+  if (!file) return name + ": " + std::strerror(errno);
   ::fchmod(file.get(), 0600);  // whatever the umask
 
   const auto refused = [&](int error) {
     ::unlinkat(dir_fd, name.c_str(), 0);
-    return fmt::format("{}: {} for {} bytes", name, std::strerror(error), bytes);
+    return name + ": " + std::strerror(error) + " for " + std::to_string(bytes) + " bytes";
   };
   if (const int error = take_blocks(file.get(), bytes); error != 0) return refused(error);
   void* const begin = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0);
@@ -123,6 +122,10 @@ NameId RingWriter::name(std::string_view text) noexcept {
   return mapping_ == nullptr || text.empty() ? 0 : mapping_->kept.name(text);
 }
 
+std::string RingWriter::text(NameId id) const {
+  return mapping_ == nullptr ? std::string() : mapping_->kept.text(id);
+}
+
 std::uint64_t RingWriter::issued(const CallRecord& call) noexcept {
   if (mapping_ == nullptr) return 0;
   const std::uint64_t place = mapping_->count_up(ring::kCallCount);
@@ -130,12 +133,18 @@ std::uint64_t RingWriter::issued(const CallRecord& call) noexcept {
   return place;
 }
 
+// The backend tells the end, and later the program how long it waited for it.
 void RingWriter::ended(std::uint64_t place, std::uint32_t waited_us, CallState state) noexcept {
   if (mapping_ == nullptr) return;
-  std::uint64_t before = ring::ending_of(place, 0, CallState::kIssued);
-  std::atomic_ref(mapping_->call(place)[2])
-      .compare_exchange_strong(before, ring::ending_of(place, waited_us, state),
-                               std::memory_order_relaxed);
+  const std::atomic_ref ending(mapping_->call(place)[2]);
+  std::uint64_t before = ending.load(std::memory_order_relaxed);
+  while (ring::is_of(before, place)) {
+    const CallState told = ring::state_in(before);
+    const std::uint64_t after =
+        ring::ending_of(place, std::max(waited_us, static_cast<std::uint32_t>(before)),
+                        told == CallState::kIssued ? state : told);
+    if (ending.compare_exchange_weak(before, after, std::memory_order_relaxed)) return;
+  }
 }
 
 void RingWriter::put(const StepDigest& digest) noexcept {

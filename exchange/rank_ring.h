@@ -53,6 +53,9 @@ struct Heartbeat {
   bool ended = false;  ///< the loop is over and the process about to leave
 };
 
+/// Of the whole file.
+std::size_t ring_bytes(const RingSizes& sizes);
+
 struct RingHead {
   std::string run_id;
   std::int64_t rank = 0;
@@ -73,6 +76,9 @@ class RingWriter final : public CallLog {
   NameId name(std::string_view text) noexcept override;
   std::uint64_t issued(const CallRecord& call) noexcept override;
   void ended(std::uint64_t place, std::uint32_t waited_us, CallState state) noexcept override;
+
+  /// The text of a number that `name` gave.
+  std::string text(NameId id) const;
 
   /// From one thread at a time.
   void put(const StepDigest& digest) noexcept;

@@ -1,10 +1,12 @@
 #include "exchange/ring_layout.h"
 
-#include <fmt/format.h>
+namespace ddpscope {
 
-namespace ddpscope::ring {
+std::size_t ring_bytes(const RingSizes& sizes) { return ring::layout_of(sizes).end; }
 
-std::string file_name(std::int64_t rank) { return fmt::format("rank-{}.ring", rank); }
+namespace ring {
+
+std::string file_name(std::int64_t rank) { return "rank-" + std::to_string(rank) + ".ring"; }
 
 void write_frame(char* to, std::uint64_t at, const Blob& blob) {
   Frame frame{.at = at,
@@ -19,4 +21,5 @@ void write_frame(char* to, std::uint64_t at, const Blob& blob) {
   std::memcpy(to, &frame, sizeof frame);
 }
 
-}  // namespace ddpscope::ring
+}  // namespace ring
+}  // namespace ddpscope

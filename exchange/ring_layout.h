@@ -129,6 +129,13 @@ inline std::uint64_t ending_of(std::uint64_t place, std::uint32_t waited_us, Cal
          waited_us;
 }
 
+inline bool is_of(std::uint64_t ending, std::uint64_t place) {
+  return ending >> 40 == (place & 0xffffff);
+}
+inline CallState state_in(std::uint64_t ending) {
+  return static_cast<CallState>(static_cast<std::uint8_t>(ending >> 32));
+}
+
 /// The frame and its bytes; `at` counts the bytes ever written to the area.
 void write_frame(char* to, std::uint64_t at, const Blob& blob);
 

@@ -1,5 +1,4 @@
 #include <fcntl.h>
-#include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -40,9 +39,9 @@ Opened open_regular(const std::string& path) {
   constexpr int kFlags = O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK;
   opened.file = FileDescriptor(::open(path.c_str(), kFlags));
   if (!opened.file || ::fstat(opened.file.get(), &opened.info) != 0) {
-    opened.error = fmt::format("{}: {}", path, std::strerror(errno));
+    opened.error = path + ": " + std::strerror(errno);
   } else if (!S_ISREG(opened.info.st_mode)) {
-    opened.error = fmt::format("{}: this is no regular file", path);
+    opened.error = path + ": this is no regular file";
   }
   return opened;
 }
@@ -82,9 +81,9 @@ std::string problem_of(const ring::Head& head) {
 std::optional<CallRecord> said(const ring::Words<CallRecord>& words, std::uint64_t place,
                                std::uint64_t ending) {
   auto call = std::bit_cast<CallRecord>(words);
-  if (ending >> 40 == (place & 0xffffff)) {
+  if (ring::is_of(ending, place)) {
     call.waited_us = static_cast<std::uint32_t>(ending);
-    call.state = static_cast<CallState>(static_cast<std::uint8_t>(ending >> 32));
+    call.state = ring::state_in(ending);
   }
   const bool sound = call.kind <= CollectiveKind::kBarrier && call.reduce <= ReduceKind::kOther &&
                      call.phase <= Phase::kExit && call.state <= CallState::kFailed;
@@ -156,7 +155,7 @@ std::string RingReader::File::open() {
   ring::Head written;
   std::memcpy(&written, beats.bytes.data(), sizeof written);
   if (const std::string problem = problem_of(written); !problem.empty()) {
-    return fmt::format("{}: {}", path, problem);
+    return path + ": " + problem;
   }
   head = {.run_id = std::string(written.run_id.data(), written.run_id_bytes),
           .rank = written.rank,

@@ -35,11 +35,11 @@ run_tests() {
 ddpscope_build
 run_tests dev
 ddpscope_build_preset asan --target config_test records_test report_test stacks_test values_test \
-  worker_test crash_signals_test fuzz_targets guest_lives
-units='^(config|records|report|stacks|values|worker|crash_signals)_test$|^fuzz\.'
+  ring_test worker_test crash_signals_test fuzz_targets guest_lives
+units='^(config|records|report|stacks|values|ring|worker|crash_signals)_test$|^fuzz\.'
 guests='^(lifetimes|nonfinite_values|public_api|rough_ends|stale_tensors|survival)_test\.'
 run_tests asan --tests-regex "$units|$guests"
-ddpscope_build_preset tsan --target worker_test records_test report_test fuzz_targets
-run_tests tsan --tests-regex '^(worker|records|report)_test$|^fuzz\.'
+ddpscope_build_preset tsan --target ring_test worker_test records_test report_test fuzz_targets
+run_tests tsan --tests-regex '^(ring|worker|records|report)_test$|^fuzz\.'
 echo "$passed passed, $failed failed, $skipped skipped"
 exit "$status"

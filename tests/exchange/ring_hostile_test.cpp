@@ -79,7 +79,8 @@ TEST_CASE("of a ring that is cut off all that is whole is read", "[ring]") {
   write_bytes(dir / "cut", whole);
   RingReader reader;
   REQUIRE(reader.open(dir / "cut") == "");
-  CHECK(read_all(reader) > before);
+  CHECK(read_all(reader) >= before);
+  CHECK(before > 16 + 16);
 }
 
 TEST_CASE("a ring that is cut off while it is read ends nobody", "[ring]") {

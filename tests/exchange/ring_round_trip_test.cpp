@@ -80,14 +80,18 @@ TEST_CASE("the end of a call goes to that call alone", "[ring]") {
   writer.ended(3, 250, CallState::kCompleted);
   writer.ended(4, 7, CallState::kFailed);
   writer.ended(4, 8, CallState::kCompleted);  // it failed before
-  writer.ended(0, 99, CallState::kFailed);    // its slot has call 16
+  writer.ended(5, 0, CallState::kCompleted);
+  writer.ended(5, 31, CallState::kCompleted);
+  writer.ended(0, 99, CallState::kFailed);  // its slot has call 16
   RingReader reader;
   REQUIRE(reader.open(dir / "rank-0.ring") == "");
   CHECK(reader.call(3).value().state == CallState::kCompleted);
   CHECK(reader.call(3).value().waited_us == 250);
   CHECK(reader.call(4).value().state == CallState::kFailed);
-  CHECK(reader.call(4).value().waited_us == 7);
-  CHECK(reader.call(5).value().state == CallState::kIssued);
+  CHECK(reader.call(4).value().waited_us == 8);
+  CHECK(reader.call(5).value().state == CallState::kCompleted);
+  CHECK(reader.call(5).value().waited_us == 31);
+  CHECK(reader.call(6).value().state == CallState::kIssued);
   CHECK(reader.call(16).value().state == CallState::kIssued);
   CHECK(reader.call(16).value().waited_us == 0);
 }

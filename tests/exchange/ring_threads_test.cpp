@@ -50,7 +50,8 @@ TEST_CASE("threads keep a place each", "[ring]") {
 TEST_CASE("a reader believes only what is whole while others write", "[ring]") {
   const TemporaryDir dir;
   RingWriter writer;
-  REQUIRE(open_ring(writer, dir.path()) == "");
+  const RingSizes sizes{.calls = 1 << 16, .digests = 16, .kept_bytes = 1024, .recent_bytes = 1024};
+  REQUIRE(open_ring(writer, dir.path(), sizes) == "");
   std::atomic<bool> stop = false;
   std::thread writing([&] {
     for (std::int64_t i = 0; !stop; ++i) {
@@ -62,7 +63,7 @@ TEST_CASE("a reader believes only what is whole while others write", "[ring]") {
   });
   std::size_t believed = 0;
   bool as_written = true;
-  for (int round = 0; round < 300; ++round) {
+  for (int round = 0; round < 20; ++round) {
     RingReader reader;
     if (!reader.open(dir / "rank-0.ring").empty()) continue;
     for (auto i = reader.first_call(); i < reader.call_count(); ++i) {
@@ -79,7 +80,7 @@ TEST_CASE("a reader believes only what is whole while others write", "[ring]") {
   stop = true;
   writing.join();
   CHECK(as_written);
-  CHECK(believed > 0);
+  CHECK(believed > 1000);
 }
 
 }  // namespace
