@@ -1,0 +1,91 @@
+#include "model/open_calls.h"
+
+#include <thread>
+
+#include "tests/support/catch.h"
+
+namespace ddpscope {
+namespace {
+const int works[4] = {};
+
+CallRecord call(std::uint64_t seq, CollectiveKind kind = CollectiveKind::kAllReduce) {
+  return {.seq = seq, .group = 1, .kind = kind};
+}
+
+TEST_CASE("the oldest call that is under way is told until it ends", "[model]") {
+  OpenCalls calls;
+  CHECK_FALSE(calls.oldest());
+  const auto first = calls.issued(10, call(1));
+  calls.returned(first, &works[0]);
+  const auto second = calls.issued(11, call(2));
+  calls.returned(second, &works[1]);
+  REQUIRE(calls.oldest());
+  CHECK(calls.oldest()->record.seq == 1);
+  CHECK(calls.oldest()->place == 10);
+  CHECK(calls.ended(&works[0])->place == 10);
+  CHECK(calls.oldest()->record.seq == 2);
+  CHECK(calls.ended(second)->place == 11);
+  CHECK_FALSE(calls.oldest());
+}
+
+TEST_CASE("a call whose address is used again is the later one", "[model]") {
+  OpenCalls calls;
+  calls.returned(calls.issued(1, call(1)), &works[0]);
+  calls.ended(&works[0]);
+  calls.returned(calls.issued(2, call(2)), &works[0]);
+  CHECK(calls.ended(&works[0])->place == 2);
+}
+
+TEST_CASE("a work that is no call of ours is none", "[model]") {
+  OpenCalls calls;
+  calls.returned(calls.issued(1, call(1)), nullptr);
+  CHECK_FALSE(calls.ended(&works[0]));
+  CHECK_FALSE(calls.ended(static_cast<const void*>(nullptr)));
+  CHECK_FALSE(calls.wait_began(&works[0]));
+  CHECK_FALSE(calls.ended(std::uint64_t{7}));
+}
+
+TEST_CASE("somebody waits from the issue to the return, and in each wait", "[model]") {
+  OpenCalls calls;
+  const auto number = calls.issued(1, call(1));
+  CHECK(calls.oldest()->waiting == 1);
+  calls.returned(number, &works[0]);
+  CHECK(calls.oldest()->waiting == 0);
+  calls.wait_began(&works[0]);
+  CHECK(calls.oldest()->waiting == 1);
+  calls.wait_ended(&works[0]);
+  CHECK(calls.oldest()->waiting == 0);
+}
+
+TEST_CASE("a message is under way while somebody waits for it", "[model]") {
+  OpenCalls calls;
+  const auto kind = GENERATE(CollectiveKind::kSend, CollectiveKind::kReceive);
+  calls.returned(calls.issued(1, call(1, kind)), &works[0]);
+  CHECK_FALSE(calls.oldest());
+  calls.wait_began(&works[0]);
+  CHECK(calls.oldest());
+}
+
+TEST_CASE("calls that nobody ends give way to later ones", "[model]") {
+  OpenCalls calls;
+  for (std::uint64_t i = 1; i <= 1000; ++i) calls.returned(calls.issued(i, call(i)), &works[1]);
+  CHECK(calls.oldest()->record.seq == 745);
+  CHECK_FALSE(calls.ended(std::uint64_t{1}));
+  CHECK(calls.progress() == 1000);
+}
+
+TEST_CASE("the median is of the calls that ended", "[model]") {
+  OpenCalls calls;
+  CHECK(calls.median_ns() == 0);
+  for (std::uint64_t i = 1; i <= 3; ++i) {
+    const auto number = calls.issued(i, call(i));
+    if (i == 3) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    calls.ended(number);
+    calls.ended(number);  // told twice, it ended once
+  }
+  CHECK(calls.progress() == 6);
+  CHECK(calls.median_ns() < 10'000'000);
+}
+
+}  // namespace
+}  // namespace ddpscope
