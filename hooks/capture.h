@@ -12,6 +12,7 @@
 #include "hooks/step_marker.h"
 #include "hooks/tensor_registry.h"
 #include "hooks/write_log.h"
+#include "model/call_log.h"
 #include "model/cost_governor.h"
 #include "model/event_sink.h"
 #include "stacks/stack_table.h"
@@ -26,6 +27,7 @@ struct CaptureOptions {
   double overhead_percent = 2;     ///< what hooks may take of the time of a cycle after the first
   std::int64_t full_cycles = 64;   ///< the first ones, in which all hooks run
   bool waits_for_targets = false;  ///< loss-target-range.strict
+  CallLog* calls = nullptr;        ///< of collectives; none: they are only told
 };
 
 /// The parts that hooks share. One per process, never destroyed.

@@ -81,7 +81,8 @@ void remember_after(TensorSlot* slot, const at::Tensor& leaf) noexcept {
   const Capture* const capture = Capture::active();
   if (slot == nullptr || capture == nullptr) return;
   remember_gradient(*slot, leaf);
-  if (capture->options().values) gradient_table().put(*slot, leaf);
+  const CaptureOptions& options = capture->options();
+  if (options.values || options.calls != nullptr) gradient_table().put(*slot, leaf);
 }
 
 variable_list on_apply(AccumulateGrad* self, variable_list&& gradients) {

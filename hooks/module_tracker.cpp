@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "hooks/call_names.h"
 #include "hooks/capture.h"
 #include "hooks/op_callbacks.h"
 
@@ -34,6 +35,7 @@ struct Walk {
     if (!tensor.defined()) return;
     TensorSlot& slot = capture.tensors().slot(tensor);
     slot.announced = true;  // the tree tells it
+    call_names().lies_at(slot.id, tensor);
     if (is_buffer) slot.buffer = true;
     if (!is_buffer && parameters != nullptr) {
       parameters->emplace_back(join(path, name), tensor.getIntrusivePtr());
@@ -240,6 +242,7 @@ void ModuleTracker::tell(Capture& capture, Root& root, TreeEvent&& event) {
   }
   std::ranges::sort(root.modules);
   told_.fetch_add(1, std::memory_order_relaxed);
+  call_names().tree_told(event);
   capture.put_large(std::move(event));
 }
 

@@ -8,6 +8,7 @@
 #include "hooks/archive_watch.h"
 #include "hooks/autograd_watch.h"
 #include "hooks/capture.h"
+#include "hooks/collective_watch.h"
 #include "hooks/convolution_watch.h"
 #include "hooks/device_pass.h"
 #include "hooks/device_waits.h"
@@ -114,6 +115,7 @@ std::map<std::string, std::string> install_sources() {
           {"archive", install("archive", install_archive_watch)},
           {"target", install("target", install_range_ops)},
           {"wait", install("wait", install_wait_ops)},
+          {"collective", install("collective", install_collective_watch)},
           {"error", error}};
 }
 

@@ -70,6 +70,17 @@ TensorSlot& TensorRegistry::find_or_add(const at::Tensor& tensor) {
   return slot;
 }
 
+const TensorSlot* TensorRegistry::known(const at::Tensor& tensor) {
+  const c10::TensorImpl* impl = tensor.unsafeGetTensorImpl();
+  const CacheLine& line = cache_line(impl);
+  if (line.impl == impl && line.slot->impl.load(std::memory_order_acquire) == impl) {
+    return line.slot;
+  }
+  const std::lock_guard lock(mutex_);
+  const auto known = by_impl_.find(impl);
+  return known == by_impl_.end() ? nullptr : known->second;
+}
+
 bool TensorRegistry::is_followed(const at::Tensor& tensor) {
   const std::lock_guard lock(mutex_);
   const auto known = by_impl_.find(tensor.unsafeGetTensorImpl());
@@ -79,6 +90,13 @@ bool TensorRegistry::is_followed(const at::Tensor& tensor) {
 at::Tensor TensorRegistry::lock(const TensorSlot& slot) {
   const std::lock_guard lock(mutex_);
   return slot.weak.has_value() ? at::Tensor(slot.weak->lock()) : at::Tensor();
+}
+
+at::Tensor TensorRegistry::tensor(TensorId id) {
+  const std::lock_guard lock(mutex_);
+  const auto known = by_id_.find(id);
+  const bool is_held = known != by_id_.end() && known->second->weak.has_value();
+  return is_held ? at::Tensor(known->second->weak->lock()) : at::Tensor();
 }
 
 void TensorRegistry::sweep() {

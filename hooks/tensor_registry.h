@@ -36,10 +36,14 @@ class TensorRegistry {
   TensorRegistry();
   /// The slot of a defined tensor; a hit in the thread's own cache takes no lock.
   TensorSlot& slot(const at::Tensor& tensor);
+  /// Its slot, if it has one; null otherwise.
+  const TensorSlot* known(const at::Tensor& tensor);
   /// Whether it is a buffer, or a surveyed operator computed it from trainable tensors or buffers.
   bool is_followed(const at::Tensor& tensor);
   /// The tensor of a slot, undefined once it has died. For the length of a hook only.
   at::Tensor lock(const TensorSlot& slot);
+  /// The same by its id.
+  at::Tensor tensor(TensorId id);
   /// Frees the slots whose tensors have died.
   void sweep();
   /// Of `ids`, those whose tensors are alive.

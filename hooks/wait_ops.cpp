@@ -5,6 +5,7 @@
 
 #include <chrono>
 
+#include "hooks/collective_watch.h"
 #include "hooks/device_waits.h"
 #include "hooks/inferred_calls.h"
 #include "hooks/interposed.h"
@@ -56,6 +57,7 @@ struct Work {
   static bool call(void* self, std::chrono::milliseconds timeout) {
     const WaitScope scope(WaitIn::kWork,
                           DeviceWaits::is_device_used() ? Wait::kForDevice : Wait::kNone);
+    const CallWait wait(self);
     return Hooked::original(self, timeout);
   }
 };

@@ -11,6 +11,7 @@
 #include <cstdio>
 #include <exception>
 
+#include "hooks/collective_watch.h"
 #include "hooks/loader_watch.h"
 #include "hooks/optimizer_watch.h"
 #include "plugin/crash_signals.h"
@@ -42,6 +43,7 @@ __attribute__((constructor)) void on_load() {
   on_exit(set_exit_code, nullptr);
   install_optimizer_creation();
   install_loader_watch();
+  watch_group_births();
   discover_if_preloaded();
 }
 

@@ -1,0 +1,50 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+
+namespace c10d {
+class Backend;
+class Store;
+}  // namespace c10d
+
+namespace ddpscope {
+
+/// The collectives of one backend object.
+struct BackendGroup {
+  const c10d::Backend* backend = nullptr;
+  std::uint64_t group = 0;  ///< equal on all its ranks
+  std::int64_t size = 1;
+  std::string backend_name;  ///< gloo or nccl
+  std::atomic<std::uint64_t> calls{0};
+};
+
+/// Gives each backend object a number that all ranks of its group give it, without asking them:
+/// from its kind, its size, the name that the program gave it, the prefixes of its store, and which
+/// of those that are equal in all this it is on this process. Never frees a group.
+class BackendGroups {
+ public:
+  /// A backend was constructed there over a store that `store_name` tells.
+  void born(const c10d::Backend& backend, std::string_view store_name);
+  BackendGroup& of(const c10d::Backend& backend);
+
+ private:
+  BackendGroup& add(const c10d::Backend& backend, std::string_view store_name);
+
+  std::mutex mutex_;
+  std::deque<BackendGroup> groups_;
+  std::unordered_map<const c10d::Backend*, BackendGroup*> by_backend_;
+  std::unordered_map<std::uint64_t, std::uint64_t> equal_;
+};
+
+BackendGroups& backend_groups() noexcept;
+
+/// What of a store is equal on all ranks that share it: `2/0/@29500`.
+std::string name_of(c10d::Store* store);
+
+}  // namespace ddpscope

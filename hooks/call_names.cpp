@@ -1,0 +1,110 @@
+#include "hooks/call_names.h"
+
+#include "hooks/capture.h"
+#include "hooks/gradient_table.h"
+
+namespace ddpscope {
+namespace {
+constexpr char kBucket[] = "bucket";
+constexpr std::size_t kMaxNamed = 1 << 18;  // of models that come and go
+
+/// The leaf whose gradient lies there now; undefined if none does.
+at::Tensor leaf_with_gradient_at(Capture& capture, const void* values) {
+  const TensorSlot* const slot = gradient_table().find(values);
+  at::Tensor leaf = slot == nullptr ? at::Tensor() : capture.tensors().lock(*slot);
+  if (!leaf.defined() || !leaf.is_leaf()) return {};
+  const at::Tensor& gradient = leaf.grad();
+  const bool is_there = gradient.defined() && values_of(*gradient.unsafeGetTensorImpl()) == values;
+  return is_there ? leaf : at::Tensor();
+}
+}  // namespace
+
+void CallNames::tree_told(const TreeEvent& tree) {
+  const std::lock_guard lock(mutex_);
+  if (tensors_.size() > kMaxNamed) tensors_.clear();
+  if (by_values_.size() > kMaxNamed) by_values_.clear();
+  if (modules_.size() > kMaxNamed) modules_.clear();
+  for (const RegisteredTensor& one : tree.tensors) {
+    std::string path = one.module_path.empty() ? one.name : one.module_path + "." + one.name;
+    tensors_.try_emplace(one.tensor.id, Named{.path = std::move(path)});
+  }
+  for (const ModuleInfo& module : tree.modules) {
+    const auto known = modules_.find(module.id);
+    if (known != modules_.end() && known->second.path == module.path) continue;
+    modules_.insert_or_assign(module.id, Named{.path = module.path});
+  }
+}
+
+void CallNames::lies_at(TensorId id, const at::Tensor& tensor) {
+  const void* const values = values_of(*tensor.unsafeGetTensorImpl());
+  const std::lock_guard lock(mutex_);
+  if (values != nullptr) by_values_.insert_or_assign(values, id);
+}
+
+NameId CallNames::name_of(CallLog& log, TensorId id, bool gradient) {
+  const std::lock_guard lock(mutex_);
+  const auto known = tensors_.find(id);
+  if (known == tensors_.end()) return 0;
+  Named& named = known->second;
+  NameId& name = gradient ? named.gradient : named.own;
+  if (name == 0) name = log.name(gradient ? named.path + ".grad" : named.path);
+  return name;
+}
+
+TensorId CallNames::registered_at(Capture& capture, const at::Tensor& tensor, const void* values) {
+  if (const TensorSlot* slot = capture.tensors().known(tensor)) {
+    const TensorId id = slot->id.load(std::memory_order_relaxed);
+    const std::lock_guard lock(mutex_);
+    if (tensors_.contains(id)) return id;
+  }
+  TensorId id = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto there = by_values_.find(values);
+    if (values == nullptr || there == by_values_.end()) return 0;
+    id = there->second;
+  }
+  const at::Tensor alive = capture.tensors().tensor(id);
+  const bool is_there = alive.defined() && values_of(*alive.unsafeGetTensorImpl()) == values;
+  return is_there ? id : 0;
+}
+
+CallOwner CallNames::owner_of(Capture& capture, const at::Tensor& tensor) {
+  CallLog* const log = capture.options().calls;
+  const c10::TensorImpl& impl = *tensor.unsafeGetTensorImpl();
+  const void* const values = values_of(impl);
+  CallOwner owner;
+  at::Tensor holder = leaf_with_gradient_at(capture, values);
+  if (holder.defined()) {
+    owner.gradient_of = capture.id_of(holder);
+  } else {
+    owner.tensor = registered_at(capture, tensor, values);
+    if (owner.tensor != 0) holder = capture.tensors().tensor(owner.tensor);
+  }
+  if (!holder.defined()) return {};
+  // One that begins where a flat buffer begins is not what the buffer is of.
+  const bool is_part = holder.numel() < impl.numel();
+  if (log != nullptr) {
+    owner.name = is_part ? log->name(kBucket)
+                         : name_of(*log, owner.tensor + owner.gradient_of, owner.gradient_of != 0);
+  }
+  return is_part ? CallOwner{.name = owner.name} : owner;
+}
+
+NameId CallNames::module(Capture& capture, ModuleId module) {
+  CallLog* const log = capture.options().calls;
+  if (log == nullptr || module == 0) return 0;
+  const std::lock_guard lock(mutex_);
+  const auto known = modules_.find(module);
+  if (known == modules_.end()) return 0;
+  Named& named = known->second;
+  if (named.own == 0) named.own = log->name(named.path);
+  return named.own;
+}
+
+CallNames& call_names() noexcept {
+  static auto* const leaked = new CallNames;
+  return *leaked;
+}
+
+}  // namespace ddpscope

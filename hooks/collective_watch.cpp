@@ -1,0 +1,205 @@
+#include "hooks/collective_watch.h"
+
+#include <time.h>
+
+#include <algorithm>
+#include <array>
+#include <exception>
+
+#include "hooks/autograd_watch.h"
+#include "hooks/backend_groups.h"
+#include "hooks/call_names.h"
+#include "hooks/capture.h"
+#include "hooks/doing.h"
+#include "hooks/loop_phase.h"
+#include "model/open_calls.h"
+
+namespace ddpscope {
+namespace {
+constexpr std::size_t kListed = 16;    // tensors that an event names
+constexpr std::size_t kCompared = 64;  // tensors whose storages are told apart
+
+std::int64_t unix_ns() noexcept {
+  struct timespec now = {};
+  ::clock_gettime(CLOCK_REALTIME, &now);
+  return now.tv_sec * 1'000'000'000 + now.tv_nsec;
+}
+
+std::uint32_t microseconds(std::int64_t ns) {
+  return static_cast<std::uint32_t>(std::clamp<std::int64_t>(ns / 1000, 0, 0xffffffff));
+}
+
+template <class Key>
+std::int64_t distinct(std::span<const at::Tensor> tensors, const Key& key) {
+  std::array<std::uint64_t, kCompared> keys;
+  const std::size_t count = std::min(tensors.size(), keys.size());
+  for (std::size_t i = 0; i < count; ++i) keys[i] = key(tensors[i]);
+  std::sort(keys.begin(), keys.begin() + static_cast<std::ptrdiff_t>(count));
+  return std::unique(keys.begin(), keys.begin() + static_cast<std::ptrdiff_t>(count)) -
+         keys.begin();
+}
+
+std::uint64_t device_key(const at::Tensor& tensor) {
+  const c10::Device device = tensor.device();
+  return static_cast<std::uint64_t>(device.type()) << 8 | static_cast<std::uint8_t>(device.index());
+}
+
+/// What all tensors of the list tell together. An undefined one says nothing.
+void measure_list(std::span<const at::Tensor> tensors, CollectiveEvent& event) {
+  bool first = true;
+  for (const at::Tensor& tensor : tensors) {
+    if (!tensor.defined()) return;
+    const std::int64_t elements = tensor.numel();
+    event.elements += elements;
+    event.bytes += elements * static_cast<std::int64_t>(tensor.itemsize());
+    event.elements_min = first ? elements : std::min(event.elements_min, elements);
+    event.elements_max = std::max(event.elements_max, elements);
+    first = false;
+  }
+  if (tensors.size() < 2) return;
+  event.distinct_storages =
+      distinct(tensors, [](const at::Tensor& tensor) { return memory_of(tensor).storage; });
+  event.devices = distinct(tensors, device_key);
+}
+
+/// Names the tensors in the event; the first one's owner is the owner of the call.
+NameId name_tensors(Capture& capture, std::span<const at::Tensor> tensors, CollectiveEvent& event) {
+  NameId first = 0;
+  const std::size_t named = std::min(tensors.size(), kListed);
+  event.tensors.reserve(named);
+  event.gradients_of.reserve(named);
+  for (std::size_t i = 0; i < named; ++i) {
+    if (!tensors[i].defined()) continue;
+    const CallOwner owner = call_names().owner_of(capture, tensors[i]);
+    if (i == 0) first = owner.name;
+    event.tensors.push_back(owner.tensor);
+    event.gradients_of.push_back(owner.gradient_of);
+  }
+  return first;
+}
+
+CollectiveEvent call_event_of(Capture& capture, const CallFacts& facts, BackendGroup& group) {
+  const Doing now = doing_now(capture);
+  CollectiveEvent event{.at = capture.marker().now(),
+                        .seq = group.calls.fetch_add(1, std::memory_order_relaxed) + 1,
+                        .group = group.group,
+                        .group_size = group.size,
+                        .backend = group.backend_name,
+                        .kind = facts.kind,
+                        .reduce = facts.reduce,
+                        .coalesced = facts.coalesced,
+                        .list = static_cast<std::int64_t>(facts.tensors.size()),
+                        .waits = facts.waits,
+                        .module = now.module,
+                        .stack = now.stack};
+  measure_list(facts.tensors, event);
+  return event;
+}
+
+CallRecord record_of(const CollectiveEvent& event, const CallFacts& facts) {
+  return {.seq = event.seq,
+          .group = event.group,
+          .unix_ns = unix_ns(),
+          .elements = static_cast<std::uint64_t>(event.elements),
+          .step = static_cast<std::int32_t>(event.at.step),
+          .list = static_cast<std::uint32_t>(event.list),
+          .root = facts.root,
+          .kind = facts.kind,
+          .reduce = facts.reduce,
+          .phase = LoopPhase::now()};
+}
+
+NameId dtype_of(CallLog& log, std::span<const at::Tensor> tensors) {
+  const bool known = !tensors.empty() && tensors[0].defined();
+  return known ? log.name(dtype_name(tensors[0].scalar_type())) : 0;
+}
+
+/// Returns the number of the call.
+std::uint64_t note_call(Capture& capture, const c10d::Backend& backend, const CallFacts& facts) {
+  BackendGroup& group = backend_groups().of(backend);
+  CollectiveEvent event = call_event_of(capture, facts, group);
+  CallRecord record = record_of(event, facts);
+  record.owner = name_tensors(capture, facts.tensors, event);
+  std::uint64_t place = 0;
+  if (CallLog* const log = capture.options().calls) {
+    record.module = call_names().module(capture, event.module);
+    record.dtype = dtype_of(*log, facts.tensors);
+    place = log->issued(record);
+  }
+  const std::uint64_t number = open_calls().issued(place, record);
+  capture.put_large(std::move(event));
+  return number;
+}
+
+/// Writes how a call ended; `waited_ns` of the caller.
+void note_end(Capture& capture, const OpenCalls::Call& call, std::int64_t waited_ns, bool failed) {
+  if (CallLog* const log = capture.options().calls) {
+    log->ended(call.place, microseconds(waited_ns),
+               failed ? CallState::kFailed : CallState::kCompleted);
+  }
+}
+
+void tell_end(Capture& capture, const OpenCalls::Call& call, std::int64_t waited_ns, bool threw) {
+  note_end(capture, call, waited_ns, threw);
+  capture.put_large(CollectiveEndEvent{.at = capture.marker().now(),
+                                       .seq = call.record.seq,
+                                       .group = call.record.group,
+                                       .waited_ms = static_cast<double>(waited_ns) / 1e6,
+                                       .in_backward = inside_backward(),
+                                       .threw = threw});
+}
+}  // namespace
+
+LoggedCall::LoggedCall(const c10d::Backend& backend, const CallFacts& facts) noexcept
+    : exceptions_(std::uncaught_exceptions()) {
+  if (depth_++ > 0) return;
+  as_guest("collective", [&](Capture& capture) { number_ = note_call(capture, backend, facts); });
+  begin_ns_ = steady_ns();
+}
+
+LoggedCall::~LoggedCall() noexcept {
+  --depth_;
+  if (number_ == 0 || std::uncaught_exceptions() <= exceptions_) return;
+  const std::int64_t waited_ns = steady_ns() - begin_ns_;
+  as_guest("collective", [&](Capture& capture) {
+    open_calls().returned(number_, nullptr);
+    if (const auto call = open_calls().ended(number_)) tell_end(capture, *call, waited_ns, true);
+  });
+}
+
+void LoggedCall::returned(const void* work) noexcept {
+  if (number_ == 0) return;
+  as_guest("collective", [&](Capture&) { open_calls().returned(number_, work); });
+}
+
+void LoggedCall::ended(bool failed) noexcept {
+  if (number_ == 0) return;
+  as_guest("collective", [&](Capture& capture) {
+    if (const auto call = open_calls().ended(number_)) note_end(capture, *call, 0, failed);
+  });
+}
+
+CallWait::CallWait(const void* work) noexcept : exceptions_(std::uncaught_exceptions()) {
+  as_guest("collective", [&](Capture&) {
+    if (open_calls().wait_began(work).has_value()) work_ = work;
+  });
+  begin_ns_ = steady_ns();
+}
+
+CallWait::~CallWait() noexcept {
+  if (work_ == nullptr) return;
+  const std::int64_t waited_ns = steady_ns() - begin_ns_;
+  const bool threw = std::uncaught_exceptions() > exceptions_;
+  as_guest("collective", [&](Capture& capture) {
+    open_calls().wait_ended(work_);
+    if (const auto call = open_calls().ended(work_)) tell_end(capture, *call, waited_ns, threw);
+  });
+}
+
+void call_ended(const void* work, bool failed) noexcept {
+  as_guest("collective", [&](Capture& capture) {
+    if (const auto call = open_calls().ended(work)) note_end(capture, *call, 0, failed);
+  });
+}
+
+}  // namespace ddpscope

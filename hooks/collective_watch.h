@@ -1,0 +1,74 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <optional>
+#include <span>
+
+#include "hooks/near_tls.h"
+#include "model/collective_event.h"
+
+namespace c10d {
+class Backend;
+}
+
+namespace ddpscope {
+
+/// What a collective was given.
+struct CallFacts {
+  CollectiveKind kind = CollectiveKind::kAllReduce;
+  ReduceKind reduce = ReduceKind::kNone;
+  std::int32_t root = -1;
+  bool coalesced = false;
+  bool waits = false;
+  std::span<const at::Tensor> tensors;  ///< those of this rank's part
+};
+
+/// One call of a backend: noted before it is issued; what it calls itself is part of it.
+class LoggedCall {
+ public:
+  LoggedCall(const c10d::Backend& backend, const CallFacts& facts) noexcept;
+  /// Left by an exception, the call failed.
+  ~LoggedCall() noexcept;
+  LoggedCall(const LoggedCall&) = delete;
+  LoggedCall& operator=(const LoggedCall&) = delete;
+
+  /// Whether the caller is to tell what came of it.
+  bool is_outermost() const noexcept { return number_ != 0; }
+  void returned(const void* work) noexcept;
+  /// The call has ended, or its `Work` says so.
+  void ended(bool failed) noexcept;
+
+ private:
+  DDPSCOPE_NEAR static inline constinit thread_local int depth_ = 0;
+
+  std::uint64_t number_ = 0;
+  std::int64_t begin_ns_ = 0;
+  int exceptions_ = 0;
+};
+
+/// One wait for the end of a call, on whatever thread.
+class CallWait {
+ public:
+  explicit CallWait(const void* work) noexcept;
+  ~CallWait() noexcept;
+  CallWait(const CallWait&) = delete;
+  CallWait& operator=(const CallWait&) = delete;
+
+ private:
+  const void* work_ = nullptr;  ///< null: not one of a call that was noted
+  std::int64_t begin_ns_ = 0;
+  int exceptions_ = 0;
+};
+
+/// A thread of the backend says that the call of this `Work` has ended.
+void call_ended(const void* work, bool failed) noexcept;
+
+/// The calls of `c10d::ProcessGroupGloo` and, where it is loaded, `ProcessGroupNCCL`.
+bool install_collective_watch() noexcept;
+
+/// Groups are often made before the first attach: what tells them apart is seen from the start.
+void watch_group_births() noexcept;
+
+}  // namespace ddpscope
