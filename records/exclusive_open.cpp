@@ -51,6 +51,14 @@ std::string move_stale(const OpenedDir& dir, const std::string& older, const std
   return fmt::format("{}: cannot move the earlier {} here: {}", older, name, std::strerror(errno));
 }
 
+/// What else this rank left in an earlier run. Where that stays, its writer says so.
+void move_companions(const OpenedDir& dir, const std::string& older, std::int64_t rank) {
+  for (const char* const end : {".ring", ".flight.json"}) {
+    const std::string name = fmt::format("rank-{}{}", rank, end);
+    if (is_regular(dir, name)) move_stale(dir, older, name);
+  }
+}
+
 /// A folder of this process alone.
 ExclusiveFile open_beside(const std::string& dir, const std::string& name, std::int64_t owner,
                           std::int64_t pid) {
@@ -91,6 +99,7 @@ ExclusiveFile open_exclusively(const std::string& dir, const RunRecord& run) {
     create(opened, name, result);
   }
   if (!result.file) result.error = fmt::format("{}: {}", result.path, std::strerror(errno));
+  if (result.file) move_companions(opened, dir + ".1", run.rank);
   result.lock = std::move(opened.fd);
   return result;
 }

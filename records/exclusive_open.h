@@ -15,7 +15,7 @@ struct ExclusiveFile {
   FileDescriptor lock;  ///< held until the first line is written: then the owner can be read
 };
 
-/// Creates `<dir>/rank-<r>.jsonl`, mode 0600. A stale file of this rank moves to `<dir>.1` first;
+/// Creates `<dir>/rank-<r>.jsonl`, mode 0600. Stale files of this rank move to `<dir>.1`;
 /// if its owner is alive, `<dir>.<pid>` is used. Refuses to move what is no regular file.
 ExclusiveFile open_exclusively(const std::string& dir, const RunRecord& run);
 

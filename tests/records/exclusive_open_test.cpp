@@ -125,6 +125,22 @@ TEST_CASE("only the own stale file moves", "[records]") {
   for (const auto& name : names) CHECK(fs::exists(dir / ("o/" + name)));
 }
 
+TEST_CASE("with the stale file of a rank go its ring and what it told of a hang", "[records]") {
+  const TemporaryDir dir;
+  const bool beside_a_file = GENERATE(true, false);
+  fs::create_directory(dir / "o");
+  if (beside_a_file) std::ofstream(dir / "o/rank-0.jsonl") << "earlier";
+  for (const std::string name : {"rank-0.ring", "rank-0.flight.json", "rank-1.ring"}) {
+    std::ofstream(dir / ("o/" + name)) << "earlier";
+  }
+  CHECK(open_exclusively(dir / "o", run_of(1)).error == "");
+  CHECK(fs::exists(dir / "o.1/rank-0.ring"));
+  CHECK(fs::exists(dir / "o.1/rank-0.flight.json"));
+  CHECK_FALSE(fs::exists(dir / "o/rank-0.ring"));
+  CHECK_FALSE(fs::exists(dir / "o/rank-0.flight.json"));
+  CHECK(fs::exists(dir / "o/rank-1.ring"));
+}
+
 TEST_CASE("nothing moves aside while its owner lives", "[records]") {
   const TemporaryDir dir;
   const auto opened = JsonlWriter::open(dir / "o", run_of(::getppid()));
