@@ -114,6 +114,7 @@ WorkerOptions worker_options(const Resolved& resolved, std::map<std::string, std
   options.launched = environment("DDPSCOPE_RUN_ID").has_value();
   options.run.torch_version = TORCH_VERSION;
   options.run.sources = std::move(sources);
+  options.where = &Session::position;
   options.settings.report_dir = absolute(expand_report_dir(
       options.settings.report_dir, options.run.rank, options.run.pid, options.run.host));
   add_coverage(options.run, options.settings);
@@ -152,7 +153,8 @@ Session::Session(Resolved resolved, WorkerOptions options)
                                  .stack_depth = static_cast<std::size_t>(settings_.stack_depth),
                                  .overhead_percent = budget_of(settings_),
                                  .full_cycles = settings_.full_cycles,
-                                 .waits_for_targets = strict_targets(settings_)}) {}
+                                 .waits_for_targets = strict_targets(settings_),
+                                 .calls = worker_.calls()}) {}
 
 bool Session::start(const OptionTexts& options, bool only_by_environment) {
   const HeldSignals held;

@@ -11,7 +11,6 @@
 
 #include "plugin/crash_note.h"
 #include "plugin/log.h"
-#include "plugin/model_record.h"
 #include "records/report_dir.h"
 #include "report/report_writer.h"
 
@@ -21,8 +20,6 @@ using std::chrono::milliseconds;
 constexpr std::size_t kQueueEvents = 1 << 16;
 constexpr auto kIdle = milliseconds(20);
 constexpr std::size_t kBatch = 512;
-constexpr std::int64_t kEveryStepUpTo = 64;
-constexpr std::int64_t kStepRecordEvery = 64;
 
 // The program's signals are for its own threads, and its work goes before ours.
 void become_background() {
@@ -38,7 +35,9 @@ Worker::Worker(WorkerOptions options)
     : options_(std::move(options)),
       queue_(kQueueEvents),
       judge_(options_.judge, [this](const Finding& finding) { found(finding); }),
-      host_(options_.local_ranks) {
+      host_(options_.local_ranks),
+      ranks_(options_.run, options_.settings, options_.where),
+      live_compare_(options_.run, options_.settings) {
   const std::string& path = options_.settings.suppressions;
   if (!path.empty()) suppressions_ = SuppressionList(read_suppressions(path), today_utc());
 }
@@ -52,7 +51,7 @@ void Worker::start() {
 }
 
 void Worker::open_file() {
-  const std::int64_t max_bytes = options_.settings.max_report_mb << 20;
+  const std::int64_t max_bytes = (options_.settings.max_report_mb << 20) - ranks_.bytes();
   auto opened = JsonlWriter::open(options_.settings.report_dir, options_.run, max_bytes);
   if (!opened.notice.empty()) log_warning(opened.notice);
   if (opened.writer == nullptr) {
@@ -62,10 +61,14 @@ void Worker::open_file() {
   writer_ = std::move(opened.writer);
   files_.push_back(writer_->path());
   crash_note::open(writer_->descriptor());
+  const std::string& path = writer_->path();
+  const std::string problem = ranks_.open(path.substr(0, path.rfind('/')));
+  if (!problem.empty()) log_warning(problem);
 }
 
 void Worker::loop() {
   while (!stop_.load(std::memory_order_acquire)) {
+    watch_ranks();
     if (judge_batch()) continue;
     std::unique_lock lock(wake_mutex_);
     wake_.wait_for(lock, kIdle);
@@ -149,6 +152,7 @@ void Worker::finish(milliseconds limit, const RunCosts& costs) {
   thread_.join();
   const std::lock_guard lock(mutex_);
   if (std::exchange(finished_, true)) return;
+  ranks_.end();
   for (const Finding& finding : judge_.findings()) {  // the counts as they are at the end
     if (finding.occurrences > 1) found(finding);
   }
@@ -193,44 +197,6 @@ void Worker::print(const Finding& finding, bool is_first) {
   const std::string text =
       brief ? render_place_line(finding, style) + "\n" : render_finding(finding, style);
   std::fputs(text.c_str(), stderr);
-}
-
-void Worker::model_changed(const TreeEvent& tree) {
-  const ModelRecord record = model_record(tree);
-  const auto known = std::ranges::find(models_, tree.model, &Model::id);
-  if (known == models_.end()) {
-    models_.push_back({.id = tree.model, .record = record});
-    return;
-  }
-  const ModelRecord& before = known->record;
-  const bool differs = before.digest != record.digest || before.trainable != record.trainable ||
-                       before.name != record.name;
-  if (differs) *known = {.id = tree.model, .record = record};
-}
-
-void Worker::model_ended(const TreeEndEvent& end) {
-  std::erase_if(models_,
-                [&end](const Model& model) { return model.id == end.model && !model.is_written; });
-}
-
-void Worker::write_models() {
-  for (Model& model : models_) {
-    if (std::exchange(model.is_written, true) || writer_ == nullptr) continue;
-    writer_->write_model(model.record);
-  }
-}
-
-void Worker::cycle_ended(const CycleEndEvent& cycle) {
-  last_step_ = std::max(last_step_, cycle.at.step);
-  const std::int64_t host_reads = std::exchange(host_reads_, 0);
-  write_models();
-  const bool sampled = cycle.at.step <= kEveryStepUpTo || cycle.at.cycle % kStepRecordEvery == 0;
-  if (!sampled || writer_ == nullptr) return;
-  writer_->write_step({.step = cycle.at.step,
-                       .wall_ms = cycle.wall_ms,
-                       .overhead_us = cycle.overhead_us,
-                       .host_reads = host_reads});
-  tell_if_cut_off();
 }
 
 // Once, when the file takes nothing more.

@@ -16,6 +16,8 @@
 #include "plugin/host_counts.h"
 #include "plugin/last_place.h"
 #include "plugin/late_values.h"
+#include "plugin/live_compare.h"
+#include "plugin/rank_watch.h"
 #include "records/jsonl_writer.h"
 
 namespace ddpscope {
@@ -27,6 +29,7 @@ struct WorkerOptions {
   JudgeOptions judge;
   bool launched = false;         ///< by `ddpscope run`, which prints the verdict itself
   std::int64_t local_ranks = 1;  ///< of this run on this host
+  RankWatch::Where where = nullptr;
 };
 
 /// What is known at the end and only to the session.
@@ -48,6 +51,8 @@ class Worker {
   explicit Worker(WorkerOptions options);
 
   EventQueue& queue() noexcept { return queue_; }
+  /// Where hooks note collectives; null in a run of one rank.
+  CallLog* calls() noexcept { return ranks_.ring(); }
   /// Starts the thread; false after an error text was printed.
   void start();
   /// Waits until everything that was put before is judged and written, at most `limit`.
@@ -81,6 +86,8 @@ class Worker {
   void put_progress(ProgressRecord record);
   void put_late_progress();
   void cycle_ended(const CycleEndEvent& cycle);
+  void watch_ranks();
+  void tell_stall(const ProgressRecord& stall);
   void print(const Finding& finding, bool is_first);
   bool prints_live() const;
   SummaryRecord summary(const RunCosts& costs);
@@ -106,6 +113,8 @@ class Worker {
   LastPlace last_place_;
   LateValues late_values_;
   HostCounts host_;
+  RankWatch ranks_;
+  LiveCompare live_compare_;
   std::int64_t dropped_told_ = 0;
   std::int64_t last_step_ = 0;
   std::int64_t host_reads_ = 0;  // of the cycle in progress

@@ -1,0 +1,91 @@
+#include "plugin/live_compare.h"
+
+#include <algorithm>
+
+#include "checks/check_table.h"
+#include "checks/ranks_judge.h"
+#include "config/glob.h"
+#include "exchange/rank_compare.h"
+#include "plugin/crash_note.h"
+
+namespace ddpscope {
+namespace {
+// A heart beats each second: who moves has moved by then.
+constexpr std::int64_t kFirstPauseNs = 1'300'000'000;
+constexpr std::int64_t kLongestPauseNs = 60'000'000'000;
+
+std::set<std::string> checks_of_collectives(const Settings& settings) {
+  std::set<std::string> ids;
+  for (const CheckRow& row : check_table()) {
+    const std::string id(row.id);
+    if (id.starts_with("collective-") && check_enabled(settings.checks, id)) ids.insert(id);
+  }
+  return ids;
+}
+
+std::map<std::int64_t, std::uint64_t> progress_of(const RingSet& set) {
+  std::map<std::int64_t, std::uint64_t> progress;
+  for (const RingReader& ring : set.rings) progress[ring.head().rank] = ring.heartbeat().progress;
+  return progress;
+}
+}  // namespace
+
+LiveCompare::LiveCompare(const RunRecord& run, const Settings& settings)
+    : rank_(run.rank),
+      world_size_(run.world_size),
+      hang_after_ms_(settings.hang_after_s * 1000),
+      run_id_(run.run_id),
+      checks_(checks_of_collectives(settings)) {}
+
+RingSet LiveCompare::open() const { return open_rings(list_rings(dir_), run_id_); }
+
+void LiveCompare::begin(const std::string& dir, std::int64_t now_ns) {
+  dir_ = dir;
+  before_ = progress_of(open());
+  pause_ns_ = kFirstPauseNs;
+  due_ns_ = now_ns + pause_ns_;
+}
+
+Findings LiveCompare::look(std::int64_t now_ns) {
+  if (due_ns_ == 0 || now_ns < due_ns_) return {};
+  Findings findings = compare();
+  pause_ns_ *= 2;
+  const bool is_over = !findings.empty() || pause_ns_ > kLongestPauseNs;
+  due_ns_ = is_over ? 0 : now_ns + pause_ns_;
+  return findings;
+}
+
+bool LiveCompare::is_first_of_waiting(const RanksComparedEvent& run) const {
+  std::int64_t first = kMaxRank + 1;
+  for (const Frontier& frontier : run.frontiers) {
+    if (!frontier.waiting.empty()) first = std::min(first, frontier.waiting.front());
+  }
+  for (const RankStand& stand : run.stands) {
+    if (run.frontiers.empty() && stand.is_open) first = std::min(first, stand.rank);
+  }
+  return first == rank_;
+}
+
+Findings LiveCompare::compare() const {
+  const RingSet set = open();
+  const std::int64_t now = crash_note::unix_ns();
+  CompareOptions options{.world_size = world_size_,
+                         .endings = {},
+                         .now_unix_ns = now,
+                         .still_since_unix_ns = {},
+                         .hang_after_ms = hang_after_ms_,
+                         .progress = {}};
+  for (const auto& [rank, progress] : progress_of(set)) {
+    const auto before = before_.find(rank);
+    const bool moves = before != before_.end() && before->second != progress;
+    if (moves) options.still_since_unix_ns[rank] = now;
+  }
+  const RanksComparedEvent run = compare_ranks(set.rings, options);
+  if (!is_first_of_waiting(run)) return {};
+  RanksJudgement judgement = judge_ranks(run, {.enabled = checks_});
+  std::erase_if(judgement.findings,
+                [this](const Finding& finding) { return !checks_.contains(finding.id); });
+  return std::move(judgement.findings);
+}
+
+}  // namespace ddpscope

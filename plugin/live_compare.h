@@ -1,0 +1,44 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string>
+
+#include "config/settings.h"
+#include "exchange/ring_set.h"
+#include "model/finding.h"
+#include "model/rank_compare_event.h"
+#include "model/run_record.h"
+
+namespace ddpscope {
+
+/// Compares the rings of the run in one folder while this rank hangs, as a merge would afterwards.
+/// On the worker's thread.
+class LiveCompare {
+ public:
+  LiveCompare(const RunRecord& run, const Settings& settings);
+
+  /// This rank waits for too long; its ring lies in `dir`.
+  void begin(const std::string& dir, std::int64_t now_ns);
+  /// What explains it, once: found by the lowest of the ranks that wait.
+  Findings look(std::int64_t now_ns);
+
+ private:
+  using Progress = std::map<std::int64_t, std::uint64_t>;
+  RingSet open() const;
+  bool is_first_of_waiting(const RanksComparedEvent& run) const;
+  Findings compare() const;
+
+  std::int64_t rank_;
+  std::int64_t world_size_;
+  std::int64_t hang_after_ms_;
+  std::string run_id_;
+  std::set<std::string> checks_;
+  std::string dir_;
+  Progress before_;          ///< of each rank, when this one began to look
+  std::int64_t due_ns_ = 0;  ///< 0: not looking
+  std::int64_t pause_ns_ = 0;
+};
+
+}  // namespace ddpscope

@@ -1,0 +1,78 @@
+// What the rank file says beside findings: models, steps and where a rank stands.
+#include <algorithm>
+
+#include "plugin/flight_record.h"
+#include "plugin/log.h"
+#include "plugin/model_record.h"
+#include "plugin/worker.h"
+
+namespace ddpscope {
+namespace {
+constexpr std::int64_t kEveryStepUpTo = 64;
+constexpr std::int64_t kStepRecordEvery = 64;
+}  // namespace
+
+void Worker::model_changed(const TreeEvent& tree) {
+  const ModelRecord record = model_record(tree);
+  const auto known = std::ranges::find(models_, tree.model, &Model::id);
+  if (known == models_.end()) {
+    models_.push_back({.id = tree.model, .record = record});
+    return;
+  }
+  const ModelRecord& before = known->record;
+  const bool differs = before.digest != record.digest || before.trainable != record.trainable ||
+                       before.name != record.name;
+  if (differs) *known = {.id = tree.model, .record = record};
+}
+
+void Worker::model_ended(const TreeEndEvent& end) {
+  std::erase_if(models_,
+                [&end](const Model& model) { return model.id == end.model && !model.is_written; });
+}
+
+void Worker::write_models() {
+  for (Model& model : models_) {
+    if (std::exchange(model.is_written, true) || writer_ == nullptr) continue;
+    writer_->write_model(model.record);
+  }
+}
+
+void Worker::cycle_ended(const CycleEndEvent& cycle) {
+  last_step_ = std::max(last_step_, cycle.at.step);
+  const std::int64_t host_reads = std::exchange(host_reads_, 0);
+  write_models();
+  const bool sampled = cycle.at.step <= kEveryStepUpTo || cycle.at.cycle % kStepRecordEvery == 0;
+  if (!sampled || writer_ == nullptr) return;
+  writer_->write_step({.step = cycle.at.step,
+                       .wall_ms = cycle.wall_ms,
+                       .overhead_us = cycle.overhead_us,
+                       .host_reads = host_reads});
+  tell_if_cut_off();
+}
+
+void Worker::watch_ranks() {
+  if (options_.run.world_size == 1 || judge_broke_) return;
+  try {
+    if (const auto stall = ranks_.look(queue_.put_count())) tell_stall(*stall);
+    Findings findings = live_compare_.look(steady_ns());
+    if (findings.empty()) return;
+    const std::lock_guard lock(mutex_);
+    for (const Finding& finding : findings) found(finding);
+    if (writer_ != nullptr) writer_->sync();
+  } catch (...) {  // no memory for the rings of all ranks: a merge compares them
+  }
+}
+
+void Worker::tell_stall(const ProgressRecord& stall) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (writer_ == nullptr) return;
+    writer_->write_progress(stall);
+    writer_->sync();
+  }
+  live_compare_.begin(ranks_.dir(), steady_ns());
+  const std::string problem = write_flight_record(ranks_.dir(), options_.run.rank);
+  if (!problem.empty()) log_warning(problem);
+}
+
+}  // namespace ddpscope

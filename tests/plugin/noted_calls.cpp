@@ -1,0 +1,57 @@
+#include "tests/plugin/noted_calls.h"
+
+#include <array>
+
+#include "exchange/rank_ring.h"
+
+namespace ddpscope::test {
+namespace {
+template <class Enum, std::size_t kCount>
+std::string word(Enum value, const std::array<const char*, kCount>& words) {
+  return words.at(static_cast<std::size_t>(value));
+}
+
+std::string reduce_word(ReduceKind reduce) {
+  if (reduce == ReduceKind::kNone) return "-";
+  if (reduce == ReduceKind::kSum) return "sum";
+  return reduce == ReduceKind::kMax ? "max" : "other";
+}
+
+NotedCall noted(const CallRecord& call, const RingReader& ring) {
+  constexpr std::array<const char*, 11> kKinds = {
+      "all_reduce",     "broadcast",  "reduce", "all_gather", "gather", "scatter",
+      "reduce_scatter", "all_to_all", "send",   "receive",    "barrier"};
+  constexpr std::array<const char*, 6> kPhases = {"init",   "forward",   "backward",
+                                                  "reduce", "optimizer", "exit"};
+  constexpr std::array<const char*, 3> kStates = {"issued", "completed", "failed"};
+  return {.seq = call.seq,
+          .group = call.group,
+          .group_size = group_size(call.group),
+          .unix_ns = call.unix_ns,
+          .elements = call.elements,
+          .step = call.step,
+          .list = call.list,
+          .root = call.root,
+          .owner = ring.name(call.owner),
+          .dtype = ring.name(call.dtype),
+          .kind = word(call.kind, kKinds),
+          .reduce = reduce_word(call.reduce),
+          .phase = word(call.phase, kPhases),
+          .state = word(call.state, kStates)};
+}
+}  // namespace
+
+RingLeft read_ring(const std::string& path) {
+  RingReader ring;
+  RingLeft left{.error = ring.open(path)};
+  if (!left.error.empty()) return left;
+  for (auto place = ring.first_call(); place < ring.call_count(); ++place) {
+    const auto call = ring.call(place);
+    left.calls.push_back(call ? noted(*call, ring) : NotedCall{});
+  }
+  left.step = ring.heartbeat().step;
+  left.ended = ring.heartbeat().ended;
+  return left;
+}
+
+}  // namespace ddpscope::test

@@ -1,0 +1,36 @@
+#pragma once
+
+// What lies in a ring, in words: the headers that read it do not go with the public one.
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace ddpscope::test {
+
+struct NotedCall {
+  std::uint64_t seq = 0;
+  std::uint64_t group = 0;
+  std::int64_t group_size = 0;
+  std::int64_t unix_ns = 0;
+  std::uint64_t elements = 0;
+  std::int64_t step = 0;
+  std::int64_t list = 0;
+  std::int64_t root = 0;
+  std::string owner;
+  std::string dtype;
+  std::string kind;    ///< all_reduce, ...
+  std::string reduce;  ///< sum, max, - or other
+  std::string phase;
+  std::string state;  ///< issued, completed or failed
+};
+
+struct RingLeft {
+  std::string error;
+  std::vector<NotedCall> calls;
+  std::int64_t step = 0;  ///< of the heartbeat
+  bool ended = false;
+};
+
+RingLeft read_ring(const std::string& path);
+
+}  // namespace ddpscope::test
