@@ -2,6 +2,11 @@
 
 #include <torch/torch.h>
 
+#include <cstdint>
+#include <map>
+#include <vector>
+
+#include "samples/digits/options.h"
 #include "samples/support/process_group.h"
 
 namespace digits {
@@ -15,14 +20,19 @@ inline void broadcast_state(const samples::Group& group, const torch::nn::Module
 }
 
 /// Replaces every gradient by its mean over the processes.
-inline void average_gradients(const samples::Group& group, const torch::nn::Module& net) {
+inline void average_gradients(const samples::Group& group, const torch::nn::Module& net, Bug bug) {
   if (!group) return;
   torch::NoGradGuard guard;
+  std::map<std::int64_t, std::vector<torch::Tensor>> by_size;
   for (const auto& parameter : net.parameters()) {
     torch::Tensor gradient = parameter.grad();
     if (!gradient.defined()) continue;
-    samples::add_over_ranks(group, gradient);
-    gradient.div_(group->getSize());
+    by_size[gradient.numel()].push_back(gradient);
+    if (bug != Bug::kListedGradients) samples::add_over_ranks(group, gradient);
+  }
+  for (auto& [size, gradients] : by_size) {
+    if (bug == Bug::kListedGradients) group->allreduce(gradients)->wait();  // BUG
+    for (torch::Tensor& gradient : gradients) gradient.div_(group->getSize());
   }
 }
 

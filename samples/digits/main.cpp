@@ -104,7 +104,7 @@ class Trainer {
       loss = loss + kAuxWeight * torch::cross_entropy_loss(outputs.aux_logits, batch.target);
     }
     loss.backward();
-    average_gradients(group_, *net_);
+    average_gradients(group_, *net_, options_.bug);
     for (const auto& optimizer : optimizers_) optimizer->step();
 
     losses_.push_back(loss.item<float>());

@@ -9,7 +9,7 @@
 namespace digits {
 namespace {
 
-constexpr std::array<std::string_view, 14> kBugNames = {"none",
+constexpr std::array<std::string_view, 15> kBugNames = {"none",
                                                         "unregistered-blocks",
                                                         "unregistered-tensor",
                                                         "unused-head",
@@ -22,7 +22,8 @@ constexpr std::array<std::string_view, 14> kBugNames = {"none",
                                                         "no-zero-grad",
                                                         "half-zero-grad",
                                                         "tied-twice",
-                                                        "reader-throws"};
+                                                        "reader-throws",
+                                                        "listed-gradients"};
 
 std::int64_t number(std::string_view name, std::string_view text, std::int64_t least) {
   std::int64_t value = 0;

@@ -23,6 +23,7 @@ enum class Bug {
   kHalfZeroGrad,
   kTiedTwice,
   kReaderThrows,
+  kListedGradients,
 };
 
 struct Options {

@@ -15,7 +15,7 @@ THROWN = {"module-operator-failed", "autograd-inplace-saved", "autograd-multivie
 FIRST_FAILURE = "rank-first-failure"
 # More threads than cores: on how many ranks depends on the machine.
 OF_THE_MACHINE = {"perf-thread-oversubscription"}
-OF_SEVERAL_RANKS = {FIRST_FAILURE, "autograd-ready-twice"}
+OF_SEVERAL_RANKS = {FIRST_FAILURE, "autograd-ready-twice", "collective-multi-tensor"}
 # The tests train on the host, where nothing waits for a device.
 OF_A_DEVICE = {"perf-sync-calls"}
 
