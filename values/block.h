@@ -30,8 +30,12 @@ struct BlockValues {
 /// Measures `groups` full groups of one block.
 using BlockKernel = BlockValues (*)(const void* data, int groups, std::uint64_t block_key);
 
+/// Of these the fingerprint alone.
+using BitsKernel = std::uint64_t (*)(const void* data, int groups, std::uint64_t block_key);
+
 struct BlockKernels {
   BlockKernel by_kind[4];  // in the order of ScalarKind
+  BitsKernel bits_by_kind[4];
 };
 extern const BlockKernels kPortableKernels;
 extern const BlockKernels kAvx2Kernels;

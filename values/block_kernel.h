@@ -24,6 +24,16 @@ class KernelOf {
     return sums.result();
   }
 
+  static std::uint64_t bits(const void* data, int groups, std::uint64_t block_key) {
+    const auto* bytes = static_cast<const unsigned char*>(data);
+    KernelOf sums;
+    const __m256i key = _mm256_set1_epi64x(static_cast<long long>(block_key));
+    for (int group = 0; group < groups; ++group, bytes += kGroupBytes) {
+      sums.add_bits(bytes, kKeys.words + group * (kGroupBytes / 8), key);
+    }
+    return sums.fingerprint();
+  }
+
  private:
   static constexpr bool kIsDouble = Kind == ScalarKind::kDouble;
   static constexpr int kElementBytes = kIsDouble ? 8 : Kind == ScalarKind::kFloat ? 4 : 2;
@@ -105,19 +115,26 @@ class KernelOf {
     return _mm256_castsi256_pd(_mm256_xor_si256(doubles, _mm256_and_si256(flips, sign_bit)));
   }
 
+  std::uint64_t fingerprint() const {
+    alignas(32) std::uint64_t products[4], halves[4];
+    store(products, products_);
+    store(halves, halves_);
+    std::uint64_t sum = 0;
+    for (int i = 0; i < 4; ++i) sum += products[i] + ((halves[i] + (halves[i] >> 32)) << 32);
+    return sum;
+  }
+
   BlockValues result() const {
     BlockValues block;
     TensorValues& values = block.values;
     values.sum_of_squares = squares_.sum_of_lanes();
     for (int k = 0; k < kSketchSize; ++k) values.sketch[k] = sketch_[k].sum_of_lanes();
-    alignas(32) std::uint64_t products[4], largest[4], zeros[4], halves[4];
-    store(products, products_);
+    values.fingerprint = fingerprint();
+    alignas(32) std::uint64_t largest[4], zeros[4];
     store(largest, largest_);
     store(zeros, zeros_);
-    store(halves, halves_);
     std::uint64_t highest = 0;
     for (int i = 0; i < 4; ++i) {
-      values.fingerprint += products[i] + ((halves[i] + (halves[i] >> 32)) << 32);
       for (const std::uint64_t part : parts_of(largest[i]))
         highest = part > highest ? part : highest;
       for (const std::uint64_t part : parts_of(zeros[i])) {
@@ -161,6 +178,8 @@ class KernelOf {
 template <typename Wide>
 inline constexpr BlockKernels kKernelsOf = {
     {KernelOf<Wide, ScalarKind::kHalf>::measure, KernelOf<Wide, ScalarKind::kBFloat16>::measure,
-     KernelOf<Wide, ScalarKind::kFloat>::measure, KernelOf<Wide, ScalarKind::kDouble>::measure}};
+     KernelOf<Wide, ScalarKind::kFloat>::measure, KernelOf<Wide, ScalarKind::kDouble>::measure},
+    {KernelOf<Wide, ScalarKind::kHalf>::bits, KernelOf<Wide, ScalarKind::kBFloat16>::bits,
+     KernelOf<Wide, ScalarKind::kFloat>::bits, KernelOf<Wide, ScalarKind::kDouble>::bits}};
 
 }  // namespace ddpscope::values

@@ -87,31 +87,47 @@ TensorValues measure_finite(const Source& source, const unsigned char* begin, in
   return values;
 }
 
-TensorValues measure_block(const Source& source, std::int64_t block) {
-  const std::int64_t first = block * kBlockElements;
-  const int elements =
-      static_cast<int>(std::min<std::int64_t>(kBlockElements, source.elements - first));
-  const int groups = (elements + kGroupElements - 1) / kGroupElements;
-  const int padding = groups * kGroupElements - elements;
-  const int element_bytes = bytes_of(source.kind);
-  const std::uint64_t key = key_of_block(block);
+/// The groups of one block; the last one ends in zeros.
+struct Groups {
+  const unsigned char* begin = nullptr;
+  int count = 0;
+  int elements = 0;
+  int padding = 0;
+};
 
+Groups groups_of(const Source& source, std::int64_t block, Buffer& padded) {
+  const std::int64_t first = block * kBlockElements;
+  Groups groups;
+  groups.elements =
+      static_cast<int>(std::min<std::int64_t>(kBlockElements, source.elements - first));
+  groups.count = (groups.elements + kGroupElements - 1) / kGroupElements;
+  groups.padding = groups.count * kGroupElements - groups.elements;
+  const auto element_bytes = static_cast<std::size_t>(bytes_of(source.kind));
+  groups.begin = source.data + static_cast<std::size_t>(first) * element_bytes;
+  if (groups.padding == 0) return groups;
+  const std::size_t bytes = static_cast<std::size_t>(groups.elements) * element_bytes;
+  std::memcpy(padded.bytes, groups.begin, bytes);
+  std::memset(padded.bytes + bytes, 0, static_cast<std::size_t>(groups.padding) * element_bytes);
+  groups.begin = padded.bytes;
+  return groups;
+}
+
+std::uint64_t length_part(const Groups& groups) {
+  return static_cast<std::uint64_t>(groups.elements) * kLengthKey;
+}
+
+TensorValues measure_block(const Source& source, std::int64_t block) {
   Buffer padded;
-  const unsigned char* begin = source.data + first * element_bytes;
-  if (padding > 0) {
-    const std::size_t bytes = static_cast<std::size_t>(elements) * element_bytes;
-    std::memcpy(padded.bytes, begin, bytes);
-    std::memset(padded.bytes + bytes, 0, static_cast<std::size_t>(padding) * element_bytes);
-    begin = padded.bytes;
-  }
-  const BlockValues measured = source.kernel(begin, groups, key);
+  const Groups groups = groups_of(source, block, padded);
+  const std::uint64_t key = key_of_block(block);
+  const BlockValues measured = source.kernel(groups.begin, groups.count, key);
   TensorValues values = measured.values;
   if (measured.has_nonfinite) {
-    values = measure_finite(source, begin, groups, key);
+    values = measure_finite(source, groups.begin, groups.count, key);
     values.fingerprint = measured.values.fingerprint;
   }
-  values.zero_count -= padding;
-  values.fingerprint += static_cast<std::uint64_t>(elements) * kLengthKey;
+  values.zero_count -= groups.padding;
+  values.fingerprint += length_part(groups);
   return values;
 }
 
@@ -143,6 +159,18 @@ TensorValues measure_values(const TensorData& tensor, ValuePath path) {
 
 void measure_values(std::span<const TensorData> tensors, std::span<TensorValues> results) {
   for (std::size_t i = 0; i < tensors.size(); ++i) results[i] = measure_values(tensors[i]);
+}
+
+std::uint64_t fingerprint_of(const TensorData& tensor, ValuePath path) {
+  const Source source = source_of(tensor, path);
+  const BitsKernel bits = block_kernels_of(path).bits_by_kind[static_cast<int>(tensor.kind)];
+  std::uint64_t sum = 0;
+  Buffer padded;
+  for (std::int64_t block = 0; block * kBlockElements < tensor.elements; ++block) {
+    const Groups groups = groups_of(source, block, padded);
+    sum += bits(groups.begin, groups.count, key_of_block(block)) + length_part(groups);
+  }
+  return sum;
 }
 
 TensorValues measure_chunk(const TensorData& tensor, std::int64_t chunk, ValuePath path) {

@@ -50,6 +50,9 @@ TensorValues measure_values(const TensorData& tensor, ValuePath path = ValuePath
 /// `results[i]` of `tensors[i]`; both are of one length.
 void measure_values(std::span<const TensorData> tensors, std::span<TensorValues> results);
 
+/// The fingerprint of `measure_values` alone, bound by memory.
+std::uint64_t fingerprint_of(const TensorData& tensor, ValuePath path = ValuePath::kBest);
+
 /// Chunk number `chunk` of the tensor alone, for callers with threads of their own.
 TensorValues measure_chunk(const TensorData& tensor, std::int64_t chunk,
                            ValuePath path = ValuePath::kBest);

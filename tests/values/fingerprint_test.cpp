@@ -100,6 +100,19 @@ TEST_CASE("The fingerprint of chunks in any order is their sum", "[values]") {
   CHECK(sum == fingerprint(tensor));
 }
 
+TEST_CASE("The fingerprint alone is that of the whole pass, on every path", "[values]") {
+  const ScalarKind kind = GENERATE(from_range(kKinds));
+  const ValuePath path =
+      GENERATE(ValuePath::kPortable, ValuePath::kAvx2, ValuePath::kAvx512, ValuePath::kBest);
+  if (!is_available(path)) return;
+  for (const std::int64_t elements : {0, 1, 31, 32, 33, 1023, 1024, 1025, 5000}) {
+    Tensor tensor(kind, elements, /*offset=*/1);
+    tensor.fill(5);
+    if (elements > 2) tensor.set(2, special_bits(kind).front());
+    CHECK(fingerprint_of(tensor.data(), path) == fingerprint(tensor));
+  }
+}
+
 // Files keep fingerprints and compare them with those of other builds.
 TEST_CASE("The fingerprint of known data never changes", "[values]") {
   Tensor tensor(ScalarKind::kFloat, 3);
