@@ -160,6 +160,11 @@ void RunState::on(const OptimizerMembersEvent& event) {
   }
 }
 
+void RunState::on(const OptimizerRatesEvent& event) {
+  begin_cycle_if_new(event.at);
+  optimizer(event.optimizer).options = event.options;
+}
+
 void RunState::reach(TensorState& tensor) {
   if (tensor.reached_step == now_.step) return;
   tensor.reached_step = now_.step;

@@ -142,6 +142,9 @@ class RunState {
   void on(const CollectiveEndEvent& event) { begin_cycle_if_new(event.at); }
   void on(const ValuesAwaitedEvent&) {}
   void on(const DeviceValuesEvent&) {}  // reaches the checks as the events that it holds
+  void on(const StepEndEvent&) {}
+  void on(const TensorBitsEvent&) {}
+  void on(const OptimizerRatesEvent& event);
 
   void reach(TensorState& tensor);
   void set_requires_grad(TensorState& tensor, bool requires_grad);

@@ -16,6 +16,7 @@
 #include "hooks/loop_phase.h"
 #include "hooks/model_discovery.h"
 #include "hooks/near_tls.h"
+#include "hooks/replica_bits.h"
 #include "hooks/step_wait.h"
 #include "hooks/survey_outputs.h"
 
@@ -50,6 +51,7 @@ void begin_backward(Capture& capture, const edge_list& roots, bool keep_graph, b
   DeviceWaits::see_backward();
   if (Capture::watch() == Watch::kNothing) return;
   attach_discovered(capture);
+  if (accumulates) ReplicaBits::see_backward(capture);
   if (accumulates) device_gradients().begin(capture);
   tell_scaling(capture);
   BackwardEvent event{.at = capture.marker().now(),

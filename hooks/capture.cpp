@@ -9,6 +9,7 @@
 #include "hooks/near_tls.h"
 #include "hooks/op_callbacks.h"
 #include "hooks/outputs_of_step.h"
+#include "hooks/replica_bits.h"
 #include "hooks/step_wait.h"
 
 namespace ddpscope {
@@ -66,6 +67,10 @@ void Capture::clock_moved(const Stamp& before, StepClock::Change change) {
   // object between the program's own blocks and so split the heap the next step needs.
   if (!swept_.exchange(!marker_.surveying())) tensors_.sweep();
   DeviceWaits::step_ended(*this, before);
+  if (options_.compares_ranks) {
+    ReplicaBits::step_ended(*this, before);
+    put(marker_.step_end(before));
+  }
   // First, as what follows belongs to the next cycle.
   if (change.cycle_ended && watch() != Watch::kNothing) tell_cycle(before);
   OutputsOfStep::step_ended(*this);
@@ -100,6 +105,7 @@ void Capture::choose_watch() {
   if (governor_.coverage().cycles == 0) first_ = now;
   watch_.store(next, std::memory_order_relaxed);
   marker_.rest(next == Watch::kNothing);
+  marker_.cycle_began(next != Watch::kNothing);
   surveyed_ = marker_.surveying();
 }
 

@@ -28,6 +28,7 @@ struct CaptureOptions {
   std::int64_t full_cycles = 64;   ///< the first ones, in which all hooks run
   bool waits_for_targets = false;  ///< loss-target-range.strict
   CallLog* calls = nullptr;        ///< of collectives; none: they are only told
+  bool compares_ranks = false;     ///< there are several
 };
 
 /// The parts that hooks share. One per process, never destroyed.

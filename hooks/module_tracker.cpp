@@ -7,6 +7,7 @@
 #include "hooks/call_names.h"
 #include "hooks/capture.h"
 #include "hooks/op_callbacks.h"
+#include "hooks/replica_bits.h"
 
 namespace ddpscope {
 namespace {
@@ -148,6 +149,7 @@ ModuleTracker::Root& ModuleTracker::find_or_add(Capture& capture, const Module* 
   };
   if (auto known = std::ranges::find_if(roots_, is_same); known != roots_.end()) return *known;
   capture.marker().model_attached();
+  ReplicaBits::model_attached(capture);
   survey_operators(true);
   const std::string label = label_for(class_name);
   Root& root = roots_.emplace_back();
@@ -186,6 +188,21 @@ void ModuleTracker::look_again(Capture& capture) {
     if (root.owner != std::this_thread::get_id()) continue;
     if (root.seen_change != changes || flags_changed(root)) look(capture, root);
     root.buffers.step_ended(capture);
+  }
+}
+
+void ModuleTracker::visit_own_tensors(bool buffers,
+                                      const std::function<void(const at::Tensor&)>& visit) {
+  const std::lock_guard lock(mutex_);
+  for (const Root& root : roots_) {
+    if (root.owner != std::this_thread::get_id()) continue;
+    if (buffers) {
+      root.buffers.visit(visit);
+      continue;
+    }
+    for (const auto& [name, weak] : root.tensors) {
+      if (const auto impl = weak.lock(); impl.defined()) visit(at::Tensor(impl));
+    }
   }
 }
 

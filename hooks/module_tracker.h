@@ -3,6 +3,7 @@
 #include <torch/nn/module.h>
 
 #include <atomic>
+#include <functional>
 #include <list>
 #include <map>
 #include <memory>
@@ -41,6 +42,8 @@ class ModuleTracker {
   static std::uint64_t trees_told() noexcept { return told_.load(std::memory_order_relaxed); }
   /// Looks at the roots of this thread again when something changed, and tells what differs.
   void look_again(Capture& capture);
+  /// The parameters, or the buffers, of the roots of this thread. Calls nothing of LibTorch.
+  void visit_own_tensors(bool buffers, const std::function<void(const at::Tensor&)>& visit);
   /// Whether this module stands in the last tree of some root.
   bool is_registered(ModuleId module);
   /// Whether every root that holds this module is in eval mode; every root if none holds it.

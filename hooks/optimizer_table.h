@@ -16,6 +16,7 @@ namespace ddpscope {
 struct KnownOptimizer {
   OptimizerId id = 0;
   std::uint64_t told_hash = 0;
+  std::uint64_t told_rates = 0;
   std::int64_t backwards_at_step = 0;
   std::size_t next_zero_test = 0;
   std::string name;

@@ -39,11 +39,21 @@ OptimizerTable& table() {
   return *leaked;
 }
 
+constexpr std::uint64_t kHashSeed = 0xcbf29ce484222325;
+
 void mix(std::uint64_t& hash, std::uint64_t value) { hash = (hash ^ value) * 0x100000001b3; }
+
+std::uint64_t hash_rates(const std::vector<GroupOptions>& groups) {
+  std::uint64_t hash = kHashSeed;
+  for (const GroupOptions& options : groups) {
+    mix(hash, std::bit_cast<std::uint64_t>(options.learning_rate));
+  }
+  return hash;
+}
 
 std::uint64_t hash_members(Capture& capture, const std::vector<OptimizerParamGroup>& groups,
                            bool remember) {
-  std::uint64_t hash = 0xcbf29ce484222325;
+  std::uint64_t hash = kHashSeed;
   for (const GroupOptions& options : options_of(groups)) {
     mix(hash, std::bit_cast<std::uint64_t>(options.weight_decay));
     mix(hash, std::bit_cast<std::uint64_t>(options.momentum));
@@ -94,6 +104,18 @@ void tell_members(Capture& capture, Members&& told, const KnownOptimizer& known,
   capture.put_large(std::move(event));
 }
 
+// Schedulers change a rate at every step: without the members.
+void tell_rates(Capture& capture, const std::vector<OptimizerParamGroup>& groups,
+                KnownOptimizer& known) {
+  if (!capture.options().compares_ranks) return;
+  std::vector<GroupOptions> options = options_of(groups);
+  const std::uint64_t hash = hash_rates(options);
+  if (hash == known.told_rates) return;
+  known.told_rates = hash;
+  capture.put_large(OptimizerRatesEvent{
+      .at = capture.marker().now(), .optimizer = known.id, .options = std::move(options)});
+}
+
 void tell_created(Capture& capture, const KnownOptimizer& known) {
   capture.marker().optimizer_created();
   capture.put(OptimizerCreatedEvent{.at = capture.marker().now(), .optimizer = known.id});
@@ -112,6 +134,7 @@ void tell_step(Capture& capture, Optimizer& optimizer, KnownOptimizer& known, co
     known.told_hash = hash;
     tell_members(capture, members_of(optimizer), known, c10::demangle(typeid(optimizer).name()));
   }
+  tell_rates(capture, groups, known);
   const Stamp now = capture.marker().now();
   if (std::vector<ZeroGradient> moved = end.zero.moved(capture, groups);
       !moved.empty() && !end.threw) {

@@ -56,4 +56,10 @@ void QuietBuffers::step_ended(Capture& capture) {
   }
 }
 
+void QuietBuffers::visit(const std::function<void(const at::Tensor&)>& visitor) const {
+  for (const Buffer& buffer : buffers_) {
+    if (const auto impl = buffer.impl.lock(); impl.defined()) visitor(at::Tensor(impl));
+  }
+}
+
 }  // namespace ddpscope

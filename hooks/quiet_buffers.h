@@ -2,6 +2,7 @@
 
 #include <torch/nn/module.h>
 
+#include <functional>
 #include <vector>
 
 #include "model/tensor_info.h"
@@ -17,6 +18,8 @@ class QuietBuffers {
   void follow(Capture& capture, const torch::nn::Module& root);
   /// Tells each buffer once that has not been written for 16 steps.
   void step_ended(Capture& capture);
+  /// Those that are alive.
+  void visit(const std::function<void(const at::Tensor&)>& visitor) const;
 
  private:
   struct Buffer {

@@ -24,6 +24,7 @@
 #include "hooks/op_callbacks.h"
 #include "hooks/optimizer_watch.h"
 #include "hooks/range_ops.h"
+#include "hooks/replica_bits.h"
 #include "hooks/saved_watch.h"
 #include "hooks/step_wait.h"
 #include "hooks/training_ops.h"
@@ -52,12 +53,15 @@ void enter_module(const Module& module) {
   if (DeviceWaits::is_device_used()) {
     DeviceWaits::see_forward(module.is_training() && c10::GradMode::is_enabled());
   }
-  const Capture* active = Capture::active();
-  if (active == nullptr || !(active->marker().surveying() || has_discovered())) return;
-  as_guest("forward", [&](Capture& capture) {
-    attach_discovered(capture);
-    if (capture.marker().surveying()) tell_loose_module(capture, module);
-  });
+  const Capture* const active = Capture::active();
+  if (active == nullptr) return;
+  if (active->marker().surveying() || has_discovered()) {
+    as_guest("forward", [&](Capture& capture) {
+      attach_discovered(capture);
+      if (capture.marker().surveying()) tell_loose_module(capture, module);
+    });
+  }
+  see_forward_begin();
 }
 
 void leave_module(const Module&, bool) { ModuleCalls::leave(); }

@@ -1,6 +1,7 @@
 #include "hooks/step_marker.h"
 
 #include <algorithm>
+#include <chrono>
 
 namespace ddpscope {
 namespace {
@@ -41,11 +42,13 @@ void StepMarker::optimizer_created() {
 }
 
 StepClock::Change StepMarker::optimizer_stepped(OptimizerId optimizer) {
+  optimizer_steps_.fetch_add(1, std::memory_order_relaxed);
   return advance([optimizer](StepClock& clock) { return clock.optimizer_stepped(optimizer); });
 }
 
 StepClock::Change StepMarker::backward_ended() {
   backwards_.fetch_add(1, std::memory_order_relaxed);
+  between_.store(true, std::memory_order_relaxed);
   return advance([](StepClock& clock) { return clock.backward_ended(); });
 }
 
@@ -65,6 +68,20 @@ Stamp StepMarker::now() const noexcept {
   return {.step = step_.load(std::memory_order_relaxed),
           .cycle = cycle_.load(std::memory_order_relaxed),
           .thread = thread_number()};
+}
+
+StepEndEvent StepMarker::step_end(const Stamp& ended) const noexcept {
+  return {
+      .at = ended,
+      .whole = whole_.load(std::memory_order_relaxed),
+      .unix_ns = std::chrono::system_clock::now().time_since_epoch() / std::chrono::nanoseconds(1),
+      .forwards = forwards_.load(std::memory_order_relaxed),
+      .backwards = static_cast<std::int32_t>(backwards()),
+      .optimizer_steps = optimizer_steps_.load(std::memory_order_relaxed)};
+}
+
+void StepMarker::forward_began() noexcept {
+  if (between_.exchange(false)) forwards_.fetch_add(1, std::memory_order_relaxed);
 }
 
 void StepMarker::leaves_reached(std::uint64_t hash) {

@@ -5,6 +5,7 @@
 #include <mutex>
 
 #include "model/step_clock.h"
+#include "model/step_event.h"
 
 namespace ddpscope {
 
@@ -32,11 +33,22 @@ class StepMarker {
   void leaves_reached(std::uint64_t hash);
   std::int64_t completed_steps() const noexcept { return step_.load() - 1; }
   std::int64_t backwards() const noexcept { return backwards_.load(std::memory_order_relaxed); }
+  /// What was counted, hooks at rest or not; with the end of the step at `ended`.
+  StepEndEvent step_end(const Stamp& ended) const noexcept;
+  /// A part of a forward runs; the first one after a backward or a step is a new forward.
+  void see_forward() noexcept {
+    if (between_.load(std::memory_order_relaxed)) forward_began();
+  }
+  /// From the first part of a forward to the end of its backward.
+  bool inside_forward() const noexcept { return !between_.load(std::memory_order_relaxed); }
+  /// Hooks see all of the cycle that begins. Where they wake within it, they do not.
+  void cycle_began(bool whole) noexcept { whole_.store(whole, std::memory_order_relaxed); }
   std::int64_t cycle() const noexcept { return cycle_.load(std::memory_order_relaxed); }
 
  private:
   template <class Advance>
   StepClock::Change advance(Advance&& call);
+  void forward_began() noexcept;
   bool is_surveyed() const;
   std::int64_t counted_cycle() const { return clock_.cycle() - rested_cycles_; }
 
@@ -45,6 +57,10 @@ class StepMarker {
   std::atomic<std::int64_t> step_{1};
   std::atomic<std::int64_t> cycle_{1};
   std::atomic<std::int64_t> backwards_{0};
+  std::atomic<std::int32_t> forwards_{0};
+  std::atomic<std::int32_t> optimizer_steps_{0};
+  std::atomic<bool> between_{true};  ///< no forward was seen since the last backward or step
+  std::atomic<bool> whole_{true};
   std::atomic<bool> surveying_{true};
   std::atomic<bool> several_threads_{false};
   std::uint64_t thread_ = 0;

@@ -9,6 +9,7 @@
 #include "hooks/capture.h"
 #include "hooks/inferred_calls.h"
 #include "hooks/interposed.h"
+#include "hooks/replica_bits.h"
 
 namespace ddpscope {
 namespace {
@@ -89,6 +90,7 @@ struct BatchNorm {
                          const MaybeTensor& bias, const MaybeTensor& mean,
                          const MaybeTensor& variance, bool training, double momentum,
                          double epsilon, bool cudnn_enabled) {
+    if (training) see_forward_begin();
     // Without running statistics there is no other mode: instance norm always runs so.
     if (training && mean.has_value() && mean->defined() && (without_grad() || is_survey())) {
       as_observer("training_op",

@@ -48,10 +48,8 @@ const Kind* as(const OptimizerOptions& options) {
   return typeid(options) == typeid(Kind) ? static_cast<const Kind*>(&options) : nullptr;
 }
 
-std::optional<GroupOptions> options_of(const OptimizerParamGroup& group) {
+std::optional<GroupOptions> decays_of(const OptimizerOptions& options) {
   using namespace torch::optim;  // NOLINT(google-build-using-namespace)
-  if (!group.has_options()) return std::nullopt;
-  const OptimizerOptions& options = group.options();
   if (const auto* sgd = as<SGDOptions>(options)) return {{sgd->weight_decay(), sgd->momentum()}};
   if (const auto* adam = as<AdamOptions>(options)) {
     return {{adam->weight_decay(), std::get<0>(adam->betas())}};
@@ -65,6 +63,13 @@ std::optional<GroupOptions> options_of(const OptimizerParamGroup& group) {
   if (const auto* grad = as<AdagradOptions>(options)) return {{grad->weight_decay(), 0}};
   if (as<LBFGSOptions>(options) != nullptr) return GroupOptions{};
   return std::nullopt;
+}
+
+std::optional<GroupOptions> options_of(const OptimizerParamGroup& group) {
+  if (!group.has_options()) return std::nullopt;
+  std::optional<GroupOptions> options = decays_of(group.options());
+  if (options.has_value()) options->learning_rate = group.options().get_lr();
+  return options;
 }
 }  // namespace
 

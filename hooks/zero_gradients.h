@@ -38,7 +38,7 @@ class ZeroGradients {
   std::vector<Member> members_;
 };
 
-/// Weight decay and momentum by group; empty when the options of a group are of an own class.
+/// Weight decay, momentum and rate by group; empty when the options of a group are of an own class.
 std::vector<GroupOptions> options_of(const ParamGroups& groups);
 
 }  // namespace ddpscope

@@ -15,6 +15,7 @@
 #include "model/optimizer_event.h"
 #include "model/range_event.h"
 #include "model/scale_event.h"
+#include "model/step_event.h"
 #include "model/tree_event.h"
 #include "model/update_event.h"
 #include "model/value_event.h"
@@ -42,6 +43,7 @@ using Event = std::variant<
     std::unique_ptr<KeptOutputsEvent>, std::unique_ptr<ConvolutionShapeEvent>,
     std::unique_ptr<DeviceWaitsEvent>, ValuesAwaitedEvent, std::unique_ptr<DeviceValuesEvent>,
     std::unique_ptr<GradientsRepairedEvent>, std::unique_ptr<CollectiveEvent>,
-    std::unique_ptr<CollectiveEndEvent>>;
+    std::unique_ptr<CollectiveEndEvent>, StepEndEvent, std::unique_ptr<TensorBitsEvent>,
+    std::unique_ptr<OptimizerRatesEvent>>;
 
 }  // namespace ddpscope

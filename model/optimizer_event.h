@@ -18,10 +18,11 @@ struct OptimizerMember {
 struct GroupOptions {
   double weight_decay = 0;
   double momentum = 0;  ///< beta1 of Adam
+  double learning_rate = 0;
 };
 
-/// The members of an optimizer by group. Sent before the step in which they or the options differ
-/// from the last.
+/// The members of an optimizer by group. Sent before the step in which they or the options but the
+/// rates differ from the last.
 struct OptimizerMembersEvent {
   Stamp at;
   OptimizerId optimizer = 0;
@@ -29,6 +30,13 @@ struct OptimizerMembersEvent {
   std::string name;
   std::vector<std::vector<OptimizerMember>> groups;
   std::vector<GroupOptions> options;  ///< by group; empty: not known
+};
+
+/// The options of an optimizer where a rate differs from the last. Sent before that step.
+struct OptimizerRatesEvent {
+  Stamp at;
+  OptimizerId optimizer = 0;
+  std::vector<GroupOptions> options;  ///< by group
 };
 
 /// A member whose gradient was defined and all zero when its optimizer stepped.

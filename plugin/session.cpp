@@ -154,7 +154,8 @@ Session::Session(Resolved resolved, WorkerOptions options)
                                  .overhead_percent = budget_of(settings_),
                                  .full_cycles = settings_.full_cycles,
                                  .waits_for_targets = strict_targets(settings_),
-                                 .calls = worker_.calls()}) {}
+                                 .calls = worker_.calls(),
+                                 .compares_ranks = worker_.calls() != nullptr}) {}
 
 bool Session::start(const OptionTexts& options, bool only_by_environment) {
   const HeldSignals held;

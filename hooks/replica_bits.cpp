@@ -1,0 +1,77 @@
+#include "hooks/replica_bits.h"
+
+#include <c10/core/GradMode.h>
+
+#include "hooks/capture.h"
+#include "values/tensor_values.h"
+
+namespace ddpscope {
+namespace {
+ScalarKind kind_with(std::size_t element_bytes) {
+  return element_bytes % 8 == 0   ? ScalarKind::kDouble
+         : element_bytes % 4 == 0 ? ScalarKind::kFloat
+                                  : ScalarKind::kHalf;
+}
+
+// Whatever the elements are, as numbers of their size; 0 where it cannot be read.
+std::uint64_t bits_of(const at::Tensor& tensor) {
+  if (!is_readable(tensor)) return 0;
+  const std::size_t bytes = tensor.nbytes();
+  const ScalarKind kind = kind_with(tensor.itemsize());
+  const std::size_t element = kind == ScalarKind::kDouble ? 8 : kind == ScalarKind::kFloat ? 4 : 2;
+  const auto* data = static_cast<const unsigned char*>(tensor.unsafeGetTensorImpl()->data());
+  std::uint64_t bits = fingerprint_of(
+      {.data = data, .elements = static_cast<std::int64_t>(bytes / element), .kind = kind});
+  for (std::size_t i = bytes - bytes % element; i < bytes; ++i) bits = bits * 31 + data[i] + 1;
+  return bits == 0 ? 1 : bits;
+}
+
+void tell(Capture& capture, std::int64_t step, bool of_buffers) {
+  TensorBitsEvent event{.step = step, .of_buffers = of_buffers, .tensors = {}};
+  capture.modules().visit_own_tensors(of_buffers, [&](const at::Tensor& tensor) {
+    event.tensors.push_back({capture.id_of(tensor), bits_of(tensor)});
+  });
+  if (!event.tensors.empty()) capture.put_large(std::move(event));
+}
+
+bool compares(const Capture& capture) {
+  return capture.options().compares_ranks && capture.options().values;
+}
+}  // namespace
+
+void ReplicaBits::model_attached(const Capture& capture) noexcept {
+  if (!compares(capture) || capture.marker().completed_steps() > 0) return;
+  // In a forward that runs already, buffers may have changed.
+  awaits_forward_.store(!capture.marker().inside_forward(), std::memory_order_relaxed);
+  awaits_backward_.store(true, std::memory_order_relaxed);
+}
+
+void ReplicaBits::before_forward() noexcept {
+  as_guest("replica_bits", [](Capture& capture) {
+    if (!awaits_forward_.exchange(false) || capture.marker().completed_steps() > 0) return;
+    tell(capture, 0, /*of_buffers=*/true);
+  });
+}
+
+void ReplicaBits::see_backward(Capture& capture) {
+  if (!awaits_backward_.load(std::memory_order_relaxed)) return;
+  awaits_backward_.store(false, std::memory_order_relaxed);
+  // A forward that was not seen may have changed its buffers.
+  awaits_forward_.store(false, std::memory_order_relaxed);
+  if (capture.marker().completed_steps() == 0) tell(capture, 0, /*of_buffers=*/false);
+}
+
+void ReplicaBits::step_ended(Capture& capture, const Stamp& at) {
+  if (!compares(capture) || !is_compared_step(at.step)) return;
+  tell(capture, at.step, /*of_buffers=*/false);
+  tell(capture, at.step, /*of_buffers=*/true);
+}
+
+void see_forward_begin() noexcept {
+  Capture* const capture = Capture::active();
+  if (capture == nullptr || !c10::GradMode::is_enabled()) return;
+  capture->marker().see_forward();
+  ReplicaBits::see_forward();
+}
+
+}  // namespace ddpscope

@@ -1,0 +1,35 @@
+#pragma once
+
+#include <atomic>
+
+#include "model/tensor_info.h"
+
+namespace ddpscope {
+
+class Capture;
+
+/// Reads fingerprints of the registered tensors of this thread's models where ranks are compared:
+/// buffers before the first forward, parameters before the first backward, and both at the end of
+/// the steps that all ranks compare, hooks at rest or not.
+class ReplicaBits {
+ public:
+  /// A model came; before the first step it is read.
+  static void model_attached(const Capture& capture) noexcept;
+  /// A part of a forward is about to run.
+  static void see_forward() noexcept {
+    if (awaits_forward_.load(std::memory_order_relaxed)) before_forward();
+  }
+  static void see_backward(Capture& capture);
+  static void step_ended(Capture& capture, const Stamp& at);
+
+ private:
+  static void before_forward() noexcept;
+
+  static inline constinit std::atomic<bool> awaits_forward_{false};
+  static inline constinit std::atomic<bool> awaits_backward_{false};
+};
+
+/// A layer is called, in a forward that is to be trained.
+void see_forward_begin() noexcept;
+
+}  // namespace ddpscope

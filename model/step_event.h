@@ -1,0 +1,38 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "model/tensor_info.h"
+
+namespace ddpscope {
+
+/// The end of a step, also of one in which hooks rest. Only where ranks are compared.
+struct StepEndEvent {
+  Stamp at;           ///< of the step that ended
+  bool whole = true;  ///< hooks saw all of it
+  std::int64_t unix_ns = 0;
+  std::int32_t forwards = 0;  ///< so far, as are those below; a forward is one before a backward
+  std::int32_t backwards = 0;
+  std::int32_t optimizer_steps = 0;
+};
+
+/// Whether the ranks compare the values of their tensors at the end of this step.
+constexpr bool is_compared_step(std::int64_t step) {
+  return step <= 2 || step == 4 || step == 8 || step % 16 == 0;
+}
+
+/// The bits of one tensor; 0 says nothing.
+struct TensorBits {
+  TensorId tensor = 0;
+  std::uint64_t fingerprint = 0;
+};
+
+/// Fingerprints of what one thread trains, read at the end of a step, or before the first one.
+struct TensorBitsEvent {
+  std::int64_t step = 0;  ///< that ended
+  bool of_buffers = false;
+  std::vector<TensorBits> tensors;
+};
+
+}  // namespace ddpscope
