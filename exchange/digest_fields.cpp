@@ -9,6 +9,10 @@ std::optional<std::uint64_t> said(std::uint64_t hash) {
   return hash == 0 ? std::nullopt : std::optional(hash);
 }
 
+std::optional<std::uint64_t> said(double value) {
+  return value == 0 ? std::nullopt : std::optional(std::bit_cast<std::uint64_t>(value));
+}
+
 std::uint64_t number(std::int32_t count) { return static_cast<std::uint64_t>(std::int64_t{count}); }
 
 std::string printed(const char* form, auto value) {
@@ -20,18 +24,21 @@ std::string printed(const char* form, auto value) {
 
 std::array<std::optional<std::uint64_t>, kDigestFields> words_of(const StepDigest& digest) {
   static_assert(static_cast<std::size_t>(DigestField::kCallCount) + 1 == kDigestFields);
+  const auto of_optimizers = [&digest](std::uint64_t word) {
+    return digest.optimizers == 0 ? std::nullopt : std::optional(word);
+  };
   return {said(digest.structure),
           said(digest.gradients),
           said(digest.optimizers),
           said(digest.calls),
           said(digest.parameters),
           said(digest.buffers),
-          std::bit_cast<std::uint64_t>(digest.learning_rate),
-          std::bit_cast<std::uint64_t>(digest.loss_scale),
+          of_optimizers(std::bit_cast<std::uint64_t>(digest.learning_rate)),
+          said(digest.loss_scale),
           number(digest.optimizer_steps),
           number(digest.skipped_steps),
-          number(digest.groups),
-          number(digest.members),
+          of_optimizers(number(digest.groups)),
+          digest.members == 0 ? std::nullopt : of_optimizers(number(digest.members)),
           number(digest.forwards),
           number(digest.backwards),
           number(digest.batches),

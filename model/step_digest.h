@@ -7,7 +7,10 @@
 namespace ddpscope {
 
 /// What one rank says of one step, to be compared with other ranks; plain bytes. A hash or a
-/// fingerprint of 0 says nothing.
+/// fingerprint of 0 says nothing; where `optimizers` is 0, nothing is said of groups, members and
+/// rate, and 0 members alone are not said either. A later digest of the same step replaces an
+/// earlier one: with phase kReduce it is of a step that has not ended, by a rank that stood still
+/// after a backward of it.
 struct StepDigest {
   std::int64_t step = 0;  ///< that ended; 0 is before the first
   std::int64_t cycle = 0;
@@ -25,8 +28,8 @@ struct StepDigest {
   std::int32_t forwards = 0;
   std::int32_t backwards = 0;
   std::int32_t batches = 0;
-  std::int32_t call_count = 0;
-  std::int32_t groups = 0;  ///< of all optimizers, as are members
+  std::int32_t call_count = 0;  ///< since the first backward
+  std::int32_t groups = 0;      ///< of all optimizers, as are members
   std::int32_t members = 0;
   std::int32_t received = 0;  ///< parameters that received a gradient in this step
   Phase phase = Phase::kOptimizer;

@@ -16,7 +16,8 @@ StepDigest digest_of(std::int64_t step) {
           .optimizer_steps = static_cast<std::int32_t>(step),
           .forwards = static_cast<std::int32_t>(step),
           .backwards = static_cast<std::int32_t>(step),
-          .batches = static_cast<std::int32_t>(step)};
+          .batches = static_cast<std::int32_t>(step),
+          .members = 4};
 }
 
 /// Steps 0 to `last` of all ranks; `change` may edit a rank's digest.
@@ -152,6 +153,20 @@ TEST_CASE("a rank without digests does not hide a difference of the others", "[c
     run[2].digest(other);
   }
   CHECK(find(only(run.compared()), DigestField::kMembers) != nullptr);
+}
+
+TEST_CASE("a rank that saw no optimizer in a step says nothing of its options", "[compare]") {
+  TestRun run(2);
+  put_steps(run, 8, [](std::int64_t rank, StepDigest& digest) {
+    if (rank == 0) digest.loss_scale = 128;
+    if (rank == 0 && digest.step == 4) digest.members = 0;  // a part of the parameters
+    if (rank == 1 && digest.step % 2 == 1) {
+      digest.optimizers = 0;
+      digest.learning_rate = 0;
+      digest.groups = digest.members = 0;
+    }
+  });
+  CHECK(only(run.compared()).digests.empty());
 }
 
 TEST_CASE("ranks that average with one another are compared apart from others", "[compare]") {
