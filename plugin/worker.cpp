@@ -20,6 +20,7 @@ using std::chrono::milliseconds;
 constexpr std::size_t kQueueEvents = 1 << 16;
 constexpr auto kIdle = milliseconds(20);
 constexpr std::size_t kBatch = 512;
+constexpr int kQuietRounds = 2;  // the training threads stand still, or compute for long
 
 // The program's signals are for its own threads, and its work goes before ours.
 void become_background() {
@@ -38,6 +39,7 @@ Worker::Worker(WorkerOptions options)
       host_(options_.local_ranks),
       ranks_(options_.run, options_.settings, options_.where),
       live_compare_(options_.run, options_.settings) {
+  if (calls() != nullptr) digest_.emplace(digest_sinks(), options_.settings.exchange_every);
   const std::string& path = options_.settings.suppressions;
   if (!path.empty()) suppressions_ = SuppressionList(read_suppressions(path), today_utc());
 }
@@ -69,7 +71,11 @@ void Worker::open_file() {
 void Worker::loop() {
   while (!stop_.load(std::memory_order_acquire)) {
     watch_ranks();
-    if (judge_batch()) continue;
+    if (judge_batch()) {
+      quiet_rounds_ = 0;
+      continue;
+    }
+    if (++quiet_rounds_ == kQuietRounds) settle();
     std::unique_lock lock(wake_mutex_);
     wake_.wait_for(lock, kIdle);
   }
@@ -98,6 +104,7 @@ void Worker::judge(const Event& event) {
     judge_.consume(std::make_unique<HostCountsEvent>(host_.read(cycle->at)));
   }
   judge_.consume(event);
+  if (digest_) digest_->saw(event, judge_.state());
   if (const auto* tree = std::get_if<std::unique_ptr<TreeEvent>>(&event)) {
     model_changed(**tree);
   } else if (const auto* end = std::get_if<TreeEndEvent>(&event)) {
@@ -231,35 +238,6 @@ void Worker::put_late_progress() {
     record.swap(late_progress_);
   }
   if (record) put_progress(*std::move(record));
-}
-
-Findings Worker::findings() {
-  const std::lock_guard lock(mutex_);
-  Findings result = judge_.findings();
-  for (Finding& finding : result) {
-    finding.suppressed = suppressions_.find(finding) != nullptr;
-  }
-  return result;
-}
-
-std::array<std::int64_t, 3> Worker::counts() {
-  std::array<std::int64_t, 3> counts{};
-  for (const Finding& finding : findings()) {
-    if (!finding.suppressed) ++counts[static_cast<std::size_t>(finding.severity)];
-  }
-  return counts;
-}
-
-std::vector<std::string> Worker::files() {
-  const std::lock_guard lock(mutex_);
-  write_models();
-  if (writer_ != nullptr) writer_->sync();
-  return files_;
-}
-
-std::string Worker::first_line_of_worst() {
-  const std::lock_guard lock(mutex_);
-  return worst_line_;
 }
 
 }  // namespace ddpscope

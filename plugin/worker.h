@@ -17,6 +17,7 @@
 #include "plugin/last_place.h"
 #include "plugin/late_values.h"
 #include "plugin/live_compare.h"
+#include "plugin/rank_digest.h"
 #include "plugin/rank_watch.h"
 #include "records/jsonl_writer.h"
 
@@ -88,6 +89,8 @@ class Worker {
   void cycle_ended(const CycleEndEvent& cycle);
   void watch_ranks();
   void tell_stall(const ProgressRecord& stall);
+  RankDigest::Sinks digest_sinks();
+  void settle();
   void print(const Finding& finding, bool is_first);
   bool prints_live() const;
   SummaryRecord summary(const RunCosts& costs);
@@ -115,6 +118,8 @@ class Worker {
   HostCounts host_;
   RankWatch ranks_;
   LiveCompare live_compare_;
+  std::optional<RankDigest> digest_;  // of several ranks
+  int quiet_rounds_ = 0;
   std::int64_t dropped_told_ = 0;
   std::int64_t last_step_ = 0;
   std::int64_t host_reads_ = 0;  // of the cycle in progress

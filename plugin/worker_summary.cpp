@@ -138,4 +138,33 @@ void Worker::write_reports(const SummaryRecord& summary) {
   std::fputs(text.c_str(), stderr);
 }
 
+Findings Worker::findings() {
+  const std::lock_guard lock(mutex_);
+  Findings result = judge_.findings();
+  for (Finding& finding : result) {
+    finding.suppressed = suppressions_.find(finding) != nullptr;
+  }
+  return result;
+}
+
+std::array<std::int64_t, 3> Worker::counts() {
+  std::array<std::int64_t, 3> counts{};
+  for (const Finding& finding : findings()) {
+    if (!finding.suppressed) ++counts[static_cast<std::size_t>(finding.severity)];
+  }
+  return counts;
+}
+
+std::vector<std::string> Worker::files() {
+  const std::lock_guard lock(mutex_);
+  write_models();
+  if (writer_ != nullptr) writer_->sync();
+  return files_;
+}
+
+std::string Worker::first_line_of_worst() {
+  const std::lock_guard lock(mutex_);
+  return worst_line_;
+}
+
 }  // namespace ddpscope

@@ -91,6 +91,9 @@ bool JsonlWriter::write_model(const ModelRecord& model) noexcept {
 bool JsonlWriter::write_step(const StepRecord& step) noexcept {
   return put(Kind::kOther, to_json(step));
 }
+bool JsonlWriter::write_digest(const StepDigest& digest) noexcept {
+  return put(Kind::kOther, to_json(digest));
+}
 bool JsonlWriter::write_finding(const Finding& finding) noexcept {
   return put(Kind::kFinding, finding);
 }

@@ -35,6 +35,7 @@ class JsonlWriter {
   bool write_run(const RunRecord& run) noexcept;
   bool write_model(const ModelRecord& model) noexcept;
   bool write_step(const StepRecord& step) noexcept;
+  bool write_digest(const StepDigest& digest) noexcept;
   bool write_finding(const Finding& finding) noexcept;
   bool write_progress(const ProgressRecord& progress) noexcept;
   bool write_suppression(const SuppressionRecord& suppression) noexcept;

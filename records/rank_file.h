@@ -7,6 +7,7 @@
 
 #include "model/finding.h"
 #include "model/run_record.h"
+#include "model/step_digest.h"
 
 namespace ddpscope {
 

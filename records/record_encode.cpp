@@ -1,5 +1,8 @@
+#include <fmt/format.h>
+
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "records/record_json.h"
 #include "records/utf8.h"
@@ -125,6 +128,32 @@ Json to_json(const StepRecord& step) {
                {"wall_ms", json_number(step.wall_ms)},
                {"overhead_us", json_number(step.overhead_us)}};
   if (step.host_reads > 0) json["host_reads"] = step.host_reads;
+  return json;
+}
+
+// What a hash of 0 does not say is absent.
+Json to_json(const StepDigest& digest) {
+  Json json = {{"record", "digest"}, {"step", digest.step}, {"time_unix_ns", digest.unix_ns}};
+  for (const auto& [key, hash] : {std::pair{"structure", digest.structure},
+                                  {"gradients", digest.gradients},
+                                  {"optimizers", digest.optimizers},
+                                  {"parameters", digest.parameters},
+                                  {"buffers", digest.buffers}}) {
+    if (hash != 0) json[key] = fmt::format("{:016x}", hash);
+  }
+  if (digest.gradients != 0) json["received"] = digest.received;
+  if (digest.optimizers != 0) {
+    json["learning_rate"] = json_number(digest.learning_rate);
+    json["groups"] = digest.groups;
+    if (digest.members > 0) json["members"] = digest.members;
+  }
+  if (digest.loss_scale > 0) json["loss_scale"] = json_number(digest.loss_scale);
+  json["forwards"] = digest.forwards;
+  json["backwards"] = digest.backwards;
+  json["optimizer_steps"] = digest.optimizer_steps;
+  json["skipped_steps"] = digest.skipped_steps;
+  json["collectives"] = digest.call_count;
+  json["averages"] = digest.averages;
   return json;
 }
 

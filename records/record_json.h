@@ -18,6 +18,7 @@ class FormatError : public std::runtime_error {
 nlohmann::ordered_json to_json(const RunRecord& run);
 nlohmann::ordered_json to_json(const ModelRecord& model);
 nlohmann::ordered_json to_json(const StepRecord& step);
+nlohmann::ordered_json to_json(const StepDigest& digest);
 nlohmann::ordered_json to_json(const Finding& finding);
 nlohmann::ordered_json to_json(const ProgressRecord& progress);
 nlohmann::ordered_json to_json(const SuppressionRecord& suppression);

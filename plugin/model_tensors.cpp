@@ -1,0 +1,103 @@
+#include "plugin/model_tensors.h"
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+
+namespace ddpscope {
+namespace {
+constexpr std::array<std::string_view, 3> kLocalKinds = {"rank_local", "sharded", "external"};
+
+std::string path_of(const RegisteredTensor& registered) {
+  const std::string& module = registered.module_path;
+  return module.empty() ? registered.name : module + "." + registered.name;
+}
+
+bool is_local(const ModelState& model, const std::string& path, const RunState& state) {
+  return std::ranges::any_of(
+      kLocalKinds, [&](std::string_view kind) { return state.declared(model.id, path, kind); });
+}
+}  // namespace
+
+std::uint64_t mixed(std::uint64_t hash, std::uint64_t number) {
+  for (int shift = 0; shift < 64; shift += 8) {
+    hash = (hash ^ (number >> shift & 0xff)) * 0x100000001b3;
+  }
+  return hash;
+}
+
+ModelTensors::ModelTensors(const ModelState& model, const RunState& state) {
+  list_.model = model.label;
+  for (const RegisteredTensor& registered : model.tensors) {
+    std::string path = path_of(registered);
+    const bool declared = is_local(model, path, state);
+    if (declared) declared_.insert(registered.tensor.id);
+    auto& entries = registered.is_buffer ? buffers_ : parameters_;
+    if (!registered.is_buffer && !declared) {
+      positions_.emplace(registered.tensor.id, parameters_.size());
+    }
+    entries.push_back({.tensor = registered.tensor.id, .declared = declared});
+    list_.tensors.push_back({.path = std::move(path),
+                             .dtype = registered.tensor.dtype,
+                             .shape = registered.tensor.shape,
+                             .is_buffer = registered.is_buffer,
+                             .requires_grad = registered.tensor.requires_grad,
+                             .declared = declared});
+  }
+  hash_ = hash_of(list_);
+  received_bits_.resize((parameters_.size() + 7) / 8);
+}
+
+void ModelTensors::receive(TensorId tensor) {
+  const auto [begin, end] = positions_.equal_range(tensor);
+  for (auto at = begin; at != end; ++at) {
+    const int bit = 1 << at->second % 8;
+    char& byte = received_bits_[at->second / 8];
+    if ((byte & bit) != 0) continue;
+    byte = static_cast<char>(byte | bit);
+    ++received_;
+  }
+}
+
+void ModelTensors::clear_received() {
+  received_ = 0;
+  std::ranges::fill(received_bits_, '\0');
+}
+
+bool ModelTensors::all_are_owned(const RunState& state) const {
+  return std::ranges::all_of(positions_, [&](const auto& entry) {
+    const bool received = (received_bits_[entry.second / 8] >> entry.second % 8 & 1) != 0;
+    const TensorState* tensor = received ? state.tensor(entry.first) : nullptr;
+    return tensor == nullptr || !tensor->owners.empty();
+  });
+}
+
+std::uint64_t ModelTensors::bits_of(const Entry& entry, const Bits& bits) {
+  if (entry.declared) return 0;
+  const auto found = bits.find(entry.tensor);
+  return found == bits.end() ? 0 : found->second;
+}
+
+std::uint64_t ModelTensors::fingerprint(const Bits& bits, bool of_buffers) const {
+  std::uint64_t hash = kMixSeed;
+  bool any = false;
+  for (const Entry& entry : of_buffers ? buffers_ : parameters_) {
+    const std::uint64_t one = bits_of(entry, bits);
+    any |= one != 0;
+    hash = mixed(hash, one);
+  }
+  return any ? hash : 0;
+}
+
+std::string ModelTensors::fingerprints(const Bits& bits) const {
+  std::string bytes;
+  for (const auto* entries : {&parameters_, &buffers_}) {
+    for (const Entry& entry : *entries) {
+      const std::uint64_t one = bits_of(entry, bits);
+      for (int shift = 0; shift < 64; shift += 8) bytes.push_back(static_cast<char>(one >> shift));
+    }
+  }
+  return bytes;
+}
+
+}  // namespace ddpscope

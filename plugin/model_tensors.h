@@ -1,0 +1,65 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "checks/run_state.h"
+#include "exchange/tensor_list.h"
+
+namespace ddpscope {
+
+/// The registered tensors of one model in the order in which ranks compare them.
+class ModelTensors {
+ public:
+  ModelTensors(const ModelState& model, const RunState& state);
+
+  const TensorList& list() const { return list_; }
+  std::uint64_t hash() const { return hash_; }
+
+  bool declares(TensorId tensor) const { return declared_.contains(tensor); }
+  /// The very same objects in the same places.
+  bool has_tensors_of(const ModelTensors& other) const {
+    return parameters_ == other.parameters_ && buffers_ == other.buffers_;
+  }
+
+  /// A parameter received a gradient in this step; those that are declared do not count.
+  void receive(TensorId tensor);
+  void clear_received();
+  std::int64_t received() const { return received_; }
+  /// One bit per parameter, the lowest of each byte first.
+  const std::string& received_bits() const { return received_bits_; }
+  /// Whether some optimizer holds every parameter that received a gradient.
+  bool all_are_owned(const RunState& state) const;
+
+  /// Of what is not declared and could be read, over all parameters or buffers; 0 if none was.
+  using Bits = std::unordered_map<TensorId, std::uint64_t>;
+  std::uint64_t fingerprint(const Bits& bits, bool of_buffers) const;
+  /// Eight bytes per parameter, then per buffer.
+  std::string fingerprints(const Bits& bits) const;
+
+ private:
+  struct Entry {
+    TensorId tensor = 0;
+    bool declared = false;
+    friend bool operator==(const Entry&, const Entry&) = default;
+  };
+  static std::uint64_t bits_of(const Entry& entry, const Bits& bits);
+
+  TensorList list_;
+  std::uint64_t hash_ = 0;
+  std::vector<Entry> parameters_;
+  std::vector<Entry> buffers_;
+  std::unordered_multimap<TensorId, std::size_t> positions_;  // of parameters, not declared
+  std::unordered_set<TensorId> declared_;
+  std::string received_bits_;
+  std::int64_t received_ = 0;
+};
+
+/// Adds a number to a hash of the like.
+std::uint64_t mixed(std::uint64_t hash, std::uint64_t number);
+inline constexpr std::uint64_t kMixSeed = 0xcbf29ce484222325;
+
+}  // namespace ddpscope

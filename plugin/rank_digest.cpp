@@ -1,0 +1,291 @@
+#include "plugin/rank_digest.h"
+
+#include <algorithm>
+#include <bit>
+#include <chrono>
+#include <string>
+
+namespace ddpscope {
+namespace {
+constexpr std::int32_t kAgreeToLearn = 3;
+
+std::int64_t unix_ns() {
+  return std::chrono::system_clock::now().time_since_epoch() / std::chrono::nanoseconds(1);
+}
+
+std::uint64_t mixed(std::uint64_t hash, double number) {
+  return ddpscope::mixed(hash, std::bit_cast<std::uint64_t>(number));
+}
+
+std::uint64_t mixed(std::uint64_t hash, std::string_view text) {
+  for (const char c : text) {
+    hash = ddpscope::mixed(hash, static_cast<std::uint64_t>(static_cast<unsigned char>(c)));
+  }
+  return ddpscope::mixed(hash, text.size());
+}
+
+std::uint64_t with_options(std::uint64_t hash, const OptimizerState& optimizer) {
+  hash = mixed(hash == 0 ? kMixSeed : hash, std::string_view(optimizer.type));
+  hash = ddpscope::mixed(hash, optimizer.groups.size());
+  for (const GroupOptions& options : optimizer.options) {
+    hash = mixed(mixed(mixed(hash, options.learning_rate), options.weight_decay), options.momentum);
+  }
+  return hash;
+}
+}  // namespace
+
+void RankDigest::saw(const Event& event, const RunState& state) {
+  const auto visit = [&]<class T>(const T& e) {
+    if constexpr (requires { *e; }) {
+      on(*e, state);
+    } else {
+      on(e, state);
+    }
+  };
+  std::visit(visit, event);
+}
+
+void RankDigest::on(const GradientEvent& event, const RunState&) {
+  if (!event.defined) return;
+  for (auto& [id, model] : models_) model.receive(event.tensor);
+}
+
+void RankDigest::on(const BackwardEvent& event, const RunState&) {
+  trains_ = true;
+  scale_.on_backward(event);
+  scale_known_ = event.surveyed;
+}
+
+// Those before training make replicas equal.
+void RankDigest::on(const CollectiveEvent& event, const RunState&) {
+  averages_ |= std::ranges::any_of(event.gradients_of, [](TensorId id) { return id != 0; });
+  if (trains_) ++calls_;
+}
+
+void RankDigest::on(const BackwardEndEvent& event, const RunState& state) {
+  if (start_changed_) put_start(state);
+  if (event.threw) return;
+  ++backwards_;
+  in_progress_told_ = false;
+}
+
+void RankDigest::on(const TreeEvent& event, const RunState& state) { look_at(event.model, state); }
+
+void RankDigest::on(const DeclarationEvent& event, const RunState& state) {
+  averages_ |= event.kind == "averaged";
+  look_at(event.model, state);
+}
+
+void RankDigest::on(const TreeEndEvent& event, const RunState&) {
+  if (models_.erase(event.model) > 0) put_list(event.model, encode({}));
+  start_changed_ = !steps_began_;
+}
+
+void RankDigest::put_list(ModelId model, const std::string& bytes) {
+  sinks_.blob({.kind = BlobKind::kTensors,
+               .number = static_cast<std::uint32_t>(model),
+               .step = steps_began_ ? last_.step + 1 : 0,
+               .bytes = bytes});
+}
+
+void RankDigest::look_at(ModelId id, const RunState& state) {
+  const auto model = state.models().find(id);
+  if (model == state.models().end()) return;
+  ModelTensors tensors(model->second, state);
+  const std::string bytes = encode(tensors.list());
+  const auto known = models_.find(id);
+  const bool is_new = known == models_.end() || encode(known->second.list()) != bytes;
+  if (!is_new && known->second.has_tensors_of(tensors)) return;  // a module changed its mode
+  if (is_new) put_list(id, bytes);
+  models_.insert_or_assign(id, std::move(tensors));
+  start_changed_ = !steps_began_;
+}
+
+void RankDigest::on(const OptimizerStepEvent&, const RunState& state) {
+  // Its first step makes an optimizer one of those that are compared.
+  for (const auto& [id, optimizer] : state.optimizers()) {
+    if (optimizer.steps == 1) optimizers_changed_ = true;
+  }
+}
+
+void RankDigest::on(const TensorBitsEvent& event, const RunState&) {
+  if (event.step != bits_step_) bits_.clear();
+  bits_step_ = event.step;
+  for (const TensorBits& one : event.tensors) bits_[one.tensor] = one.fingerprint;
+  start_changed_ |= event.step == 0 && !steps_began_;
+}
+
+void RankDigest::on(const StepEndEvent& event, const RunState& state) {
+  if (start_changed_) put_start(state);
+  steps_began_ = true;
+  count_skipped(event);
+  StepDigest digest{.step = event.at.step,
+                    .cycle = event.at.cycle,
+                    .unix_ns = event.unix_ns,
+                    .optimizer_steps = event.optimizer_steps,
+                    .skipped_steps = last_.skipped_steps,
+                    .forwards = event.forwards,
+                    .backwards = event.backwards,
+                    .call_count = calls_,
+                    .averages = averages_};
+  if (event.whole && !lost_events_) {
+    add_structure(digest);
+    add_gradients(digest, is_compared_step(digest.step));
+    add_optimizers(digest, state);
+    if (scale_known_) digest.loss_scale = scale_.now().value_or(0);
+  }
+  add_values(digest);
+  sinks_.digest(digest);
+  show(digest);
+  last_ = digest;
+  for (auto& [id, model] : models_) model.clear_received();
+  backwards_ = 0;
+  lost_events_ = scale_known_ = in_progress_told_ = false;
+}
+
+// Backwards without a step, once the number of them per step is known.
+void RankDigest::count_skipped(const StepEndEvent& event) {
+  const std::int32_t since = event.backwards - last_.backwards;
+  if (since == period_) {
+    ++agreed_;
+  } else if (agreed_ >= kAgreeToLearn && period_ > 0 && since % period_ == 0) {
+    last_.skipped_steps += since / period_ - 1;
+  } else {
+    period_ = since;
+    agreed_ = 1;
+  }
+}
+
+void RankDigest::settle(const RunState& state) {
+  if (start_changed_) put_start(state);
+  if (backwards_ > 0 && !in_progress_told_ && !models_.empty()) put_in_progress(state);
+}
+
+void RankDigest::put_start(const RunState&) {
+  start_changed_ = false;
+  StepDigest digest{.unix_ns = unix_ns(), .phase = Phase::kInit, .averages = averages_};
+  add_structure(digest);
+  add_values(digest);
+  sinks_.digest(digest);
+  show(digest);
+}
+
+// Of a rank that waits for others, for they may differ in just this.
+void RankDigest::put_in_progress(const RunState&) {
+  in_progress_told_ = true;
+  StepDigest digest{.step = last_.step + 1,
+                    .cycle = last_.cycle + 1,
+                    .unix_ns = unix_ns(),
+                    .optimizer_steps = last_.optimizer_steps,
+                    .skipped_steps = last_.skipped_steps,
+                    .forwards = last_.forwards + backwards_,
+                    .backwards = last_.backwards + backwards_,
+                    .call_count = calls_,
+                    .phase = Phase::kReduce,
+                    .averages = averages_};
+  if (!lost_events_) {
+    add_structure(digest);
+    add_gradients(digest, /*with_bits=*/true);
+  }
+  sinks_.digest(digest);
+}
+
+void RankDigest::add_structure(StepDigest& digest) {
+  if (models_.empty()) return;
+  digest.structure = kMixSeed;
+  for (const auto& [id, model] : models_) {
+    digest.structure = ddpscope::mixed(digest.structure, model.hash());
+  }
+}
+
+void RankDigest::add_gradients(StepDigest& digest, bool with_bits) {
+  if (models_.empty()) return;
+  digest.gradients = kMixSeed;
+  std::int64_t received = 0;
+  for (const auto& [id, model] : models_) {
+    digest.gradients = mixed(digest.gradients, std::string_view(model.received_bits()));
+    received += model.received();
+  }
+  digest.received = static_cast<std::int32_t>(received);
+  if (!with_bits && digest.gradients == told_gradients_) return;
+  told_gradients_ = digest.gradients;
+  for (const auto& [id, model] : models_) {
+    sinks_.blob({.kind = BlobKind::kGradients,
+                 .number = static_cast<std::uint32_t>(id),
+                 .step = digest.step,
+                 .bytes = model.received_bits()});
+  }
+}
+
+void RankDigest::add_optimizers(StepDigest& digest, const RunState& state) {
+  if (optimizers_changed_ || digest.gradients != optimizers_.gradients) {
+    optimizers_changed_ = false;
+    optimizers_ = look_at_optimizers(state);
+    optimizers_.gradients = digest.gradients;
+  }
+  digest.optimizers = optimizers_.optimizers;
+  digest.learning_rate = optimizers_.learning_rate;
+  digest.groups = optimizers_.groups;
+  digest.members = optimizers_.members;
+}
+
+StepDigest RankDigest::look_at_optimizers(const RunState& state) const {
+  StepDigest digest;
+  const auto is_local = [this](const OptimizerMember& member) {
+    return std::ranges::any_of(
+        models_, [&](const auto& entry) { return entry.second.declares(member.tensor); });
+  };
+  for (const auto& [id, optimizer] : state.optimizers()) {
+    std::int64_t members = 0;
+    for (const auto& group : optimizer.groups) {
+      members += std::ssize(group) - std::ranges::count_if(group, is_local);
+    }
+    if (optimizer.steps == 0 || members == 0) continue;
+    if (digest.optimizers == 0 && !optimizer.options.empty()) {
+      digest.learning_rate = optimizer.options.front().learning_rate;
+    }
+    digest.optimizers = with_options(digest.optimizers, optimizer);
+    digest.groups += static_cast<std::int32_t>(optimizer.groups.size());
+    digest.members += static_cast<std::int32_t>(members);
+  }
+  // Where each rank steps a part of the parameters, it holds what the others do not.
+  const bool complete = std::ranges::all_of(
+      models_, [&](const auto& entry) { return entry.second.all_are_owned(state); });
+  if (!complete) digest.members = 0;
+  return digest;
+}
+
+void RankDigest::add_values(StepDigest& digest) {
+  if (bits_.empty() || bits_step_ != digest.step) return;
+  for (const bool of_buffers : {false, true}) {
+    std::uint64_t hash = kMixSeed;
+    bool any = false;
+    for (const auto& [id, model] : models_) {
+      const std::uint64_t one = model.fingerprint(bits_, of_buffers);
+      any |= one != 0;
+      hash = ddpscope::mixed(hash, one);
+    }
+    (of_buffers ? digest.buffers : digest.parameters) = any ? hash : 0;
+  }
+  for (const auto& [id, model] : models_) {
+    const std::string bytes = model.fingerprints(bits_);
+    sinks_.blob({.kind = BlobKind::kFingerprints,
+                 .number = static_cast<std::uint32_t>(id),
+                 .step = digest.step,
+                 .bytes = bytes});
+  }
+}
+
+// Of a rate that is scheduled each step is a change: the steps between are enough.
+void RankDigest::show(const StepDigest& digest) {
+  const bool whole = digest.structure != 0;
+  const bool changed =
+      whole && (digest.structure != shown_.structure || digest.groups != shown_.groups ||
+                digest.members != shown_.members || digest.averages != shown_.averages);
+  if (whole) shown_ = digest;
+  if (changed || (digest.step <= 8 && is_compared_step(digest.step)) || digest.step % every_ == 0) {
+    sinks_.shown(digest);
+  }
+}
+
+}  // namespace ddpscope

@@ -1,0 +1,87 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string_view>
+
+#include "checks/loss_scale.h"
+#include "exchange/rank_ring.h"
+#include "plugin/model_tensors.h"
+
+namespace ddpscope {
+
+/// Makes of a rank's events what other ranks compare: a digest per step, and one of step 0 before
+/// the first. Used by the thread that judges.
+class RankDigest {
+ public:
+  struct Sinks {
+    std::function<void(const StepDigest&)> digest;
+    std::function<void(const Blob&)> blob;
+    /// Of these a report is to show the digest: the first steps, each `every`-th, and those in
+    /// which a discrete field changed.
+    std::function<void(const StepDigest&)> shown;
+  };
+  RankDigest(Sinks sinks, std::int64_t every) : sinks_(std::move(sinks)), every_(every) {}
+
+  /// After the judge saw it.
+  void saw(const Event& event, const RunState& state);
+  /// Nothing came for a while: what is known of the step in progress is told.
+  void settle(const RunState& state);
+
+ private:
+  void on(const GradientEvent& event, const RunState& state);
+  void on(const BackwardEvent& event, const RunState& state);
+  void on(const BackwardEndEvent& event, const RunState& state);
+  void on(const OpEvent& event, const RunState&) { scale_.on_op(event); }
+  void on(const CollectiveEvent& event, const RunState&);
+  void on(const TreeEvent& event, const RunState& state);
+  void on(const TreeEndEvent& event, const RunState& state);
+  void on(const DeclarationEvent& event, const RunState& state);
+  void on(const OptimizerMembersEvent&, const RunState&) { optimizers_changed_ = true; }
+  void on(const OptimizerRatesEvent&, const RunState&) { optimizers_changed_ = true; }
+  void on(const OptimizerStepEvent&, const RunState&);
+  void on(const TensorBitsEvent& event, const RunState& state);
+  void on(const StepEndEvent& event, const RunState& state);
+  void on(const DroppedEvent&, const RunState&) { lost_events_ = true; }
+  void on(const ExitEvent&, const RunState& state) { settle(state); }
+  template <class T>
+  void on(const T&, const RunState&) {}
+
+  void look_at(ModelId model, const RunState& state);
+  void put_list(ModelId model, const std::string& bytes);
+  void put_start(const RunState& state);
+  void put_in_progress(const RunState& state);
+  void add_structure(StepDigest& digest);
+  void add_gradients(StepDigest& digest, bool with_bits);
+  void add_optimizers(StepDigest& digest, const RunState& state);
+  StepDigest look_at_optimizers(const RunState& state) const;
+  void add_values(StepDigest& digest);
+  void count_skipped(const StepEndEvent& event);
+  void show(const StepDigest& digest);
+
+  Sinks sinks_;
+  std::int64_t every_;
+  std::map<ModelId, ModelTensors> models_;
+  ModelTensors::Bits bits_;  // read at the end of this step
+  std::int64_t bits_step_ = 0;
+  LossScale scale_;
+  bool scale_known_ = false;
+  StepDigest last_;        // of the last step that ended
+  StepDigest optimizers_;  // the fields of optimizers alone, and of which gradients
+  StepDigest shown_;
+  bool start_changed_ = false;
+  bool steps_began_ = false;
+  bool optimizers_changed_ = true;
+  bool lost_events_ = false;
+  bool averages_ = false;
+  bool trains_ = false;         // a backward began
+  std::int32_t calls_ = 0;      // since then
+  std::int32_t backwards_ = 0;  // that ended since the last step
+  bool in_progress_told_ = false;
+  std::int32_t period_ = 0;  // backwards per step, and how often in a row it was that
+  std::int32_t agreed_ = 0;
+  std::uint64_t told_gradients_ = 0;
+};
+
+}  // namespace ddpscope

@@ -1,0 +1,106 @@
+#include <functional>
+
+#include "tests/plugin/worker/one_rank.h"
+#include "tests/support/catch.h"
+
+namespace ddpscope {
+namespace {
+using namespace test;  // NOLINT(google-build-using-namespace)
+using Act = std::function<void(Rank&)>;
+
+/// The digest of the second step of a rank that attached `tree` and did `before` its steps.
+StepDigest second_step(const Act& before, const TreeEvent& tree = net()) {
+  Rank rank;
+  rank.send_large(TreeEvent(tree));
+  rank.members({{kWeight, kBias, kHead}});
+  before(rank);
+  rank.step();
+  rank.step();
+  return rank.digests.back();
+}
+}  // namespace
+
+TEST_CASE("Another rate, decay, momentum, group or type is another optimizer", "[rank_digest]") {
+  const StepDigest same = second_step([](Rank&) {});
+  CHECK(same.optimizers != 0);
+  CHECK(same.learning_rate == 0.1);
+  CHECK(same.groups == 1);
+  CHECK(same.members == 3);
+  const StepDigest other_rate = second_step([](Rank& rank) { rank.rate(0.2); });
+  CHECK(other_rate.learning_rate == 0.2);
+  CHECK(other_rate.optimizers != same.optimizers);
+  const auto groups = second_step([](Rank& rank) { rank.members({{kWeight, kBias}, {kHead}}); });
+  CHECK(groups.groups == 2);
+  CHECK(groups.optimizers != same.optimizers);
+  const auto with = [](const std::function<void(OptimizerMembersEvent&)>& change) {
+    return second_step([&](Rank& rank) {
+      OptimizerMembersEvent event{.at = rank.now(), .optimizer = kSgd, .type = "torch::optim::SGD"};
+      event.groups = {{{.tensor = kWeight}, {.tensor = kBias}, {.tensor = kHead}}};
+      event.options = {{.weight_decay = 1e-4, .momentum = 0.9, .learning_rate = 0.1}};
+      change(event);
+      rank.send_large(std::move(event));
+    });
+  };
+  CHECK(with([](auto&) {}).optimizers == same.optimizers);
+  CHECK(with([](auto& e) { e.options[0].weight_decay = 0; }).optimizers != same.optimizers);
+  CHECK(with([](auto& e) { e.options[0].momentum = 0.8; }).optimizers != same.optimizers);
+  CHECK(with([](auto& e) { e.type = "torch::optim::Adam"; }).optimizers != same.optimizers);
+}
+
+TEST_CASE("A rank that steps a part of its parameters says nothing of the number of members",
+          "[rank_digest]") {
+  CHECK(second_step([](Rank& rank) { rank.members({{kWeight}}); }).members == 0);
+  const auto declared = second_step([](Rank& rank) {
+    rank.send_large(DeclarationEvent{.model = kNet, .path_glob = "trunk*", .kind = "sharded"});
+    rank.members({{kWeight, kHead}});
+  });
+  CHECK(declared.members == 1);
+}
+
+TEST_CASE("Fingerprints are told before the first step, and of what was read in a step",
+          "[rank_digest]") {
+  Rank rank;
+  rank.send_large(net());
+  rank.bits(0, {{kMean, 5}});
+  rank.settle();
+  rank.bits(0, {{kWeight, 1}, {kBias, 2}, {kHead, 3}});
+  rank.backward({kWeight});
+  REQUIRE(rank.digests.size() == 2);
+  CHECK(rank.digests[0].parameters == 0);
+  CHECK(rank.digests[0].buffers != 0);
+  CHECK(rank.digests[1].step == 0);
+  CHECK(rank.digests[1].parameters != 0);
+  CHECK(rank.digests[1].buffers == rank.digests[0].buffers);
+  const std::string bytes = rank.of(BlobKind::kFingerprints).back().bytes;
+  REQUIRE(bytes.size() == 32);
+  CHECK(bytes[0] == 1);
+  CHECK(bytes[16] == 3);
+  CHECK(bytes[24] == 5);
+
+  rank.bits(1, {{kWeight, 1}, {kBias, 2}, {kHead, 4}});
+  rank.end_step();
+  CHECK(rank.digests.back().parameters != rank.digests[1].parameters);
+  CHECK(rank.digests.back().buffers == 0);  // not read
+  rank.step();
+  CHECK(rank.digests.back().parameters == 0);
+}
+
+TEST_CASE("What is declared to be of this rank alone is not compared by value or gradient",
+          "[rank_digest]") {
+  const std::string kind = GENERATE("rank_local", "sharded", "external", "intended");
+  const auto told = [&](std::uint64_t bits_of_trunk, const std::vector<TensorId>& leaves) {
+    Rank rank;
+    rank.send_large(net());
+    rank.send_large(DeclarationEvent{.model = kNet, .path_glob = "trunk*", .kind = kind});
+    rank.bits(1, {{kWeight, bits_of_trunk}, {kBias, bits_of_trunk}, {kHead, 3}});
+    rank.step(leaves);
+    return rank.digests.back();
+  };
+  const StepDigest one = told(1, {kWeight, kHead});
+  const StepDigest other = told(2, {kHead});
+  CHECK(one.parameters == other.parameters);
+  CHECK(one.gradients == other.gradients);
+  CHECK(one.gradients != told(1, {kWeight}).gradients);
+}
+
+}  // namespace ddpscope
