@@ -1,0 +1,132 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+
+#include "checks/check.h"
+#include "checks/finding_text.h"
+#include "checks/rank_sides.h"
+#include "model/fact_keys.h"
+#include "model/rank_words.h"
+
+namespace ddpscope {
+namespace {
+constexpr std::size_t kListedUnused = 64;
+
+bool holds_any_rank(const RankList& some, const RankList& of) {
+  return std::ranges::any_of(some, [&](std::int64_t rank) { return std::ranges::count(of, rank); });
+}
+
+/// Whether these ranks issued the same collectives nevertheless, as over zero-filled gradients.
+bool calls_agree(const Cohort& cohort, const RanksComparedEvent& run) {
+  const bool waits = std::ranges::any_of(run.frontiers, [&](const Frontier& frontier) {
+    return holds_any_rank(frontier.waiting, cohort.ranks) ||
+           holds_any_rank(frontier.behind, cohort.ranks);
+  });
+  const bool differ = std::ranges::any_of(run.calls_differ, [&](const CallsDiffer& calls) {
+    return std::ranges::any_of(calls.sides, [&](const CallSide& side) {
+      return holds_any_rank(side.ranks, cohort.ranks);
+    });
+  });
+  return !waits && !differ;
+}
+
+/// The parameters that the same ranks lack as the first one.
+struct Unused {
+  RankList with;
+  RankList without;
+  std::string model;
+  std::vector<std::string> paths;
+};
+
+Unused first_unused(const GradientSetsDiffer& gradients) {
+  const GradientSide& first = gradients.parameters.front();
+  Unused unused{.with = first.with, .without = first.without, .model = first.model, .paths = {}};
+  for (const GradientSide& side : gradients.parameters) {
+    const bool same = side.with == first.with && side.without == first.without;
+    if (same && side.model == first.model) unused.paths.push_back(side.path);
+  }
+  return unused;
+}
+
+/// `trunk.head` of `trunk.head.weight` and `trunk.head.bias`.
+std::string module_of_unused(const std::vector<std::string>& paths) {
+  std::string common = paths.front().substr(0, paths.front().rfind('.') + 1);
+  for (const std::string& path : paths) {
+    while (!path.starts_with(common)) {
+      common.pop_back();
+      common.resize(common.rfind('.') + 1);  // npos + 1 is 0
+    }
+  }
+  if (!common.empty()) common.pop_back();
+  return common;
+}
+
+std::vector<FactScalar> calls_per_rank(const Cohort& cohort) {
+  std::vector<FactScalar> counts;
+  for (const RankCounts& rank : cohort.counts) {
+    counts.emplace_back(fmt::format("{}: {}", rank.rank, rank.calls));
+  }
+  return counts;
+}
+
+Severity severity_of_unused(bool agree, const Cohort& cohort) {
+  return agree ? Severity::kNote : severity_in(cohort);
+}
+
+Finding describe_unused(const GradientSetsDiffer& gradients, const Cohort& cohort, bool agree) {
+  using enum Applicability;
+  Unused unused = first_unused(gradients);
+  const bool few_without = unused.without.size() <= unused.with.size();
+  Finding finding = finding_on(unused.without, gradients.step);
+  finding.severity = severity_of_unused(agree, cohort);
+  finding.phase = Phase::kBackward;
+  finding.model = unused.model;
+  finding.module_path = module_of_unused(unused.paths);
+  if (unused.paths.size() == 1) set_place(finding, unused.model, unused.paths.front());
+  finding.what = fmt::format("{} got no gradient on {} and did on {}",
+                             counted(std::ssize(unused.paths), "parameter"),
+                             rank_words(unused.without), rank_words(unused.with));
+  finding.why = agree ? "the ranks issued the same collectives all the same: what lacks a gradient "
+                        "counts as zero in the average"
+                      : "a rank that skips a gradient issues other collectives than those that "
+                        "have it: they hang, or gradients of different parameters are added" +
+                            severity_words(cohort);
+  finding.fixes = {{"give every rank samples of every task in each step", kLikely},
+                   {"put zeros where a gradient is undefined, reduce the full list on all ranks, "
+                    "and undefine those that no rank had",
+                    kSafe},
+                   {"c10d::Reducer with unused detection", kNeedsDecision}};
+  std::vector<FactScalar> paths;
+  for (std::size_t i = 0; i < std::min(unused.paths.size(), kListedUnused); ++i) {
+    paths.emplace_back(unused.paths[i]);
+  }
+  finding.facts = {{fact::kParameters, std::move(paths)},
+                   {fact::kMinorityRanks, as_fact(few_without ? unused.without : unused.with)},
+                   {fact::kMajorityRanks, as_fact(few_without ? unused.with : unused.without)},
+                   {fact::kCollectiveCountPerRank, calls_per_rank(cohort)}};
+  finding.last_step = gradients.step;
+  finding.occurrences = std::max<std::int64_t>(gradients.steps, 1);
+  return finding;
+}
+
+/// grad-unused-rank-differs; docs/checks/grad-unused-rank-differs.md
+class GradUnusedRankDiffers final : public Check {
+ public:
+  void on_ranks_compared(const RanksComparedEvent& run, Findings& findings) override {
+    for (const Cohort& cohort : run.cohorts) {
+      if (cohort.ranks.size() < 2) continue;
+      for (const GradientSetsDiffer& gradients : cohort.gradients) {
+        if (gradients.parameters.empty()) continue;
+        findings.push_back(describe_unused(gradients, cohort, calls_agree(cohort, run)));
+      }
+    }
+  }
+};
+}  // namespace
+
+std::unique_ptr<Check> make_grad_unused_rank_differs() {
+  return std::make_unique<GradUnusedRankDiffers>();
+}
+
+}  // namespace ddpscope

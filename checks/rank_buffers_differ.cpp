@@ -1,0 +1,113 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <memory>
+#include <string_view>
+
+#include "checks/check.h"
+#include "checks/finding_text.h"
+#include "checks/rank_sides.h"
+#include "model/fact_keys.h"
+
+namespace ddpscope {
+namespace {
+constexpr std::array<std::string_view, 3> kStatistics = {"running_mean", "running_var",
+                                                         "num_batches_tracked"};
+constexpr std::size_t kListedBuffers = 64;
+
+/// Of normalization: each rank sees its own batches.
+bool is_statistic(const DifferingTensor& tensor) {
+  return std::ranges::any_of(kStatistics,
+                             [&](std::string_view name) { return tensor.path.ends_with(name); });
+}
+
+/// What is no running statistic says more.
+const DifferingTensor& first_buffer(const ValuesDiffer& values) {
+  const auto other = std::ranges::find_if_not(values.tensors, is_statistic);
+  return other == values.tensors.end() ? values.tensors.front() : *other;
+}
+
+std::string cause_of_buffers(const ValuesDiffer& values) {
+  if (values.step == 0) return "init_not_synced";
+  return std::ranges::all_of(values.tensors, is_statistic) ? "running_statistics" : "drift";
+}
+
+Severity severity_of_buffers(const std::string& cause, const Cohort& cohort) {
+  const Severity severity = severity_in(cohort);
+  if (cause == "running_statistics") return Severity::kNote;
+  return cause == "drift" ? std::min(severity, Severity::kWarning) : severity;
+}
+
+std::string why_buffers_differ(const std::string& cause) {
+  if (cause == "init_not_synced") {
+    return "the parameters may be broadcast, these buffers were not; what is saved and evaluated "
+           "depends on the rank";
+  }
+  if (cause == "drift") return "the ranks change these buffers differently while they train";
+  return "batch normalization follows the batches of its own rank; evaluation and a saved model "
+         "then depend on the rank";
+}
+
+std::vector<Fix> fixes_for_buffers(const std::string& cause) {
+  using enum Applicability;
+  const Fix declare = {"declare what belongs to one rank: Attachment::declare with kRankLocal",
+                       kNeedsDecision};
+  if (cause == "init_not_synced") {
+    return {{"broadcast every buffer of rank 0 after the model is built", kSafe},
+            {"seed every rank alike before the model is built", kLikely},
+            declare};
+  }
+  if (cause == "drift") {
+    return {{"broadcast these buffers from one rank after they changed", kLikely}, declare};
+  }
+  return {{"average the running statistics over the ranks before evaluation and saving", kLikely},
+          {"ddpscope::SyncBatchNorm2d", kNeedsDecision}};
+}
+
+std::string text_of_buffers(const ValuesDiffer& values, const std::string& cause) {
+  const std::string when =
+      values.step == 0 ? "before training" : fmt::format("at the end of step {}", values.step);
+  if (values.tensors.empty()) return fmt::format("buffers differ between ranks {}", when);
+  return fmt::format("{} of {} differ between ranks {} ({}), {} first", values.differing,
+                     counted(values.compared, "buffer"), when, cause, first_buffer(values).path);
+}
+
+Finding describe_buffers(const ValuesDiffer& values, const Cohort& cohort) {
+  const std::string cause = cause_of_buffers(values);
+  Finding finding = finding_on(all_of(values.sides), values.step);
+  finding.severity = severity_of_buffers(cause, cohort);
+  if (!values.tensors.empty()) {
+    set_place(finding, first_buffer(values).model, first_buffer(values).path);
+  }
+  finding.what = text_of_buffers(values, cause);
+  finding.why = why_buffers_differ(cause);
+  finding.fixes = fixes_for_buffers(cause);
+  std::vector<FactScalar> paths;
+  for (const DifferingTensor& tensor : values.tensors) {
+    if (paths.size() < kListedBuffers) paths.emplace_back(tensor.path);
+  }
+  finding.facts = {{fact::kCause, cause},
+                   {fact::kBuffers, std::move(paths)},
+                   {fact::kMinorityRanks, as_fact(minority_of(values.sides))}};
+  if (values.compared > 0) finding.facts.push_back({fact::kBuffersCount, values.compared});
+  return finding;
+}
+
+/// rank-buffers-differ; docs/checks/rank-buffers-differ.md
+class RankBuffersDiffer final : public Check {
+ public:
+  void on_ranks_compared(const RanksComparedEvent& run, Findings& findings) override {
+    for (const Cohort& cohort : run.cohorts) {
+      if (cohort.ranks.size() < 2) continue;
+      for (const ValuesDiffer& values : cohort.values) {
+        if (values.of_buffers) findings.push_back(describe_buffers(values, cohort));
+      }
+    }
+  }
+};
+}  // namespace
+
+std::unique_ptr<Check> make_rank_buffers_differ() { return std::make_unique<RankBuffersDiffer>(); }
+
+}  // namespace ddpscope

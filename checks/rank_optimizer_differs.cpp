@@ -1,0 +1,107 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <memory>
+#include <string_view>
+
+#include "checks/check.h"
+#include "checks/rank_sides.h"
+#include "model/fact_keys.h"
+
+namespace ddpscope {
+namespace {
+struct FieldWords {
+  DigestField field;
+  std::string_view key;
+  std::string_view words;
+};
+
+// What is more exact stands first; `optimizers` covers the options that no field of its own has.
+constexpr auto kComparedFields = std::to_array<FieldWords>({
+    {DigestField::kMembers, "members", "number of members"},
+    {DigestField::kGroups, "groups", "number of parameter groups"},
+    {DigestField::kLearningRate, "learning_rate", "learning rate"},
+    {DigestField::kLossScale, "loss_scale", "loss scale"},
+    {DigestField::kSkippedSteps, "skipped_steps", "number of skipped steps"},
+    {DigestField::kOptimizerSteps, "optimizer_steps", "number of optimizer steps"},
+    {DigestField::kOptimizers, "options", "options"},
+});
+
+/// The members are counted once, and do not change by themselves.
+bool is_lasting(const DigestsDiffer& differ) {
+  return differ.field == DigestField::kMembers || differ.field == DigestField::kGroups ||
+         differ.consecutive >= 2;
+}
+
+std::vector<Fix> fixes_for_field(DigestField field) {
+  using enum Applicability;
+  switch (field) {
+    case DigestField::kMembers:
+    case DigestField::kGroups:
+      return {{"give the optimizer the same parameters in the same groups on every rank", kSafe}};
+    case DigestField::kSkippedSteps:
+    case DigestField::kOptimizerSteps:
+    case DigestField::kLossScale:
+      return {
+          {"reduce the flag that an Inf was found with a maximum over the ranks before a step "
+           "is skipped or the scale changed",
+           kSafe}};
+    default:
+      return {{"all-reduce the metric that the scheduler sees before it sees it", kSafe},
+              {"broadcast the options of rank 0 to the other ranks", kLikely}};
+  }
+}
+
+Finding describe_field(const DigestsDiffer& differ, const FieldWords& words, const Cohort& cohort) {
+  const RankList minority = minority_of(differ.sides);
+  Finding finding = finding_on(minority, differ.step);
+  finding.severity = severity_in(cohort);
+  finding.subject = words.words;
+  finding.last_step = differ.last_step;
+  finding.occurrences = std::max<std::int64_t>(differ.differing, 1);
+  const bool is_hash = differ.field == DigestField::kOptimizers;
+  finding.what = is_hash ? fmt::format(
+                               "weight decay, momentum, type or the rate of a later group "
+                               "differ between ranks since step {}",
+                               differ.step)
+                         : fmt::format("{} {}, since step {}", words.words,
+                                       sides_text(differ.sides), differ.step);
+  finding.why = "equal gradients give other weights on these ranks" + severity_words(cohort);
+  finding.fixes = fixes_for_field(differ.field);
+  finding.facts = {{fact::kField, std::string(words.key)},
+                   {fact::kMinorityRanks, as_fact(minority)},
+                   {fact::kSinceStep, differ.step}};
+  if (!is_hash) finding.facts.push_back({fact::kValuePerRank, per_side(differ.sides)});
+  return finding;
+}
+
+/// rank-optimizer-differs; docs/checks/rank-optimizer-differs.md
+class RankOptimizerDiffers final : public Check {
+ public:
+  void on_ranks_compared(const RanksComparedEvent& run, Findings& findings) override {
+    for (const Cohort& cohort : run.cohorts) {
+      if (cohort.ranks.size() >= 2) look_at(cohort, findings);
+    }
+  }
+
+ private:
+  static void look_at(const Cohort& cohort, Findings& findings) {
+    bool explained = false;  // what the hash of all options says is said already
+    for (const FieldWords& words : kComparedFields) {
+      const auto differ = std::ranges::find(cohort.digests, words.field, &DigestsDiffer::field);
+      if (differ == cohort.digests.end() || !is_lasting(*differ)) continue;
+      const bool is_hash = words.field == DigestField::kOptimizers;
+      if (is_hash && explained) continue;
+      findings.push_back(describe_field(*differ, words, cohort));
+      explained |= words.field == DigestField::kGroups || words.field == DigestField::kLearningRate;
+    }
+  }
+};
+}  // namespace
+
+std::unique_ptr<Check> make_rank_optimizer_differs() {
+  return std::make_unique<RankOptimizerDiffers>();
+}
+
+}  // namespace ddpscope

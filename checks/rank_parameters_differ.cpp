@@ -1,0 +1,111 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+
+#include "checks/check.h"
+#include "checks/finding_text.h"
+#include "checks/rank_sides.h"
+#include "model/fact_keys.h"
+
+namespace ddpscope {
+namespace {
+std::string words_of_steps(const ValuesDiffer& values) {
+  if (values.step == 0) return "before the first step";
+  if (values.equal_until < 0) return fmt::format("at the end of step {}", values.step);
+  return fmt::format("at the end of step {} and were equal {}", values.step,
+                     values.equal_until == 0
+                         ? "before the first"
+                         : fmt::format("at the end of step {}", values.equal_until));
+}
+
+/// What the ranks differed in before their parameters did; empty if nothing was seen.
+std::string differing_input(const ValuesDiffer& values, const Cohort& cohort) {
+  const auto before = [&](std::int64_t step) { return step <= values.step; };
+  const auto has = [&](DigestField field) {
+    const auto differ = std::ranges::find(cohort.digests, field, &DigestsDiffer::field);
+    return differ != cohort.digests.end() && before(differ->step);
+  };
+  if (!cohort.gradients.empty() && before(cohort.gradients.front().step)) return "gradient";
+  if (has(DigestField::kSkippedSteps) || has(DigestField::kOptimizerSteps)) return "skip";
+  if (has(DigestField::kLearningRate)) return "lr";
+  if (has(DigestField::kOptimizers) || has(DigestField::kMembers)) return "options";
+  return "";
+}
+
+std::string text_of_parameters(const ValuesDiffer& values, const std::string& cause) {
+  const std::string count =
+      values.compared == 0 ? "the parameters"
+                           : fmt::format("{} of {} parameters", values.differing, values.compared);
+  return fmt::format("{} differ between ranks {} ({})", count, words_of_steps(values), cause);
+}
+
+std::string why_parameters_differ(const ValuesDiffer& values, const std::string& input,
+                                  const Cohort& cohort) {
+  const std::string seen =
+      values.step == 0 ? "each process draws its own initial values, and no broadcast made them "
+                         "equal"
+      : input.empty()  ? "something changed the parameters of some ranks alone, or their gradients "
+                         "were not the same when the optimizer stepped"
+                       : fmt::format("the ranks differed in their {} first", input);
+  return seen + severity_words(cohort);
+}
+
+std::vector<Fix> fixes_for_parameters(const ValuesDiffer& values) {
+  using enum Applicability;
+  if (values.step == 0) {
+    return {{"broadcast every parameter and buffer of rank 0 after the model is built", kSafe},
+            {"seed every rank alike before the model is built", kLikely}};
+  }
+  return {{"average every gradient over all ranks before each optimizer step", kLikely},
+          {"change parameters by hand on all ranks alike, or broadcast them afterwards", kLikely},
+          {"declare what differs on purpose: Attachment::declare with kRankLocal or kSharded",
+           kNeedsDecision}};
+}
+
+Finding describe_parameters(const ValuesDiffer& values, const Cohort& cohort) {
+  const std::string cause = values.step == 0 ? "init_not_synced" : "drift";
+  const std::string input = values.step == 0 ? "" : differing_input(values, cohort);
+  const RankList minority = minority_of(values.sides);
+  Finding finding = finding_on(all_of(values.sides), values.step);
+  finding.severity = severity_in(cohort);
+  if (!values.tensors.empty()) finding.model = values.tensors.front().model;
+  if (values.tensors.size() == 1) {
+    set_place(finding, values.tensors.front().model, values.tensors.front().path);
+  }
+  finding.what = text_of_parameters(values, cause);
+  finding.why = why_parameters_differ(values, input, cohort);
+  finding.fixes = fixes_for_parameters(values);
+  finding.facts = {{fact::kCause, cause},
+                   {fact::kFirstBadStep, values.step},
+                   {fact::kMinorityRanks, as_fact(minority)}};
+  if (values.equal_until >= 0) {
+    finding.facts.push_back({fact::kLastEqualStep, values.equal_until});
+  }
+  if (values.compared > 0) finding.facts.push_back({fact::kDifferingCount, values.differing});
+  if (!values.tensors.empty()) {
+    finding.facts.push_back({fact::kFirstPath, values.tensors.front().path});
+  }
+  if (!input.empty()) finding.facts.push_back({fact::kDifferingInput, input});
+  return finding;
+}
+
+/// rank-parameters-differ; docs/checks/rank-parameters-differ.md
+class RankParametersDiffer final : public Check {
+ public:
+  void on_ranks_compared(const RanksComparedEvent& run, Findings& findings) override {
+    for (const Cohort& cohort : run.cohorts) {
+      if (cohort.ranks.size() < 2) continue;
+      for (const ValuesDiffer& values : cohort.values) {
+        if (!values.of_buffers) findings.push_back(describe_parameters(values, cohort));
+      }
+    }
+  }
+};
+}  // namespace
+
+std::unique_ptr<Check> make_rank_parameters_differ() {
+  return std::make_unique<RankParametersDiffer>();
+}
+
+}  // namespace ddpscope

@@ -1,0 +1,96 @@
+#include "tests/support/catch.h"
+#include "tests/support/compared_ranks.h"
+
+namespace ddpscope {
+namespace {
+using namespace test;  // NOLINT(google-build-using-namespace)
+constexpr char kId[] = "grad-unused-rank-differs";
+
+/// Rank 3 skipped the head, and hangs with the others.
+RanksComparedEvent skipped_head() {
+  RanksComparedEvent run = four_ranks();
+  run.cohorts[0].gradients = {{.step = 58,
+                               .steps = 1,
+                               .parameters = {{"Net", "trunk.head.fc.weight", {0, 1, 2}, {3}},
+                                              {"Net", "trunk.head.fc.bias", {0, 1, 2}, {3}},
+                                              {"Net", "trunk.head.gain", {0, 1, 2}, {3}}}}};
+  run.frontiers = {{.group = 5, .seq = 700, .waiting = {0, 1, 2}, .behind = {3}}};
+  return run;
+}
+}  // namespace
+
+TEST_CASE("grad-unused-rank-differs names the parameters, the step and the ranks", "[check]") {
+  const Findings findings = judge_run(skipped_head(), kId);
+  REQUIRE(findings.size() == 1);
+  const Finding& finding = findings[0];
+  CHECK(finding.severity == Severity::kError);
+  CHECK(finding.what == "3 parameters got no gradient on rank 3 and did on ranks 0-2");
+  CHECK(finding.step == 58);
+  CHECK(finding.ranks == RankList{3});
+  CHECK(finding.module_path == "trunk.head");
+  CHECK(finding.subject.empty());
+  CHECK(finding.phase == Phase::kBackward);
+  CHECK(fact_in(finding, "parameters") ==
+        list_of({std::string("trunk.head.fc.weight"), std::string("trunk.head.fc.bias"),
+                 std::string("trunk.head.gain")}));
+  CHECK(fact_in(finding, "minority_ranks") == ranks_of({3}));
+  CHECK(fact_in(finding, "majority_ranks") == ranks_of({0, 1, 2}));
+  CHECK(fact_in(finding, "collective_count_per_rank") ==
+        list_of({std::string("0: 1000"), std::string("1: 1000"), std::string("2: 1000"),
+                 std::string("3: 1000")}));
+}
+
+TEST_CASE("grad-unused-rank-differs tells a parameter that only one rank used", "[check]") {
+  RanksComparedEvent run = skipped_head();
+  run.cohorts[0].gradients[0].parameters = {{"Net", "head_b.weight", {0}, {1, 2, 3}}};
+  const Findings findings = judge_run(run, kId);
+  REQUIRE(findings.size() == 1);
+  CHECK(findings[0].what == "1 parameter got no gradient on ranks 1-3 and did on rank 0");
+  CHECK(findings[0].module_path == "head_b");
+  CHECK(findings[0].subject == "weight");
+  CHECK(fact_in(findings[0], "minority_ranks") == ranks_of({0}));
+}
+
+TEST_CASE("grad-unused-rank-differs speaks of the parameters that the same ranks lack", "[check]") {
+  RanksComparedEvent run = skipped_head();
+  auto& parameters = run.cohorts[0].gradients[0].parameters;
+  parameters[2].with = {3};
+  parameters[2].without = {0, 1, 2};
+  const Findings findings = judge_run(run, kId);
+  REQUIRE(findings.size() == 1);
+  CHECK(findings[0].what == "2 parameters got no gradient on rank 3 and did on ranks 0-2");
+  CHECK(findings[0].module_path == "trunk.head.fc");
+}
+
+TEST_CASE("grad-unused-rank-differs is a note where the collectives agree all the same",
+          "[check]") {
+  RanksComparedEvent run = skipped_head();
+  run.frontiers.clear();
+  CHECK(judge_run(run, kId).at(0).severity == Severity::kNote);
+  run.calls_differ = {{.sides = {{.ranks = {3}}, {.ranks = {0, 1, 2}}}}};
+  CHECK(judge_run(run, kId).at(0).severity == Severity::kError);
+  run.calls_differ = {{.sides = {{.ranks = {7}}, {.ranks = {6}}}}};
+  CHECK(judge_run(run, kId).at(0).severity == Severity::kNote);
+}
+
+TEST_CASE("grad-unused-rank-differs weighs less where gradients are not averaged", "[check]") {
+  RanksComparedEvent run = skipped_head();
+  exchange_parameters(run);
+  CHECK(judge_run(run, kId).at(0).severity == Severity::kNote);
+}
+
+TEST_CASE("grad-unused-rank-differs stays silent", "[check]") {
+  SECTION("on equal sets") { CHECK(judge_run(four_ranks(), kId).empty()); }
+  SECTION("where the sets themselves are not known") {
+    RanksComparedEvent run = skipped_head();
+    run.cohorts[0].gradients[0].parameters.clear();
+    CHECK(judge_run(run, kId).empty());
+  }
+  SECTION("on a rank alone") {
+    RanksComparedEvent run = skipped_head();
+    run.cohorts[0].ranks = {3};
+    CHECK(judge_run(run, kId).empty());
+  }
+}
+
+}  // namespace ddpscope

@@ -1,0 +1,98 @@
+#include "tests/support/catch.h"
+#include "tests/support/compared_ranks.h"
+
+namespace ddpscope {
+namespace {
+using namespace test;  // NOLINT(google-build-using-namespace)
+constexpr char kId[] = "rank-optimizer-differs";
+
+DigestsDiffer differ(DigestField field, std::int64_t step, std::int64_t differing) {
+  return {.field = field,
+          .step = step,
+          .consecutive = differing,
+          .last_step = step + differing - 1,
+          .differing = differing,
+          .compared = 100 - step,
+          .sides = {{"0.01", {3}}, {"0.1", {0, 1, 2}}}};
+}
+
+RanksComparedEvent with(const std::vector<DigestsDiffer>& digests) {
+  RanksComparedEvent run = four_ranks();
+  run.cohorts[0].digests = digests;
+  return run;
+}
+}  // namespace
+
+TEST_CASE("rank-optimizer-differs names the rate, its ranks and since when", "[check]") {
+  const Findings findings = judge_run(
+      with({differ(DigestField::kLearningRate, 12, 80), differ(DigestField::kOptimizers, 12, 80)}),
+      kId);
+  REQUIRE(findings.size() == 1);
+  const Finding& finding = findings[0];
+  CHECK(finding.severity == Severity::kError);
+  CHECK(finding.what == "learning rate 0.01 on rank 3, 0.1 on ranks 0-2, since step 12");
+  CHECK(finding.ranks == RankList{3});
+  CHECK(finding.step == 12);
+  CHECK(finding.last_step == 91);
+  CHECK(finding.occurrences == 80);
+  CHECK(finding.subject == "learning rate");
+  CHECK(fact_in(finding, "field") == text_of("learning_rate"));
+  CHECK(fact_in(finding, "value_per_rank") ==
+        list_of({std::string("3: 0.01"), std::string("0-2: 0.1")}));
+  CHECK(fact_in(finding, "minority_ranks") == ranks_of({3}));
+  CHECK(fact_in(finding, "since_step") == FactValue(std::int64_t{12}));
+  CHECK(finding.fixes.at(0).text.starts_with("all-reduce the metric"));
+}
+
+TEST_CASE("rank-optimizer-differs says options where only their hash differs", "[check]") {
+  const Findings findings = judge_run(with({differ(DigestField::kOptimizers, 1, 50)}), kId);
+  REQUIRE(findings.size() == 1);
+  CHECK(findings[0].what ==
+        "weight decay, momentum, type or the rate of a later group differ between ranks since "
+        "step 1");
+  CHECK(fact_in(findings[0], "field") == text_of("options"));
+  CHECK(fact_in(findings[0], "value_per_rank") == text_of("absent"));
+}
+
+TEST_CASE("rank-optimizer-differs takes members at once and each field for itself", "[check]") {
+  const Findings findings =
+      judge_run(with({differ(DigestField::kMembers, 1, 1), differ(DigestField::kSkippedSteps, 7, 2),
+                      differ(DigestField::kLossScale, 8, 2)}),
+                kId);
+  REQUIRE(findings.size() == 3);
+  CHECK(fact_in(findings[0], "field") == text_of("members"));
+  CHECK(fact_in(findings[1], "field") == text_of("loss_scale"));
+  CHECK(fact_in(findings[2], "field") == text_of("skipped_steps"));
+  CHECK(findings[1].fingerprint != findings[2].fingerprint);
+  CHECK(findings[2].fixes.at(0).text.starts_with("reduce the flag"));
+}
+
+TEST_CASE("rank-optimizer-differs weighs less where gradients are not averaged", "[check]") {
+  RanksComparedEvent run = with({differ(DigestField::kLearningRate, 1, 50)});
+  exchange_parameters(run);
+  CHECK(judge_run(run, kId).at(0).severity == Severity::kNote);
+  exchange_nothing(run);
+  CHECK(judge_run(run, kId).at(0).severity == Severity::kWarning);
+  run.cohorts[0].equal_at_start = false;
+  CHECK(judge_run(run, kId).at(0).severity == Severity::kNote);
+}
+
+TEST_CASE("rank-optimizer-differs stays silent", "[check]") {
+  SECTION("on one step alone") {
+    CHECK(judge_run(with({differ(DigestField::kLearningRate, 5, 1)}), kId).empty());
+  }
+  SECTION("on fields that are of no optimizer") {
+    CHECK(judge_run(
+              with({differ(DigestField::kBackwards, 5, 9), differ(DigestField::kGradients, 5, 9)}),
+              kId)
+              .empty());
+  }
+  SECTION("on a rank alone") {
+    RanksComparedEvent run = with({differ(DigestField::kLearningRate, 1, 50)});
+    run.cohorts[0].ranks = {3};
+    CHECK(judge_run(run, kId).empty());
+  }
+  SECTION("where all agree") { CHECK(judge_run(four_ranks(), kId).empty()); }
+}
+
+}  // namespace ddpscope

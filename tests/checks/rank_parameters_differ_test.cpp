@@ -1,0 +1,127 @@
+#include "tests/support/catch.h"
+#include "tests/support/compared_ranks.h"
+
+namespace ddpscope {
+namespace {
+using namespace test;  // NOLINT(google-build-using-namespace)
+constexpr char kId[] = "rank-parameters-differ";
+
+RanksComparedEvent with(const ValuesDiffer& values) {
+  RanksComparedEvent run = four_ranks();
+  run.cohorts[0].values = {values};
+  return run;
+}
+
+ValuesDiffer drift() {
+  return {.step = 8,
+          .compared = 62,
+          .equal_until = 4,
+          .sides = {{"aa", {1}}, {"bb", {0, 2, 3}}},
+          .tensors = {{.model = "Net", .path = "trunk.conv.weight"}},
+          .differing = 1};
+}
+
+ValuesDiffer unequal_start() {
+  return {.step = 0,
+          .compared = 62,
+          .sides = {{"aa", {0}}, {"bb", {1}}, {"cc", {2}}, {"dd", {3}}},
+          .tensors = {{.model = "Net", .path = "a"}, {.model = "Net", .path = "b"}},
+          .differing = 62};
+}
+}  // namespace
+
+TEST_CASE("rank-parameters-differ tells replicas that were never made equal", "[check]") {
+  const Findings findings = judge_run(with(unequal_start()), kId);
+  REQUIRE(findings.size() == 1);
+  const Finding& finding = findings[0];
+  CHECK(finding.severity == Severity::kError);
+  CHECK(finding.what ==
+        "62 of 62 parameters differ between ranks before the first step (init_not_synced)");
+  CHECK(finding.step == 0);
+  CHECK(finding.phase == Phase::kInit);
+  CHECK(finding.ranks == RankList{0, 1, 2, 3});
+  CHECK(finding.model == "Net");
+  CHECK(finding.module_path.empty());
+  CHECK(finding.subject.empty());
+  CHECK(fact_in(finding, "cause") == text_of("init_not_synced"));
+  CHECK(fact_in(finding, "first_bad_step") == FactValue(std::int64_t{0}));
+  CHECK(fact_in(finding, "differing_count") == FactValue(std::int64_t{62}));
+  CHECK(fact_in(finding, "first_path") == text_of("a"));
+  CHECK(fact_in(finding, "last_equal_step") == text_of("absent"));
+  CHECK(finding.fixes.at(0).text.starts_with("broadcast"));
+}
+
+TEST_CASE("rank-parameters-differ tells replicas that parted, and between which steps", "[check]") {
+  const Findings findings = judge_run(with(drift()), kId);
+  REQUIRE(findings.size() == 1);
+  const Finding& finding = findings[0];
+  CHECK(finding.what ==
+        "1 of 62 parameters differ between ranks at the end of step 8 and were equal at the end of "
+        "step 4 (drift)");
+  CHECK(finding.step == 8);
+  CHECK(finding.module_path == "trunk.conv");
+  CHECK(finding.subject == "weight");
+  CHECK(fact_in(finding, "cause") == text_of("drift"));
+  CHECK(fact_in(finding, "last_equal_step") == FactValue(std::int64_t{4}));
+  CHECK(fact_in(finding, "minority_ranks") == ranks_of({1}));
+  CHECK(fact_in(finding, "differing_input") == text_of("absent"));
+}
+
+TEST_CASE("rank-parameters-differ names what the ranks differed in first", "[check]") {
+  const auto input_of = [](const std::vector<DigestsDiffer>& digests, bool gradients) {
+    RanksComparedEvent run = with(drift());
+    run.cohorts[0].digests = digests;
+    if (gradients) run.cohorts[0].gradients = {{.step = 8, .steps = 1}};
+    return fact_in(judge_run(run, kId).at(0), "differing_input");
+  };
+  CHECK(input_of({{.field = DigestField::kLearningRate, .step = 5}}, false) == text_of("lr"));
+  CHECK(input_of({{.field = DigestField::kLearningRate, .step = 9}}, false) == text_of("absent"));
+  CHECK(input_of({{.field = DigestField::kSkippedSteps, .step = 5}}, false) == text_of("skip"));
+  CHECK(input_of({{.field = DigestField::kOptimizers, .step = 5}}, false) == text_of("options"));
+  CHECK(input_of({{.field = DigestField::kLearningRate, .step = 5}}, true) == text_of("gradient"));
+}
+
+TEST_CASE("rank-parameters-differ says no numbers that it lacks", "[check]") {
+  ValuesDiffer values = drift();
+  values.compared = values.differing = 0;
+  values.tensors.clear();
+  values.equal_until = -1;
+  const Findings findings = judge_run(with(values), kId);
+  REQUIRE(findings.size() == 1);
+  CHECK(findings[0].what == "the parameters differ between ranks at the end of step 8 (drift)");
+  CHECK(fact_in(findings[0], "differing_count") == text_of("absent"));
+  values.equal_until = 0;
+  CHECK(judge_run(with(values), kId).at(0).what ==
+        "the parameters differ between ranks at the end of step 8 and were equal before the first "
+        "(drift)");
+}
+
+TEST_CASE("rank-parameters-differ weighs less where gradients are not averaged", "[check]") {
+  RanksComparedEvent local_updates = with(drift());
+  exchange_parameters(local_updates);
+  CHECK(judge_run(local_updates, kId).at(0).severity == Severity::kNote);
+  RanksComparedEvent alone = with(drift());
+  exchange_nothing(alone);
+  CHECK(judge_run(alone, kId).at(0).severity == Severity::kWarning);
+  CHECK(judge_run(alone, kId).at(0).why.find("no exchange") != std::string::npos);
+  RanksComparedEvent never_equal = with(unequal_start());
+  exchange_nothing(never_equal);
+  never_equal.cohorts[0].equal_at_start = false;
+  CHECK(judge_run(never_equal, kId).at(0).severity == Severity::kNote);
+}
+
+TEST_CASE("rank-parameters-differ stays silent", "[check]") {
+  SECTION("on equal bits") { CHECK(judge_run(four_ranks(), kId).empty()); }
+  SECTION("on buffers") {
+    ValuesDiffer buffers = drift();
+    buffers.of_buffers = true;
+    CHECK(judge_run(with(buffers), kId).empty());
+  }
+  SECTION("on a rank alone") {
+    RanksComparedEvent run = with(drift());
+    run.cohorts[0].ranks = {0};
+    CHECK(judge_run(run, kId).empty());
+  }
+}
+
+}  // namespace ddpscope

@@ -1,0 +1,104 @@
+#include "tests/support/catch.h"
+#include "tests/support/compared_ranks.h"
+
+namespace ddpscope {
+namespace {
+using namespace test;  // NOLINT(google-build-using-namespace)
+constexpr char kId[] = "rank-step-lag";
+
+/// Rank 3 has ended its loop after 100 backwards; the others wait in the next one.
+RanksComparedEvent shorter_epoch() {
+  RanksComparedEvent run = four_ranks();
+  for (RankCounts& counts : run.cohorts[0].counts) {
+    if (counts.rank == 3) continue;
+    counts.step = 101;
+    ++counts.backwards;
+    ++counts.forwards;
+  }
+  run.frontiers = {{.group = 5, .seq = 1001, .waiting = {0, 1, 2}, .behind = {3}}};
+  run.stands[3].ended = true;
+  for (int rank = 0; rank < 3; ++rank) run.endings.ranks[rank].kind = EndKind::kKilled;
+  return run;
+}
+
+/// The same, but rank 3 went on to another collective.
+RanksComparedEvent other_collective() {
+  RanksComparedEvent run = shorter_epoch();
+  run.frontiers.clear();
+  run.stands[3].ended = false;
+  run.endings.ranks[3].kind = EndKind::kException;
+  run.calls_differ = {{.group = 5, .seq = 1001, .sides = {{.ranks = {3}}, {.ranks = {0, 1, 2}}}}};
+  return run;
+}
+}  // namespace
+
+TEST_CASE("rank-step-lag names the rank that had fewer batches and those that wait", "[check]") {
+  const Findings findings = judge_run(shorter_epoch(), kId);
+  REQUIRE(findings.size() == 1);
+  const Finding& finding = findings[0];
+  CHECK(finding.severity == Severity::kError);
+  CHECK(finding.what ==
+        "rank 3 ended the epoch after backward 100, ranks 0-2 wait in that of backward 101");
+  CHECK(finding.ranks == RankList{3});
+  CHECK(finding.step == 100);
+  CHECK(fact_in(finding, "counter") == text_of("backwards"));
+  CHECK(fact_in(finding, "value_per_rank") ==
+        list_of({std::string("0: 101"), std::string("1: 101"), std::string("2: 101"),
+                 std::string("3: 100")}));
+  CHECK(fact_in(finding, "lagging_ranks") == ranks_of({3}));
+  CHECK(fact_in(finding, "waiting_ranks") == ranks_of({0, 1, 2}));
+}
+
+TEST_CASE("rank-step-lag sees a rank that went on to another collective", "[check]") {
+  const Findings findings = judge_run(other_collective(), kId);
+  REQUIRE(findings.size() == 1);
+  CHECK(findings[0].ranks == RankList{3});
+  CHECK(fact_in(findings[0], "waiting_ranks") == ranks_of({0, 1, 2}));
+}
+
+TEST_CASE("rank-step-lag takes a clean end for the end of the loop, but not while ranks run",
+          "[check]") {
+  RanksComparedEvent run = shorter_epoch();
+  run.stands[3].ended = false;
+  CHECK(judge_run(run, kId).size() == 1);
+  run.live = true;
+  CHECK(judge_run(run, kId).empty());
+}
+
+TEST_CASE("rank-step-lag stays silent", "[check]") {
+  SECTION("when no rank waits for another") {
+    RanksComparedEvent run = shorter_epoch();
+    run.frontiers.clear();
+    run.cohorts[0].counts[3].backwards = 50;  // uneven inputs that are joined
+    CHECK(judge_run(run, kId).empty());
+  }
+  SECTION("on a rank that failed") {
+    RanksComparedEvent run = shorter_epoch();
+    run.stands[3].ended = false;
+    run.endings.ranks[3].kind = EndKind::kException;
+    CHECK(judge_run(run, kId).empty());
+  }
+  SECTION("on a rank that stands still inside its step") {
+    RanksComparedEvent run = shorter_epoch();
+    run.stands[3].ended = false;
+    run.endings.ranks[3].kind = EndKind::kKilled;
+    CHECK(judge_run(run, kId).empty());
+  }
+  SECTION("on calls that differ in the same backward") {
+    RanksComparedEvent run = other_collective();
+    run.cohorts[0].counts[3].backwards = 101;
+    CHECK(judge_run(run, kId).empty());
+  }
+  SECTION("on a program that does not average") {
+    RanksComparedEvent run = shorter_epoch();
+    exchange_parameters(run);
+    CHECK(judge_run(run, kId).empty());
+  }
+  SECTION("on a rank alone") {
+    RanksComparedEvent run = shorter_epoch();
+    run.cohorts[0].ranks = {3};
+    CHECK(judge_run(run, kId).empty());
+  }
+}
+
+}  // namespace ddpscope
