@@ -12,11 +12,15 @@
 namespace digits {
 
 /// Gives every process the weights and the running statistics of rank 0.
-inline void broadcast_state(const samples::Group& group, const torch::nn::Module& net) {
+inline void broadcast_state(const samples::Group& group, const torch::nn::Module& net, Bug bug) {
   if (!group) return;
   torch::NoGradGuard guard;
-  for (const auto& parameter : net.parameters()) samples::broadcast(group, parameter);
-  for (const auto& buffer : net.buffers()) samples::broadcast(group, buffer);
+  if (bug != Bug::kUnsyncedParameters) {  // BUG
+    for (const auto& parameter : net.parameters()) samples::broadcast(group, parameter);
+  }
+  if (bug != Bug::kUnsyncedBuffers) {  // BUG
+    for (const auto& buffer : net.buffers()) samples::broadcast(group, buffer);
+  }
 }
 
 /// Replaces every gradient by its mean over the processes.

@@ -3,6 +3,7 @@
 #include <ddpscope/ddpscope.h>
 #include <torch/torch.h>
 
+#include <chrono>
 #include <cstdio>
 #include <exception>
 #include <iostream>
@@ -30,15 +31,15 @@ class Trainer {
   Trainer(const Options& options, const samples::World& world)
       : options_(options),
         world_(world),
-        group_(samples::connect(world)),
+        group_(samples::connect(world, std::chrono::seconds(options.timeout_s))),
         data_(options.data),
-        net_((torch::manual_seed(options.seed), options.bug)),
-        optimizers_(make_optimizers(net_, options.bug)) {
+        net_((torch::manual_seed(first_seed()), options.bug), world.rank),
+        optimizers_(make_optimizers(net_, world.rank, options.bug)) {
     if (options_.bug == Bug::kReplacedHead) {
       net_->head = torch::nn::Linear(kFeatures, 10);
       net_->replace_module("head", net_->head);  // BUG
     }
-    broadcast_state(group_, *net_);
+    broadcast_state(group_, *net_, options_.bug);
     if (options_.diagnostics) ddpscope::attach_diagnostics(net_);
   }
 
@@ -46,9 +47,10 @@ class Trainer {
     // Random numbers drawn from here on differ between the processes.
     torch::manual_seed(options_.seed + 1 + static_cast<std::uint64_t>(world_.rank));
     net_->train();
-    for (std::int64_t epoch = 0; epoch < options_.epochs && !finished(); ++epoch) {
+    for (std::int64_t epoch = 0; epoch < options_.epochs && !finished() && !left_early_; ++epoch) {
       train_epoch(epoch);
     }
+    if (left_early_) return;
     if (group_) group_->barrier()->wait();
     if (!options_.dump.empty()) {
       const std::string file = options_.dump.string() + "." + std::to_string(world_.rank);
@@ -63,9 +65,15 @@ class Trainer {
     double images = 0;
   };
 
-  bool finished() const {
-    return options_.max_steps > 0 &&
-           static_cast<std::int64_t>(losses_.size()) >= options_.max_steps;
+  // What the processes draw differently is made equal by the broadcast.
+  std::uint64_t first_seed() const {
+    return options_.seed + static_cast<std::uint64_t>(world_.rank) * 1000;
+  }
+
+  bool finished() const { return options_.max_steps > 0 && batches_ >= options_.max_steps; }
+
+  bool is_third_of_rank_1(Bug bug) const {
+    return options_.bug == bug && world_.rank == 1 && batches_ == 3;
   }
 
   // The loader keeps a copy of its sampler, so each epoch has its own of both.
@@ -79,10 +87,13 @@ class Trainer {
         torch::data::DataLoaderOptions(static_cast<std::size_t>(options_.batch)).drop_last(true));
     Score score;
     for (const auto& batch : *loader) {
+      ++batches_;
+      if (is_third_of_rank_1(Bug::kSkippedBatch)) continue;  // BUG
       train_step(batch, score);
-      if (finished()) break;
+      left_early_ = is_third_of_rank_1(Bug::kEarlyEnd);  // BUG
+      if (finished() || left_early_) break;
     }
-    print(epoch, score);
+    if (!left_early_) print(epoch, score);
   }
 
   // Looks after the next images while this step runs. An exception must not leave its thread.
@@ -100,7 +111,7 @@ class Trainer {
     clear_gradients(net_, optimizers_, options_.bug);
     const Outputs outputs = net_(batch.data);
     torch::Tensor loss = torch::cross_entropy_loss(outputs.logits, batch.target);
-    if (options_.bug != Bug::kUnusedHead) {  // BUG
+    if (options_.bug != Bug::kUnusedHead && !is_third_of_rank_1(Bug::kHeadByRank)) {  // BUG
       loss = loss + kAuxWeight * torch::cross_entropy_loss(outputs.aux_logits, batch.target);
     }
     loss.backward();
@@ -129,6 +140,8 @@ class Trainer {
   ImageData data_;
   Net net_;
   Optimizers optimizers_;
+  std::int64_t batches_ = 0;
+  bool left_early_ = false;
   std::vector<float> losses_;
 };
 

@@ -32,14 +32,15 @@ struct Features {
 };
 
 struct TrunkImpl : torch::nn::Module {
-  explicit TrunkImpl(Bug bug_to_plant) : bug(bug_to_plant) {
+  TrunkImpl(Bug bug_to_plant, int rank) : bug(bug_to_plant) {
     stem = register_module(
         "stem", torch::nn::Conv2d(torch::nn::Conv2dOptions(1, 8, 3).stride(2).padding(1)));
     block0 = register_module("block0", Block(8, 16));
     aux_head = register_module("aux_head", torch::nn::Linear(16, 10));
     block1 = register_module("block1", Block(16, 16));
-    add_mixers();
+    add_mixers(rank);
     add_gain();
+    if (bug == Bug::kUnsyncedBuffers) noise = register_buffer("noise", torch::rand({kFeatures}));
     embed = register_module("embed", torch::nn::Linear(kFeatures, kFeatures));
     if (bug == Bug::kTiedTwice) {
       refine = register_module("refine", embed);  // BUG
@@ -48,11 +49,13 @@ struct TrunkImpl : torch::nn::Module {
     }
   }
 
-  void add_mixers() {
+  void add_mixers(int rank) {
     for (int i = 0; i < 2; ++i) {
       torch::nn::Conv2d mixer(torch::nn::Conv2dOptions(16, 16, 3).padding(1));
       if (bug == Bug::kUnregisteredBlocks) {
         mixers.push_back(mixer);  // BUG
+      } else if (bug == Bug::kOrderByRank) {
+        mixers.push_back(register_module("mixer" + std::to_string((i + rank) % 2), mixer));  // BUG
       } else {
         mixers.push_back(register_module("mixer" + std::to_string(i), mixer));
       }
@@ -73,6 +76,7 @@ struct TrunkImpl : torch::nn::Module {
     x = torch::max_pool2d(block1(x), 2);
     for (auto& mixer : mixers) x = torch::relu(mixer(x));
     x = torch::adaptive_avg_pool2d(x * gain, {3, 3}).flatten(1);
+    if (noise.defined()) x = x + 0.01 * noise;
     return {run_refine(torch::relu(embed(x))), aux_logits};
   }
 
@@ -98,7 +102,7 @@ struct TrunkImpl : torch::nn::Module {
   torch::nn::Conv2d stem{nullptr};
   Block block0{nullptr}, block1{nullptr};
   std::vector<torch::nn::Conv2d> mixers;
-  torch::Tensor gain;
+  torch::Tensor gain, noise;
   torch::nn::Linear aux_head{nullptr}, embed{nullptr}, refine{nullptr};
 };
 TORCH_MODULE(Trunk);
@@ -109,8 +113,8 @@ struct Outputs {
 };
 
 struct NetImpl : torch::nn::Module {
-  explicit NetImpl(Bug bug) {
-    trunk = register_module("trunk", Trunk(bug));
+  explicit NetImpl(Bug bug, int rank = 0) {
+    trunk = register_module("trunk", Trunk(bug, rank));
     head = register_module("head", torch::nn::Linear(kFeatures, 10));
   }
 

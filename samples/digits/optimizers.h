@@ -12,13 +12,19 @@ namespace digits {
 
 using Optimizers = std::vector<std::unique_ptr<torch::optim::SGD>>;
 
-inline torch::optim::SGDOptions sgd_options() {
-  return torch::optim::SGDOptions(0.05).momentum(0.9);
+inline torch::optim::SGDOptions sgd_options(double rate = 0.05) {
+  return torch::optim::SGDOptions(rate).momentum(0.9);
+}
+
+inline double rate_of(int rank, Bug bug) {
+  if (bug == Bug::kRateByRank) return 0.05 * (rank + 1);  // BUG
+  return 0.05;
 }
 
 /// The trunk with weight decay, the head without.
-inline std::vector<torch::optim::OptimizerParamGroup> parameter_groups(Net& net, Bug bug) {
-  auto decaying = std::make_unique<torch::optim::SGDOptions>(sgd_options());
+inline std::vector<torch::optim::OptimizerParamGroup> parameter_groups(Net& net, int rank,
+                                                                       Bug bug) {
+  auto decaying = std::make_unique<torch::optim::SGDOptions>(sgd_options(rate_of(rank, bug)));
   decaying->weight_decay(1e-4);
   std::vector<torch::optim::OptimizerParamGroup> groups;
   groups.emplace_back(net->trunk->parameters(), std::move(decaying));
@@ -27,7 +33,7 @@ inline std::vector<torch::optim::OptimizerParamGroup> parameter_groups(Net& net,
   return groups;
 }
 
-inline Optimizers make_optimizers(Net& net, Bug bug) {
+inline Optimizers make_optimizers(Net& net, int rank, Bug bug) {
   Optimizers optimizers;
   const bool one_each = bug == Bug::kHalfZeroGrad || bug == Bug::kEmptyOptimizer;
   if (one_each) {
@@ -36,7 +42,7 @@ inline Optimizers make_optimizers(Net& net, Bug bug) {
     }
   } else {
     optimizers.push_back(
-        std::make_unique<torch::optim::SGD>(parameter_groups(net, bug), sgd_options()));
+        std::make_unique<torch::optim::SGD>(parameter_groups(net, rank, bug), sgd_options()));
   }
   if (bug == Bug::kEmptyOptimizer) {
     for (auto& parameter : net->head->parameters()) parameter.set_requires_grad(false);  // BUG

@@ -9,7 +9,7 @@
 namespace digits {
 namespace {
 
-constexpr std::array<std::string_view, 15> kBugNames = {"none",
+constexpr std::array<std::string_view, 22> kBugNames = {"none",
                                                         "unregistered-blocks",
                                                         "unregistered-tensor",
                                                         "unused-head",
@@ -23,7 +23,14 @@ constexpr std::array<std::string_view, 15> kBugNames = {"none",
                                                         "half-zero-grad",
                                                         "tied-twice",
                                                         "reader-throws",
-                                                        "listed-gradients"};
+                                                        "listed-gradients",
+                                                        "unsynced-parameters",
+                                                        "unsynced-buffers",
+                                                        "order-by-rank",
+                                                        "rate-by-rank",
+                                                        "head-by-rank",
+                                                        "skipped-batch",
+                                                        "early-end"};
 
 std::int64_t number(std::string_view name, std::string_view text, std::int64_t least) {
   std::int64_t value = 0;
@@ -72,6 +79,8 @@ bool set_value(Options& options, std::string_view name, std::string_view value) 
     options.batch = number(name, value, 2);
   } else if (name == "--seed") {
     options.seed = static_cast<std::uint64_t>(number(name, value, 0));
+  } else if (name == "--timeout") {
+    options.timeout_s = number(name, value, 1);
   } else {
     return false;
   }
@@ -104,6 +113,7 @@ std::string_view usage() {
   --steps N          stop after N optimizer steps
   --batch N          images per step and process (32)
   --seed N           seed of the initial weights (1)
+  --timeout S        seconds for which processes wait for each other (60)
   --bug NAME         plant one mistake; --list-bugs names them
   --no-diagnostics   train without ddpscope
   --dump FILE        write losses, weights, optimizer and generator state to FILE.<rank>

@@ -24,6 +24,13 @@ enum class Bug {
   kTiedTwice,
   kReaderThrows,
   kListedGradients,
+  kUnsyncedParameters,
+  kUnsyncedBuffers,
+  kOrderByRank,
+  kRateByRank,
+  kHeadByRank,
+  kSkippedBatch,
+  kEarlyEnd,
 };
 
 struct Options {
@@ -33,6 +40,7 @@ struct Options {
   std::int64_t max_steps = 0;  ///< 0 trains all epochs
   std::int64_t batch = 32;
   std::uint64_t seed = 1;
+  std::int64_t timeout_s = 60;  ///< for which processes wait for each other
   bool diagnostics = true;
   std::filesystem::path dump;  ///< empty writes none
   bool help = false;

@@ -45,16 +45,15 @@ inline World world_from_environment() {
 using Group = c10::intrusive_ptr<c10d::ProcessGroupGloo>;
 
 /// Connects the processes over Gloo on the loopback interface; null for a single process.
-inline Group connect(const World& world) {
+inline Group connect(const World& world, std::chrono::seconds timeout = std::chrono::seconds(60)) {
   if (world.size == 1) return {};
-  constexpr std::chrono::seconds kTimeout{60};
   c10d::TCPStoreOptions store_options;
   store_options.port = world.port;
   store_options.isServer = world.rank == 0;
   store_options.numWorkers = static_cast<std::size_t>(world.size);
-  store_options.timeout = kTimeout;
+  store_options.timeout = std::chrono::seconds(60);
   auto store = c10::make_intrusive<c10d::TCPStore>(world.address, store_options);
-  auto options = c10d::ProcessGroupGloo::Options::create(kTimeout);
+  auto options = c10d::ProcessGroupGloo::Options::create(timeout);
   options->devices.push_back(c10d::ProcessGroupGloo::createDeviceForHostname("127.0.0.1"));
   return c10::make_intrusive<c10d::ProcessGroupGloo>(store, world.rank, world.size, options);
 }

@@ -15,7 +15,11 @@ THROWN = {"module-operator-failed", "autograd-inplace-saved", "autograd-multivie
 FIRST_FAILURE = "rank-first-failure"
 # More threads than cores: on how many ranks depends on the machine.
 OF_THE_MACHINE = {"perf-thread-oversubscription"}
-OF_SEVERAL_RANKS = {FIRST_FAILURE, "autograd-ready-twice", "collective-multi-tensor"}
+# What is judged over all ranks names those that differ.
+OVER_RANKS = {FIRST_FAILURE, "collective-hang", "collective-mismatch", "grad-unused-rank-differs",
+              "rank-buffers-differ", "rank-model-differs", "rank-optimizer-differs",
+              "rank-parameters-differ", "rank-step-lag"}
+OF_SEVERAL_RANKS = OVER_RANKS | {"autograd-ready-twice", "collective-multi-tensor"}
 # The tests train on the host, where nothing waits for a device.
 OF_A_DEVICE = {"perf-sync-calls"}
 
@@ -84,7 +88,7 @@ def found_rows(findings, ranks, columns, folder):
             continue
         row = tuple(cell(finding, column, findings, folder) for column in columns)
         rows.append(row)
-        is_of_some = finding["caused_by"] is not None or finding["id"] in THROWN | {FIRST_FAILURE}
+        is_of_some = finding["caused_by"] is not None or finding["id"] in THROWN | OVER_RANKS
         if not is_of_some and sorted(finding["ranks"]) != list(range(ranks)):
             sys.exit(f"{row} is reported for the ranks {finding['ranks']} of {ranks}")
     return sorted(rows)
