@@ -25,7 +25,9 @@ std::string call_words(const ComparedCall& call, bool with_reduce) {
   if (with_reduce && record.reduce != ReduceKind::kNone) {
     words += fmt::format("({})", reduce_word(record.reduce));
   }
-  if (!call.dtype.empty()) words += fmt::format(" {}[{}]", call.dtype, record.elements);
+  if (record.kind != CollectiveKind::kBarrier) {
+    words += fmt::format(" {}[{}]", call.dtype, record.elements);
+  }
   if (record.list > 1) words += fmt::format(" in {} tensors", record.list);
   if (record.root >= 0) words += fmt::format(" from root {}", record.root);
   if (!call.owner.empty()) words += fmt::format(" of {}", call.owner);

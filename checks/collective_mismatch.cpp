@@ -68,7 +68,7 @@ std::string why_of(const CallsDiffer& difference, const CallSide& odd, const Cal
          "the values or waits for good";
 }
 
-std::vector<FactScalar> as_list(const RankList& ranks) { return {ranks.begin(), ranks.end()}; }
+std::vector<FactScalar> listed_ranks(const RankList& ranks) { return {ranks.begin(), ranks.end()}; }
 
 Finding mismatch(const CallsDiffer& difference) {
   const CallSide& odd = odd_side(difference);
@@ -93,7 +93,7 @@ Finding mismatch(const CallsDiffer& difference) {
       {fact::kSeq, static_cast<std::int64_t>(difference.seq)},
       {fact::kFields, std::vector<FactScalar>(difference.fields.begin(), difference.fields.end())},
       {fact::kCallPerSide, std::vector<FactScalar>(words.begin(), words.end())},
-      {fact::kMinorityRanks, as_list(odd.ranks)}};
+      {fact::kMinorityRanks, listed_ranks(odd.ranks)}};
   return finding;
 }
 

@@ -32,10 +32,20 @@ std::string_view noun(const CollectiveEvent& event) {
   return all_known(event.tensors) ? "registered tensor" : "tensor";
 }
 
-std::string_view consequence(const CollectiveEvent& event) {
-  const bool sizes_differ = event.elements_min != event.elements_max;
+bool shapes_differ(const CollectiveEvent& event, const RunState& state) {
+  if (event.elements_min != event.elements_max) return true;
+  const auto& ids = all_known(event.gradients_of) ? event.gradients_of : event.tensors;
+  const TensorState* first = ids.empty() ? nullptr : state.tensor(ids[0]);
+  return first != nullptr && std::ranges::any_of(ids, [&](TensorId id) {
+           const TensorState* tensor = state.tensor(id);
+           return tensor != nullptr && tensor->info.shape != first->info.shape;
+         });
+}
+
+std::string_view consequence(const CollectiveEvent& event, const RunState& state) {
   if (event.backend == "nccl") return "NCCL takes one tensor per call and refuses a list";
-  if (sizes_differ || event.kind == kReduce) return "this backend refuses such a list";
+  const bool is_refused = event.kind == kReduce || shapes_differ(event, state);
+  if (is_refused) return "this backend refuses such a list";
   return event.kind == kBroadcast ? "this backend copies one of them over the others"
                                   : "this backend adds them to each other";
 }
@@ -57,7 +67,7 @@ class CollectiveMultiTensor final : public Check {
     finding.op = call_word(event.kind);
     finding.what = fmt::format("{} passed as one list; {}",
                                counted(event.list, fmt::format("different {}", noun(event))),
-                               consequence(event));
+                               consequence(event, state));
     finding.why = "a list means one copy per local device of what is one tensor";
     finding.fixes = {
         {"one call per tensor, or per flat buffer that holds them all", Applicability::kSafe}};

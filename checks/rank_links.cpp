@@ -11,29 +11,29 @@
 
 namespace ddpscope {
 namespace {
-const FactValue* fact_of(const Finding& finding, std::string_view key) {
+const FactValue* found_fact(const Finding& finding, std::string_view key) {
   const auto fact = std::ranges::find(finding.facts, key, &Fact::key);
   return fact == finding.facts.end() ? nullptr : &fact->value;
 }
 
 bool has_word(const Finding& finding, std::string_view key, std::string_view word) {
-  const FactValue* value = fact_of(finding, key);
+  const FactValue* value = found_fact(finding, key);
   return value != nullptr && *value == FactValue(std::string(word));
 }
 
 bool lists(const Finding& finding, std::string_view key, const FactScalar& item) {
-  const FactValue* value = fact_of(finding, key);
+  const FactValue* value = found_fact(finding, key);
   const auto* list = value == nullptr ? nullptr : std::get_if<std::vector<FactScalar>>(value);
   return list != nullptr && std::ranges::find(*list, item) != list->end();
 }
 
 /// In one group the order of calls decides, else the order of steps.
 bool is_before(const Finding& cause, const Finding& effect) {
-  const FactValue* group = fact_of(cause, fact::kGroup);
-  const FactValue* other = fact_of(effect, fact::kGroup);
+  const FactValue* group = found_fact(cause, fact::kGroup);
+  const FactValue* other = found_fact(effect, fact::kGroup);
   if (group == nullptr || other == nullptr || *group != *other) return cause.step <= effect.step;
-  const FactValue* seq = fact_of(cause, fact::kSeq);
-  const FactValue* later = fact_of(effect, fact::kSeq);
+  const FactValue* seq = found_fact(cause, fact::kSeq);
+  const FactValue* later = found_fact(effect, fact::kSeq);
   if (seq == nullptr || later == nullptr) return cause.step <= effect.step;
   const auto* first = std::get_if<std::int64_t>(seq);
   const auto* second = std::get_if<std::int64_t>(later);
@@ -59,7 +59,7 @@ bool is_drift(const Finding& cause, const Finding& effect) {
 /// ended together because they hung.
 bool is_why_a_rank_failed(const Finding& cause, const Finding& effect) {
   if (cause.step > effect.step) return false;
-  const FactValue* first = fact_of(effect, fact::kFirstRank);
+  const FactValue* first = found_fact(effect, fact::kFirstRank);
   const auto* rank = first == nullptr ? nullptr : std::get_if<std::int64_t>(first);
   if (rank == nullptr || has_word(effect, fact::kCause, "launcher_or_session")) return true;
   if (cause.id == "collective-hang") return lists(cause, fact::kWaitingRanks, *rank);
@@ -68,7 +68,7 @@ bool is_why_a_rank_failed(const Finding& cause, const Finding& effect) {
 
 /// The rank that nobody sees again had failed.
 bool is_why_a_rank_is_gone(const Finding& cause, const Finding& effect) {
-  const FactValue* first = fact_of(cause, fact::kFirstRank);
+  const FactValue* first = found_fact(cause, fact::kFirstRank);
   const auto* rank = first == nullptr ? nullptr : std::get_if<std::int64_t>(first);
   return rank != nullptr && cause.step <= effect.step &&
          lists(effect, fact::kSuspectRanks, *rank) && !has_word(effect, fact::kState, "stuck");
@@ -76,7 +76,7 @@ bool is_why_a_rank_is_gone(const Finding& cause, const Finding& effect) {
 
 /// The missing gradients are among those that ranks differ in.
 bool is_about_its_gradients(const Finding& cause, const Finding& effect) {
-  const FactValue* value = fact_of(effect, fact::kParameters);
+  const FactValue* value = found_fact(effect, fact::kParameters);
   const auto* missing = value == nullptr ? nullptr : std::get_if<std::vector<FactScalar>>(value);
   return missing != nullptr && !missing->empty() && cause.model == effect.model &&
          std::ranges::all_of(*missing, [&cause](const FactScalar& path) {

@@ -32,15 +32,16 @@ bool reduces(CollectiveKind kind) {
 class Names {
  public:
   struct Known {
-    std::uint64_t hash = 0;
+    std::uint64_t hash = 0;  ///< 0: a ring that was cut off does not tell
     bool is_gradient = false;
   };
   explicit Names(const RingReader& ring) : ring_(ring) {}
-  const Known& of(NameId id) {
+  Known of(NameId id) {
     const auto [known, is_new] = known_.try_emplace(id);
     if (is_new) {
       const std::string name = ring_.name(id);
-      known->second = {std::hash<std::string>()(name), name == "bucket" || name.ends_with(".grad")};
+      known->second = {name.empty() ? 0 : std::hash<std::string>()(name) | 1,
+                       name == "bucket" || name.ends_with(".grad")};
     }
     return known->second;
   }
@@ -51,15 +52,14 @@ class Names {
 };
 
 /// Equal for calls of equal keys.
-std::uint64_t hash_of(const CallRecord& call, Names& names) {
+std::uint64_t hash_of(const CallRecord& call) {
   const bool is_barrier = call.kind == CollectiveKind::kBarrier;
   const bool has_sizes = !is_barrier && !is_uneven(call.kind);
   std::uint64_t hash = mix(call.seq, static_cast<std::uint64_t>(call.kind));
   hash = mix(hash, is_barrier ? 0 : static_cast<std::uint64_t>(call.reduce));
   hash = mix(hash, has_root(call.kind) ? static_cast<std::uint64_t>(call.root) : 0);
   hash = mix(hash, has_sizes ? call.list : 0);
-  hash = mix(hash, has_sizes ? call.elements : 0);
-  return mix(hash, is_barrier ? 0 : names.of(call.dtype).hash);
+  return mix(hash, has_sizes ? call.elements : 0);
 }
 
 void add(GroupCalls& calls, const CallRecord& call, std::uint64_t place, Names& names) {
@@ -71,7 +71,7 @@ void add(GroupCalls& calls, const CallRecord& call, std::uint64_t place, Names& 
   CallBlock& block = at->second;
   const std::uint64_t bit = std::uint64_t{1} << (call.seq % kBlockCalls);
   if ((block.present & bit) != 0) return;
-  const std::uint64_t key = hash_of(call, names);
+  const std::uint64_t key = hash_of(call);
   block.present |= bit;
   block.keys += key;
   calls.signature += key;
@@ -79,20 +79,25 @@ void add(GroupCalls& calls, const CallRecord& call, std::uint64_t place, Names& 
     calls.last_seq = call.seq;
     calls.last_place = place;
   }
-  if (call.owner == 0) return;
-  const Names::Known& owner = names.of(call.owner);
-  block.known |= bit;
+  const Names::Known dtype = names.of(call.dtype);
+  if (dtype.hash != 0 && call.kind != CollectiveKind::kBarrier) {
+    block.typed |= bit;
+    block.dtypes += mix(call.seq, dtype.hash);
+    calls.signature += mix(key, dtype.hash);
+  }
+  const Names::Known owner = names.of(call.owner);
+  if (owner.hash == 0) return;
+  block.owned |= bit;
   block.owners += mix(call.seq, owner.hash);
-  calls.signature += mix(key, owner.hash);
+  calls.signature += mix(key, owner.hash + 1);
   calls.writes_gradients = calls.writes_gradients || (reduces(call.kind) && owner.is_gradient);
 }
 }  // namespace
 
-CallKey key_of(const CallRecord& call, const RingReader& ring) {
+CallKey key_of(const CallRecord& call) {
   CallKey key{.kind = call.kind};
   if (call.kind == CollectiveKind::kBarrier) return key;
   key.reduce = call.reduce;
-  key.dtype = ring.name(call.dtype);
   if (has_root(call.kind)) key.root = call.root;
   if (is_uneven(call.kind)) return key;
   key.list = call.list;

@@ -16,13 +16,12 @@ struct CallKey {
   std::int32_t root = -1;
   std::uint32_t list = 0;
   std::uint64_t elements = 0;
-  std::string dtype;
 
   bool operator==(const CallKey&) const = default;
 };
 
 /// Without what legally differs between ranks: the sizes of gathering and scattering calls.
-CallKey key_of(const CallRecord& call, const RingReader& ring);
+CallKey key_of(const CallRecord& call);
 /// A message between two ranks is not a call of the whole group.
 bool is_of_group(const CallRecord& call);
 
@@ -31,14 +30,16 @@ inline constexpr std::uint64_t kBlockCalls = 64;
 /// Calls of one group with seq / kBlockCalls equal: enough to see that two ranks agree.
 struct CallBlock {
   std::uint64_t present = 0;  ///< one bit per call
-  std::uint64_t known = 0;    ///< one bit per call with an owner
+  std::uint64_t typed = 0;    ///< one bit per call whose dtype is known
+  std::uint64_t owned = 0;    ///< one bit per call whose owner is known
   std::uint64_t keys = 0;
+  std::uint64_t dtypes = 0;
   std::uint64_t owners = 0;
   std::uint64_t first_place = 0;
 
   bool agrees(const CallBlock& other) const {
-    return present == other.present && keys == other.keys && known == other.known &&
-           owners == other.owners;
+    return present == other.present && keys == other.keys && typed == other.typed &&
+           dtypes == other.dtypes && owned == other.owned && owners == other.owners;
   }
 };
 

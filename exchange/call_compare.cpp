@@ -28,6 +28,7 @@ struct Issued {
 
 struct Side {
   CallKey key;
+  std::string dtype;
   std::string owner;
   RankList ranks;
   Issued first;
@@ -58,29 +59,45 @@ BlockCalls read_block(const Holder& holder, std::uint64_t group, std::uint64_t n
   return calls;
 }
 
-/// By key; where all agree in it, by the owners that are known.
+Side side_of(const Issued& call) {
+  const CallRecord& record = call.record;
+  const bool is_barrier = record.kind == CollectiveKind::kBarrier;
+  return {.key = key_of(record),
+          .dtype = is_barrier ? "" : call.ring->name(record.dtype),
+          .owner = call.ring->name(record.owner),
+          .ranks = {call.ring->head().rank},
+          .first = call};
+}
+
+void add(std::vector<Side>& sides, const Side& side, const auto& member) {
+  const auto same = std::ranges::find(sides, std::invoke(member, side), member);
+  if (same == sides.end()) {
+    sides.push_back(side);
+  } else {
+    same->ranks.push_back(side.ranks.front());
+  }
+}
+
+/// By key; where all agree in it, by the dtypes and then by the owners that are known.
 std::vector<Side> sides_of(const std::vector<Issued>& calls) {
   std::vector<Side> by_key;
+  std::vector<Side> by_dtype;
   std::vector<Side> by_owner;
   for (const Issued& call : calls) {
-    const std::int64_t rank = call.ring->head().rank;
-    const CallKey key = key_of(call.record, *call.ring);
-    const std::string owner = call.ring->name(call.record.owner);
-    const auto same_key = std::ranges::find(by_key, key, &Side::key);
-    if (same_key != by_key.end()) {
-      same_key->ranks.push_back(rank);
-    } else {
-      by_key.push_back({key, owner, {rank}, call});
-    }
-    if (owner.empty()) continue;
-    const auto same_owner = std::ranges::find(by_owner, owner, &Side::owner);
-    if (same_owner != by_owner.end()) {
-      same_owner->ranks.push_back(rank);
-    } else {
-      by_owner.push_back({key, owner, {rank}, call});
-    }
+    const Side side = side_of(call);
+    add(by_key, side, &Side::key);
+    if (!side.dtype.empty()) add(by_dtype, side, &Side::dtype);
+    if (!side.owner.empty()) add(by_owner, side, &Side::owner);
   }
-  return by_key.size() > 1 ? by_key : by_owner;
+  if (by_key.size() > 1) return by_key;
+  return by_dtype.size() > 1 ? by_dtype : by_owner;
+}
+
+bool texts_differ(const std::vector<Side>& sides, std::string Side::*text) {
+  const std::string& first = sides.front().*text;
+  return std::ranges::any_of(sides, [&](const Side& side) {
+    return !first.empty() && !(side.*text).empty() && side.*text != first;
+  });
 }
 
 std::vector<std::string> differing_fields(const std::vector<Side>& sides) {
@@ -94,17 +111,14 @@ std::vector<std::string> differing_fields(const std::vector<Side>& sides) {
   if (differs(&CallKey::reduce)) fields.push_back("reduce");
   if (differs(&CallKey::list)) fields.push_back("list");
   if (differs(&CallKey::elements)) fields.push_back("elements");
-  if (differs(&CallKey::dtype)) fields.push_back("dtype");
+  if (texts_differ(sides, &Side::dtype)) fields.push_back("dtype");
   if (differs(&CallKey::root)) fields.push_back("root");
-  const bool owners_differ = std::ranges::any_of(sides, [&sides](const Side& side) {
-    return !side.owner.empty() && !sides.front().owner.empty() && side.owner != sides.front().owner;
-  });
-  if (owners_differ) fields.push_back("owner");
+  if (texts_differ(sides, &Side::owner)) fields.push_back("owner");
   return fields;
 }
 
-bool is_alike(const CallRecord& a, const CallRecord& b, const RingReader& ring) {
-  return a.owner == b.owner && key_of(a, ring) == key_of(b, ring);
+bool is_alike(const CallRecord& a, const CallRecord& b) {
+  return a.owner == b.owner && a.dtype == b.dtype && key_of(a) == key_of(b);
 }
 
 /// Whether this call followed the one before it the last time that the rank issued that one.
@@ -121,8 +135,8 @@ bool is_as_before(const Issued& call, std::uint64_t group) {
   for (auto at = before; at != earlier.end() && at != earlier.begin();) {
     --at;
     const auto next = std::next(at);
-    if (next->first != at->first + 1 || !is_alike(at->second, before->second, ring)) continue;
-    return is_alike(next->second, call.record, ring);
+    if (next->first != at->first + 1 || !is_alike(at->second, before->second)) continue;
+    return is_alike(next->second, call.record);
   }
   return false;
 }

@@ -27,14 +27,14 @@ inline void broadcast_state(const samples::Group& group, const torch::nn::Module
 inline void average_gradients(const samples::Group& group, const torch::nn::Module& net, Bug bug) {
   if (!group) return;
   torch::NoGradGuard guard;
-  std::map<std::int64_t, std::vector<torch::Tensor>> by_size;
+  std::map<std::vector<std::int64_t>, std::vector<torch::Tensor>> by_shape;
   for (const auto& parameter : net.parameters()) {
     torch::Tensor gradient = parameter.grad();
     if (!gradient.defined()) continue;
-    by_size[gradient.numel()].push_back(gradient);
+    by_shape[gradient.sizes().vec()].push_back(gradient);
     if (bug != Bug::kListedGradients) samples::add_over_ranks(group, gradient);
   }
-  for (auto& [size, gradients] : by_size) {
+  for (auto& [shape, gradients] : by_shape) {
     if (bug == Bug::kListedGradients) group->allreduce(gradients)->wait();  // BUG
     for (torch::Tensor& gradient : gradients) gradient.div_(group->getSize());
   }

@@ -97,6 +97,15 @@ TEST_CASE("collective-mismatch names the operation where that differs", "[check]
         "way");
 }
 
+TEST_CASE("collective-mismatch says of a barrier that it is one", "[check]") {
+  CallRecord record = kReduce;
+  record.kind = CollectiveKind::kBarrier;
+  const Finding finding = only({differ({other({1}, record), reduction({0})}, {"kind"})});
+  CHECK(finding.what ==
+        "call 481 is all_reduce float32[4096] of layer2.weight.grad (in layer2) on rank 0 and "
+        "barrier on rank 1");
+}
+
 TEST_CASE("collective-mismatch tells the steps where they differ", "[check]") {
   CallRecord later = kReduce;
   later.step = 21;

@@ -7,7 +7,9 @@ using enum CollectiveKind;
 
 struct Calls {
   explicit Calls(SiteSource* sites = nullptr) : program("collective-multi-tensor", sites) {
-    program.attach(1, {{.id = 1, .path = "conv.weight"}, {.id = 2, .path = "conv.bias"}});
+    program.attach(1, {{.id = 1, .path = "conv.weight"},
+                       {.id = 2, .path = "conv.bias"},
+                       {.id = 3, .path = "gain", .shape = {4, 1}}});
   }
 
   Findings after(CollectiveEvent event) {
@@ -66,6 +68,10 @@ TEST_CASE("collective-multi-tensor says what becomes of the list", "[check]") {
   SECTION("which is refused where sizes differ") {
     event.elements_max = 5;
     what += "this backend refuses such a list";
+  }
+  SECTION("which is refused where shapes differ") {
+    event.gradients_of = {1, 3, 1};
+    what = "3 different gradients passed as one list; this backend refuses such a list";
   }
   SECTION("which a reduction to one rank refuses") {
     event.kind = kReduce;

@@ -105,7 +105,7 @@ TEST_CASE("a merge finds the first call that one rank issued in another order", 
   CHECK(
       run.says("call 7 is all_reduce float32[64] of fc2.weight.grad on rank 0 and all_reduce "
                "float32[64] of fc1.bias.grad on rank 1"));
-  CHECK(run.says("primary collective-mismatch in fc2.weight"));
+  CHECK(run.says("primary collective-mismatch;"));
 }
 
 TEST_CASE("a merge finds from the files of killed ranks who never came", "[tools]") {
@@ -241,13 +241,17 @@ TEST_CASE("a ring that is no good costs its rank and one remark", "[tools]") {
   CHECK(std::filesystem::exists(dir / "o/report.json"));
 }
 
-TEST_CASE("a ring whose end is cut off is compared up to there", "[tools]") {
+TEST_CASE("a ring whose end is cut off is compared up to there, without its names", "[tools]") {
   const TemporaryDir dir;
-  write_swapped(dir / "o");
+  write_run(dir / "o", 2, [](TestRank& rank, std::int64_t number, std::int32_t step) {
+    rank.reduce("fc1.weight", number == 1 && step == 3 ? 8 : 64);
+  });
   std::filesystem::resize_file(dir / "o/rank-1.ring", 40'000);
   const auto run = run_shell("ddpscope merge " + (dir / "o"));
   CHECK(run.code == 1);
-  CHECK(run.says("call 7 is"));
+  CHECK(
+      run.says("call 3 is all_reduce float32[64] of fc1.weight.grad on rank 0 and all_reduce [8] "
+               "on rank 1"));
 }
 
 }  // namespace ddpscope::test
