@@ -53,11 +53,15 @@ std::string duration_words(std::int64_t ms) {
   return fmt::format("{} s", (ms + 500) / 1000);
 }
 
-std::string subject_of(const ComparedCall& call) {
+void set_place(Finding& finding, const ComparedCall& call) {
   constexpr std::string_view kGradient = ".grad";
+  finding.module_path = call.module;
   std::string owner = call.owner;
+  if (owner.empty()) return;
   if (owner.ends_with(kGradient)) owner.resize(owner.size() - kGradient.size());
-  return owner;
+  const std::size_t dot = owner.rfind('.');
+  finding.subject = dot == std::string::npos ? owner : owner.substr(dot + 1);
+  if (dot != std::string::npos) finding.module_path = owner.substr(0, dot);
 }
 
 }  // namespace ddpscope

@@ -23,7 +23,8 @@ std::string last_call_words(const RankStand& stand);
 /// `250 ms`, `1.5 s` or `30 s`.
 std::string duration_words(std::int64_t ms);
 
-/// The parameter or tensor of a call: its owner without `.grad`; empty where it is not known.
-std::string subject_of(const ComparedCall& call);
+/// Where the tensor of a call is registered, `layer2` and `weight` of `layer2.weight.grad`; the
+/// module in which it was issued where the tensor is not known.
+void set_place(Finding& finding, const ComparedCall& call);
 
 }  // namespace ddpscope

@@ -102,8 +102,7 @@ Finding hang_finding(const Hang& hang, const RanksComparedEvent& run) {
   for (const Suspect& suspect : hang.suspects) finding.ranks.push_back(suspect.stand->rank);
   finding.step = frontier.call.record.step;
   finding.phase = frontier.call.record.phase;
-  finding.module_path = frontier.call.module;
-  finding.subject = subject_of(frontier.call);
+  set_place(finding, frontier.call);
   finding.op = call_word(frontier.call.record.kind);
   finding.what = hang_words(hang, run.live);
   finding.why = hang_reason(hang);

@@ -80,8 +80,7 @@ Finding mismatch(const CallsDiffer& difference) {
   finding.ranks = odd.ranks;
   finding.step = difference.step;
   finding.phase = usual.call.record.phase;
-  finding.module_path = usual.call.module;
-  finding.subject = subject_of(usual.call.owner.empty() ? odd.call : usual.call);
+  set_place(finding, usual.call.owner.empty() ? odd.call : usual.call);
   finding.what = fmt::format("call {} is {}", difference.seq, fmt::join(words, " and "));
   finding.why = why_of(difference, odd, usual);
   finding.fixes = {

@@ -53,9 +53,10 @@ std::string_view absence_word(Absence absence) {
 std::string hang_words(const Hang& hang, bool live) {
   const Frontier& frontier = *hang.frontier;
   const char* verb = !live ? "waited" : hang.waiting.size() == 1 ? "waits" : "wait";
-  return fmt::format("{} {} {} in {}{}", rank_words(hang.waiting), verb,
-                     duration_words(frontier.waited_ms), numbered_call(frontier.call),
-                     suspect_words(hang.suspects));
+  const std::string time =
+      frontier.waited_ms > 0 ? " " + duration_words(frontier.waited_ms) : std::string();
+  return fmt::format("{} {}{} in {}{}", rank_words(hang.waiting), verb, time,
+                     numbered_call(frontier.call), suspect_words(hang.suspects));
 }
 
 std::string hang_reason(const Hang& hang) {

@@ -96,6 +96,7 @@ RankStand stand_of(const GroupMember& member, std::uint64_t group) {
   if (member.calls == nullptr) return stand;
   if (const auto last = ring.call(member.calls->last_place); last && last->group == group) {
     stand.last = compared(*last, ring);
+    stand.step = std::max<std::int64_t>(stand.step, last->step);  // hearts beat once a second
     stand.is_open = last->state != CallState::kCompleted;
   }
   return stand;

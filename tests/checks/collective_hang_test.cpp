@@ -58,7 +58,7 @@ TEST_CASE("collective-hang names who waits, in which call, and who never issued 
   CHECK(finding.step == 20);
   CHECK(finding.op == "all_reduce");
   CHECK(finding.module_path == "layer2");
-  CHECK(finding.subject == "layer2.weight");
+  CHECK(finding.subject == "weight");
   CHECK(fact_of(finding, "seq") == FactValue(std::int64_t{482}));
   CHECK(fact_of(finding, "waiting_ranks") == numbers({0, 1, 2}));
   CHECK(fact_of(finding, "suspect_ranks") == numbers({3}));
@@ -115,6 +115,18 @@ TEST_CASE("collective-hang needs a wait that is no ordinary one", "[check]") {
     frontier.seq = 3;
     CHECK(judge(run).empty());
   }
+}
+
+TEST_CASE("collective-hang tells of a call that threw without a time", "[check]") {
+  RanksComparedEvent run = hanging();
+  run.frontiers[0].waited_ms = 0;
+  run.frontiers[0].stands[3].ended = true;
+  run.frontiers[0].call.owner = "bucket";
+  CHECK(only(run).what.starts_with("ranks 0-2 waited in all_reduce 482 of bucket; "));
+  CHECK(only(run).subject == "bucket");
+  run.frontiers[0].call.owner = "";
+  CHECK(only(run).module_path == "layer2");
+  CHECK(only(run).subject == "");
 }
 
 TEST_CASE("collective-hang tells at once of a rank that left its loop", "[check]") {

@@ -39,6 +39,7 @@ TEST_CASE("the frontier names who waits, in which call, and who never issued it"
   CHECK(frontier.stands[3].module == "evaluate");
   CHECK(frontier.stands[3].step == 9);
   CHECK(frontier.stands[0].is_open);
+  CHECK(run.compared().stands[0].step == 9);
   CHECK(frontier.stands[0].last.owner == "c.grad");
 }
 
