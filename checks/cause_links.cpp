@@ -60,7 +60,7 @@ bool is_why_it_died(const Finding& cause, const Finding& effect) {
 
 /// A check that knows why LibTorch threw, and the operator that was left by that exception.
 bool is_why_it_threw(const Finding& cause, const Finding& effect) {
-  static constexpr std::array<std::string_view, 7> kKnowWhy = {
+  static constexpr std::array<std::string_view, 9> kKnowWhy = {
       "autograd-inplace-saved",   "autograd-multiview-inplace", "autograd-leaf-inplace",
       "autograd-double-backward", "norm-buffer-overwritten",    "loss-target-range",
       "memory-out-of-memory"};

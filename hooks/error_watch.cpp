@@ -11,6 +11,7 @@
 #include "hooks/capture.h"
 #include "hooks/interposed.h"
 #include "hooks/loop_phase.h"
+#include "hooks/mode_asked.h"
 #include "hooks/model_discovery.h"
 #include "hooks/per_thread.h"
 
@@ -30,12 +31,14 @@ void remember(const char* text) {
 }
 
 void tell(Capture& capture) {
-  attach_discovered(capture);  // so that the place of the error has a name
+  const ModuleId asked_mode = last_mode_asked();  // before trees are read, which ask each module
+  attach_discovered(capture);                     // so that the place of the error has a name
   capture.put_large(ErrorEvent{.at = capture.marker().now(),
                                .message = last().text,
                                .module = ModuleCalls::innermost(),
                                .phase = LoopPhase::now(),
-                               .grad_mode = c10::GradMode::is_enabled()});
+                               .grad_mode = c10::GradMode::is_enabled(),
+                               .asked_mode = asked_mode});
 }
 
 /// `object` as an `Error`, if a handler of that type would catch it.

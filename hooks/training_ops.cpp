@@ -9,6 +9,8 @@
 #include "hooks/capture.h"
 #include "hooks/inferred_calls.h"
 #include "hooks/interposed.h"
+#include "hooks/mode_asked.h"
+#include "hooks/near_tls.h"
 #include "hooks/replica_bits.h"
 
 namespace ddpscope {
@@ -22,20 +24,54 @@ bool is_survey() {
   return capture != nullptr && capture->marker().surveying();
 }
 
-void tell(Capture& capture, const char* op, const MaybeTensor& weight,
-          const MaybeTensor& statistics) {
+struct NormTensors {
+  const MaybeTensor* weight = nullptr;
+  const MaybeTensor* statistics = nullptr;
+  std::vector<std::int64_t> input = {};
+};
+
+void tell(Capture& capture, const char* op, NormTensors norm = {}) {
   const ModuleId module = ModuleCalls::innermost();
-  const auto id_of = [&](const MaybeTensor& tensor) {
-    return tensor.has_value() ? capture.announce(*tensor) : 0;
+  const auto id_of = [&](const MaybeTensor* tensor) {
+    return tensor != nullptr && tensor->has_value() ? capture.announce(**tensor) : 0;
   };
   TrainingOpEvent event{.at = capture.marker().now(),
                         .op = op,
                         .module = module,
                         .grad_mode = !without_grad(),
                         .in_eval = capture.modules().in_eval(module),
-                        .weight = id_of(weight),
-                        .statistics = id_of(statistics)};
+                        .weight = id_of(norm.weight),
+                        .statistics = id_of(norm.statistics),
+                        .input = std::move(norm.input)};
   capture.put_large(std::move(event));
+}
+
+// Instance norm calls batch norm with the samples as channels.
+DDPSCOPE_NEAR thread_local int instance_norms = 0;
+class InInstanceNorm {
+ public:
+  explicit InInstanceNorm(bool is) : count_(is ? 1 : 0) { instance_norms += count_; }
+  ~InInstanceNorm() { instance_norms -= count_; }
+  InInstanceNorm(const InInstanceNorm&) = delete;
+  InInstanceNorm& operator=(const InInstanceNorm&) = delete;
+
+ private:
+  int count_;
+};
+
+/// Of a batch norm's input; empty where it is not plain.
+std::vector<std::int64_t> shape_of(const at::Tensor& input) {
+  if (!input.defined() || input.layout() != at::kStrided) return {};
+  return input.sizes().vec();
+}
+
+bool has_few_values(const at::Tensor& input) noexcept try {
+  constexpr std::int64_t kFew = 4;
+  if (!input.defined() || input.dim() < 2) return false;
+  const std::int64_t channels = input.size(1);
+  return channels > 0 && input.numel() <= kFew * channels;
+} catch (...) {
+  return false;  // a kind of tensor that has no sizes
 }
 
 const torch::nn::Module* normalization_with(const MaybeTensor& weight, const MaybeTensor& bias,
@@ -74,6 +110,7 @@ struct Normalization {
       return Hooked::original(input, weight, bias, mean, variance, training, momentum, epsilon,
                               cudnn_enabled);
     };
+    const InInstanceNorm scope(/*is=*/kWhich == 1);
     if (!UserHooks::any()) return run();
     const auto run_as_operator = [&] {
       return run_operator(kWhich == 0 ? "aten::batch_norm" : "aten::instance_norm", run, input,
@@ -91,10 +128,14 @@ struct BatchNorm {
                          const MaybeTensor& variance, bool training, double momentum,
                          double epsilon, bool cudnn_enabled) {
     if (training) see_forward_begin();
-    // Without running statistics there is no other mode: instance norm always runs so.
-    if (training && mean.has_value() && mean->defined() && (without_grad() || is_survey())) {
-      as_observer("training_op",
-                  [&](Capture& capture) { tell(capture, "aten::batch_norm", weight, mean); });
+    // Without running statistics there is no other mode: evaluation then says nothing.
+    const bool is_told = without_grad()
+                             ? mean.has_value() && mean->defined()
+                             : instance_norms == 0 && (is_survey() || has_few_values(input));
+    if (training && is_told) {
+      as_observer("training_op", [&](Capture& capture) {
+        tell(capture, "aten::batch_norm", {&weight, &mean, shape_of(input)});
+      });
     }
     return Normalization<0>::call(input, weight, bias, mean, variance, training, momentum, epsilon,
                                   cudnn_enabled);
@@ -115,7 +156,7 @@ struct Dropout {
   using Hooked = Interposed<Dropout, Result(Input, double, bool)>;
   static Result call(Input input, double p, bool train) {
     if (train && p > 0 && without_grad()) {
-      as_observer("training_op", [](Capture& capture) { tell(capture, kOp, {}, {}); });
+      as_observer("training_op", [](Capture& capture) { tell(capture, kOp); });
     }
     return Hooked::original(input, p, train);
   }
@@ -131,6 +172,7 @@ using InPlaceDropout = Dropout<kOp, at::Tensor&, at::Tensor&>;
 bool normalizations_are_live() noexcept { return normalizations_live.load(); }
 
 bool install_training_ops() noexcept {
+  install_mode_asked();
   bool live = BatchNorm::Hooked::install(
       "_ZN2at4_ops10batch_norm4callERKNS_6TensorERKSt8optionalIS2_ES8_S8_S8_bddb", BatchNorm::call);
   live &= InstanceNorm::Hooked::install(

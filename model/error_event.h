@@ -15,6 +15,7 @@ struct ErrorEvent {
   ModuleId module = 0;
   Phase phase = Phase::kForward;  ///< of the training loop
   bool grad_mode = true;
+  ModuleId asked_mode = 0;  ///< whose `is_training` this thread asked last; it may be gone
 };
 
 /// An input of an operator that threw.

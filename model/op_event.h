@@ -32,16 +32,18 @@ struct OpEvent {
   StackId stack = 0;              ///< where a gradient path may end here
 };
 
-/// Dropout, or batch norm with running statistics, ran with `training` true. Sent whenever grad
-/// mode is off; with grad mode on for batch norm only, on survey steps.
+/// Dropout or batch norm ran with `training` true. Sent whenever grad mode is off, of batch norm
+/// then with running statistics alone; with grad mode on for batch norm only: on survey steps, and
+/// in all steps where it has a few values per channel.
 struct TrainingOpEvent {
   Stamp at;
   std::string op;
   ModuleId module = 0;
   bool grad_mode = true;
-  bool in_eval = false;     ///< so is the root of the module; all roots, where it has none
-  TensorId weight = 0;      ///< of batch norm
-  TensorId statistics = 0;  ///< the running mean of batch norm
+  bool in_eval = false;             ///< so is the root of the module; all roots, where it has none
+  TensorId weight = 0;              ///< of batch norm
+  TensorId statistics = 0;          ///< the running mean of batch norm
+  std::vector<std::int64_t> input;  ///< shape, of batch norm
 };
 
 }  // namespace ddpscope

@@ -17,6 +17,7 @@ namespace gates {
 
 constexpr std::int64_t kPatterns = 5;
 constexpr std::int64_t kPairs = 32;
+constexpr std::int64_t kBatches = 8;  // of an epoch
 constexpr std::int64_t kLength = 16;
 constexpr std::int64_t kWidth = 24;
 
@@ -77,7 +78,7 @@ class Trainer {
 
   void train() {
     for (std::int64_t step = 1; step <= arguments_.steps; ++step) {
-      const double loss = train_step();
+      const double loss = train_step(pairs_at(step));
       if (step % 20 > 0 || world_.rank > 0) continue;
       std::printf("step %d: loss %.4f\n", static_cast<int>(step), loss);
     }

@@ -51,10 +51,10 @@ def check_listed_bugs(program, table, readme):
 
 
 def expected_status(expected):
-    if any(row[0] == FIRST_FAILURE for row in expected):
-        return 134  # abort
     if throws(expected):
         return 2
+    if any(row[0] == FIRST_FAILURE for row in expected):
+        return 134  # abort
     return 1 if any(row[1] == "error" for row in expected) else 0
 
 
