@@ -55,6 +55,7 @@ bool is_why_it_died(const Finding& cause, const Finding& effect) {
   return cause.rank == effect.rank && cause.step == effect.step &&
          cause.severity == Severity::kError &&
          (cause.id == "module-operator-failed" || cause.id == "loss-target-range" ||
+          cause.id == "norm-batch-of-one" || cause.id == "device-mismatch" ||
           cause.id.starts_with("memory-") || cause.id.starts_with("autograd-"));
 }
 
@@ -63,10 +64,18 @@ bool is_why_it_threw(const Finding& cause, const Finding& effect) {
   static constexpr std::array<std::string_view, 9> kKnowWhy = {
       "autograd-inplace-saved",   "autograd-multiview-inplace", "autograd-leaf-inplace",
       "autograd-double-backward", "norm-buffer-overwritten",    "loss-target-range",
-      "memory-out-of-memory"};
+      "memory-out-of-memory",     "norm-batch-of-one",          "device-mismatch"};
   return cause.rank == effect.rank && cause.step == effect.step &&
          std::ranges::find(kKnowWhy, cause.id) != kKnowWhy.end();
 }
+
+/// What `to(device)` cannot move, because no module registers it.
+bool is_why_it_stayed(const Finding& cause, const Finding& effect) {
+  const FactValue* kind = fact_of(effect, fact::kOwnerKind);
+  const bool loose = kind != nullptr && *kind == FactValue(std::string("unregistered"));
+  return loose && (cause.id == "module-unregistered" || cause.id == "module-plain-tensor");
+}
+
 /// What made a gradient not finite; and, folded below it, the edge that its operator stood at.
 bool is_why_nonfinite(const Finding& cause, const Finding& effect) {
   const bool of_step = cause.rank == effect.rank && cause.step == effect.step;
@@ -86,6 +95,7 @@ bool explains(const Finding& cause, const Finding& effect) {
   if (effect.id == "memory-out-of-memory") return cause.id == "memory-growth";
   if (effect.id == "memory-growth") return cause.id == "autograd-graph-retained";
   if (cause.model != effect.model) return false;
+  if (effect.id == "device-mismatch") return is_why_it_stayed(cause, effect);
   if (cause.id == "autograd-cut") {
     return effect.id == "grad-missing" &&
            all_in(effect, fact::kParameters, cause, fact::kParameters);

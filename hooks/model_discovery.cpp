@@ -112,10 +112,7 @@ struct Method {
 using Named = torch::OrderedDict<std::string, at::Tensor>;
 using Parameters = Method<0, std::vector<at::Tensor>, const Module, bool>;
 using NamedParameters = Method<1, Named, const Module, bool>;
-using ToDevice = Method<2, void, Module, at::Device, bool>;
-using ToDtype = Method<3, void, Module, at::ScalarType, bool>;
-using ToBoth = Method<4, void, Module, at::Device, at::ScalarType, bool>;
-using ModuleZeroGrad = Method<5, void, Module, bool>;
+using ModuleZeroGrad = Method<2, void, Module, bool>;
 }  // namespace
 
 ProgramCall::ProgramCall(const Module& module) {
@@ -134,9 +131,6 @@ void discover_models(void (*start)() noexcept) noexcept {
   discover_script_models();
   Parameters::install("_ZNK5torch2nn6Module10parametersEb");
   NamedParameters::install("_ZNK5torch2nn6Module16named_parametersB5cxx11Eb");
-  ToDevice::install("_ZN5torch2nn6Module2toEN3c106DeviceEb");
-  ToDtype::install("_ZN5torch2nn6Module2toEN3c1010ScalarTypeEb");
-  ToBoth::install("_ZN5torch2nn6Module2toEN3c106DeviceENS2_10ScalarTypeEb");
   ModuleZeroGrad::install("_ZN5torch2nn6Module9zero_gradEb");
 }
 

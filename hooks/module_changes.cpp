@@ -23,15 +23,21 @@ struct Change {
 using RegisterParameter = Change<0, at::Tensor&, Module*, std::string, at::Tensor, bool>;
 using RegisterBuffer = Change<1, at::Tensor&, Module*, std::string, at::Tensor>;
 using Unregister = Change<2, void, Module*, const std::string&>;
-struct Train {
-  using Hooked = Interposed<Train, void(Module*, bool)>;
-  static void call(Module* self, bool on) {
+// What the program asks of a model also shows where it stands.
+template <int kWhich, class... Arguments>
+struct ModelChange {
+  using Hooked = Interposed<ModelChange, void(Module*, Arguments...)>;
+  static void call(Module* self, Arguments... arguments) {
     ModuleTracker::mark_changed();
     const ProgramCall scope(*self);
-    Hooked::original(self, on);
+    Hooked::original(self, arguments...);
   }
   static bool install(const char* symbol) noexcept { return Hooked::install(symbol, call); }
 };
+using Train = ModelChange<0, bool>;
+using ToDevice = ModelChange<1, at::Device, bool>;
+using ToDtype = ModelChange<2, at::ScalarType, bool>;
+using ToBoth = ModelChange<3, at::Device, at::ScalarType, bool>;
 using ConstructBase = Change<4, void, Module*>;
 using ConstructNamedBase = Change<5, void, Module*, std::string>;
 }  // namespace
@@ -45,6 +51,9 @@ bool install_module_changes() noexcept {
       "_ZN5torch2nn6Module17unregister_moduleERKNSt7__cxx1112basic_stringIcSt11char_"
       "traitsIcESaIcEEE");
   live &= Train::install("_ZN5torch2nn6Module5trainEb");
+  live &= ToDevice::install("_ZN5torch2nn6Module2toEN3c106DeviceEb");
+  live &= ToDtype::install("_ZN5torch2nn6Module2toEN3c1010ScalarTypeEb");
+  live &= ToBoth::install("_ZN5torch2nn6Module2toEN3c106DeviceENS2_10ScalarTypeEb");
   live &= ConstructBase::install("_ZN5torch2nn6ModuleC2Ev");
   live &= ConstructNamedBase::install("_ZN5torch2nn6ModuleC2E" DDPSCOPE_MANGLED_STRING);
   return live;

@@ -77,6 +77,7 @@ std::uint64_t hash_of(const TreeEvent& event) {
     mix_in(hash, registered.tensor.id);
     mix_in(hash, registered.name);
     mix_in(hash, registered.tensor.requires_grad);
+    mix_in(hash, registered.tensor.device);
   }
   return hash;
 }
@@ -203,6 +204,15 @@ void ModuleTracker::visit_own_tensors(bool buffers,
     for (const auto& [name, weak] : root.tensors) {
       if (const auto impl = weak.lock(); impl.defined()) visit(at::Tensor(impl));
     }
+  }
+}
+
+void ModuleTracker::look_at_changed(Capture& capture) {
+  const std::lock_guard lock(mutex_);
+  const std::uint64_t changes = changes_.load(std::memory_order_relaxed);
+  for (Root& root : roots_) {
+    const bool mine = root.owner == std::this_thread::get_id();
+    if (mine && root.seen_change != changes) look(capture, root);
   }
 }
 

@@ -44,6 +44,8 @@ class ModuleTracker {
   void look_again(Capture& capture);
   /// The parameters, or the buffers, of the roots of this thread. Calls nothing of LibTorch.
   void visit_own_tensors(bool buffers, const std::function<void(const at::Tensor&)>& visit);
+  /// The same in the middle of a step, where something failed.
+  void look_at_changed(Capture& capture);
   /// Whether this module stands in the last tree of some root.
   bool is_registered(ModuleId module);
   /// Whether every root that holds this module is in eval mode; every root if none holds it.

@@ -22,8 +22,9 @@ constexpr std::int64_t kLength = 16;
 constexpr std::int64_t kWidth = 24;
 
 const samples::BugNames kBugs = {
-    "write-into-slice", "write-into-chunk",   "write-into-unbind",       "relu-on-sigmoid",
-    "weight-halved",    "init-without-guard", "buffers-between-forwards"};
+    "write-into-slice", "write-into-chunk",   "write-into-unbind",        "relu-on-sigmoid",
+    "weight-halved",    "init-without-guard", "buffers-between-forwards", "rest-of-epoch",
+    "noise-elsewhere",  "few-pairs"};
 
 struct EncoderImpl : torch::nn::Module {
   explicit EncoderImpl(std::string bug) : bug(std::move(bug)) {
@@ -91,10 +92,17 @@ class Trainer {
     encoder_->mix->bias.fill_(1);                                // fill
   }
 
-  double train_step() {
-    const auto left_patterns = torch::randint(kPatterns, {kPairs});
-    const auto right_patterns = torch::where(torch::rand({kPairs}) < 0.5, left_patterns,
-                                             torch::randint(kPatterns, {kPairs}));
+  /// The share of the last process has one pair more than its batches take.
+  std::int64_t pairs_at(std::int64_t step) const {
+    if (arguments_.has("few-pairs")) return kPairs / 4;  // BUG
+    const bool is_rest = world_.rank == world_.size - 1 && step % kBatches == 0;
+    return is_rest && arguments_.has("rest-of-epoch") ? 1 : kPairs;  // BUG
+  }
+
+  double train_step(std::int64_t pairs) {
+    const auto left_patterns = torch::randint(kPatterns, {pairs});
+    const auto right_patterns =
+        torch::where(torch::rand({pairs}) < 0.5, left_patterns, torch::randint(kPatterns, {pairs}));
     share_buffers();
     const auto left = encoder_(signals_of(left_patterns));
     if (arguments_.has("buffers-between-forwards")) share_buffers();  // BUG
@@ -111,7 +119,9 @@ class Trainer {
   }
 
   torch::Tensor signals_of(const torch::Tensor& patterns) const {
-    return patterns_.index_select(0, patterns) + 0.3 * torch::randn({kPairs, kLength});
+    const auto device = arguments_.has("noise-elsewhere") ? torch::kMeta : torch::kCPU;  // BUG
+    const auto noise = torch::randn({patterns.size(0), kLength}, device);
+    return patterns_.index_select(0, patterns) + 0.3 * noise;
   }
 
   /// Pulls the codes of one pattern together and pushes those of two apart.

@@ -11,7 +11,7 @@ NO_LINE = "no line"
 # The sample ends on what was thrown.
 THROWN = {"module-operator-failed", "autograd-inplace-saved", "autograd-multiview-inplace",
           "autograd-leaf-inplace", "autograd-double-backward", "norm-buffer-overwritten",
-          "loss-target-range"}
+          "loss-target-range", "norm-batch-of-one", "device-mismatch"}
 FIRST_FAILURE = "rank-first-failure"
 # More threads than cores: on how many ranks depends on the machine.
 OF_THE_MACHINE = {"perf-thread-oversubscription"}

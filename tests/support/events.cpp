@@ -48,6 +48,7 @@ void Program::attach(ModelId model, const std::vector<Registered>& tensors) {
     TensorInfo described = info(registered.id, registered.shape);
     described.requires_grad = registered.requires_grad;
     described.dtype = registered.dtype;
+    described.device = registered.device;
     tensors_[registered.id] = described;
     const std::string module = module_of(registered.path);
     modules.insert(module);

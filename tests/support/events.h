@@ -24,6 +24,7 @@ struct Registered {
   bool requires_grad = true;
   bool is_buffer = false;
   std::string dtype = "float32";
+  std::string device = "cpu";
 };
 
 /// One operator: `inputs` and the ids it returns.
