@@ -239,6 +239,12 @@ bool RunState::declared(ModelId model, std::string_view path, std::string_view k
   });
 }
 
+bool RunState::said_to_average(ModelId model) const {
+  return std::ranges::any_of(declarations_, [model](const DeclarationEvent& declaration) {
+    return declaration.kind == "averaged" && declaration.model == model;
+  });
+}
+
 std::vector<const TensorState*> RunState::loose_leaves() const {
   std::vector<const TensorState*> loose;
   for (const TensorId id : repeated_leaves_) {

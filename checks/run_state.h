@@ -84,6 +84,8 @@ class RunState {
 
   /// Whether a declaration of this kind, or `intended`, covers the path.
   bool declared(ModelId model, std::string_view path, std::string_view kind) const;
+  /// Whether the program named the ranks over which this model's gradients are averaged.
+  bool said_to_average(ModelId model) const;
   /// Unregistered leaves without an optimizer that backward reached in two steps or more.
   std::vector<const TensorState*> loose_leaves() const;
   std::int64_t last_surveyed_cycle() const { return trace_.last_surveyed_cycle(); }

@@ -1,0 +1,117 @@
+#include "tests/support/catch.h"
+#include "tests/support/events.h"
+
+namespace ddpscope::test {
+namespace {
+std::vector<Registered> net() {
+  return {{.id = 1, .path = "head.weight"},
+          {.id = 2, .path = "neck.bn.running_mean", .requires_grad = false, .is_buffer = true},
+          {.id = 3, .path = "stem.bn.running_mean", .requires_grad = false, .is_buffer = true}};
+}
+
+TrainingOpEvent norm(TensorId statistics, std::vector<std::int64_t> input) {
+  return {.op = "aten::batch_norm", .statistics = statistics, .input = std::move(input)};
+}
+
+CollectiveEvent averaging() {
+  return {.group_size = 2, .reduce = ReduceKind::kSum, .gradients_of = {0, 1}};
+}
+
+/// What one rank of `world_size` does in its first steps.
+struct Ranks {
+  explicit Ranks(std::int64_t world_size = 2)
+      : program("norm-local-batch-stats", nullptr, world_size) {
+    program.attach(1, net());
+    program.optimizer(1, {1});
+  }
+  void steps(int count) {
+    for (int i = 0; i < count; ++i) {
+      for (const TrainingOpEvent& op : ops) program.send_now(op);
+      program.backward({1});
+      if (averages) program.send_now(call);
+      program.step(1);
+      program.zero_grad(1);
+    }
+  }
+  Program program;
+  std::vector<TrainingOpEvent> ops = {norm(3, {4, 8, 16, 16}), norm(2, {4, 8, 4, 4})};
+  CollectiveEvent call = averaging();
+  bool averages = true;
+};
+}  // namespace
+
+TEST_CASE("norm-local-batch-stats notes layers of ranks that average gradients", "[check]") {
+  Ranks ranks;
+  ranks.call.reduce = GENERATE(ReduceKind::kSum, ReduceKind::kAverage);
+  ranks.steps(2);
+  CHECK(ranks.program.findings.empty());
+  ranks.steps(6);
+  ranks.program.exit();
+  REQUIRE(ranks.program.findings.size() == 1);
+  const Finding& finding = ranks.program.findings[0];
+  CHECK(finding.severity == Severity::kNote);
+  CHECK(finding.step == 3);
+  CHECK(finding.module_path.empty());
+  CHECK(finding.what ==
+        "2 batch norm layers normalise over the local batch of 4 rows; smallest layer neck.bn has "
+        "64 values per channel");
+  CHECK(fact_of<std::int64_t>(finding, "layers_count") == 2);
+  CHECK(fact_of<std::int64_t>(finding, "local_batch") == 4);
+  CHECK(fact_of<std::int64_t>(finding, "min_values_per_channel") == 64);
+  CHECK(fact_of<std::string>(finding, "smallest_layer") == "neck.bn");
+}
+
+TEST_CASE("norm-local-batch-stats warns of fewer than 16 values", "[check]") {
+  Ranks ranks;
+  const std::int64_t rows = GENERATE(15, 16);
+  ranks.ops = {norm(2, {32, 8}), norm(2, {rows, 8})};
+  ranks.steps(3);
+  REQUIRE(ranks.program.findings.size() == 1);
+  CHECK(ranks.program.findings[0].severity == (rows < 16 ? Severity::kWarning : Severity::kNote));
+  CHECK(ranks.program.findings[0].module_path == "neck.bn");
+}
+
+TEST_CASE("norm-local-batch-stats tells a short run at its end", "[check]") {
+  Ranks ranks;
+  ranks.steps(1);
+  CHECK(ranks.program.findings.empty());
+  ranks.program.exit();
+  CHECK(ranks.program.findings.size() == 1);
+}
+
+TEST_CASE("norm-local-batch-stats takes the program's word that gradients are averaged",
+          "[check]") {
+  Ranks ranks;
+  ranks.averages = false;
+  const std::string word = GENERATE("averaged", "intended");
+  ranks.program.declare("*", word);
+  ranks.steps(3);
+  CHECK(ranks.program.findings.size() == (word == "averaged" ? 1 : 0));
+}
+
+TEST_CASE("norm-local-batch-stats stays silent on one rank", "[check]") {
+  Ranks ranks(1);
+  ranks.steps(5);
+  ranks.program.exit();
+  CHECK(ranks.program.findings.empty());
+}
+
+TEST_CASE("norm-local-batch-stats stays silent", "[check]") {
+  Ranks ranks;
+  SECTION("in eval mode") {
+    for (TrainingOpEvent& op : ranks.ops) op.in_eval = true;
+  }
+  SECTION("on layers whose own mode is eval") { ranks.ops.clear(); }
+  SECTION("on layers that are synchronised already") {
+    for (TrainingOpEvent& op : ranks.ops) op.op = "aten::native_batch_norm";
+  }
+  SECTION("on ranks that average nothing") { ranks.averages = false; }
+  SECTION("on ranks that exchange no gradients") { ranks.call.gradients_of = {0}; }
+  SECTION("on a group of one rank") { ranks.call.group_size = 1; }
+  SECTION("on gradients that are gathered") { ranks.call.reduce = ReduceKind::kNone; }
+  ranks.steps(5);
+  ranks.program.exit();
+  CHECK(ranks.program.with_id("norm-local-batch-stats").empty());
+}
+
+}  // namespace ddpscope::test
