@@ -30,6 +30,11 @@ bool is_true(const Finding& finding, std::string_view key) {
   return value != nullptr && *value == FactValue(true);
 }
 
+bool is_fact_zero(const Finding& finding, std::string_view key) {
+  const FactValue* value = fact_of(finding, key);
+  return value == nullptr || *value == FactValue(std::int64_t{0});
+}
+
 bool same_number(const Finding& a, std::string_view key_a, const Finding& b,
                  std::string_view key_b) {
   const FactValue* first = fact_of(a, key_a);
@@ -101,6 +106,11 @@ bool explains(const Finding& cause, const Finding& effect) {
            all_in(effect, fact::kParameters, cause, fact::kParameters);
   }
   if (effect.id == "clip-always-active") return cause.id == "clip-before-unscale";
+  if (cause.id == "module-trainable-changed") {
+    return effect.id == "optim-missing-parameter" &&
+           !is_fact_zero(cause, fact::kNotOptimizedCount) &&
+           all_in(effect, fact::kParameters, cause, fact::kParameters);
+  }
   if (cause.id == "module-replaced") return is_replacement_seen_as(cause, effect);
   if (cause.id != "module-unregistered") return false;
   const FactValue* what = fact_of(effect, fact::kCause);

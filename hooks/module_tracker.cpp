@@ -3,6 +3,7 @@
 #include <c10/util/Type.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "hooks/call_names.h"
 #include "hooks/capture.h"
@@ -91,7 +92,7 @@ ModelId ModuleTracker::attach(Capture& capture, std::shared_ptr<Module> root) {
   forget_dead(capture, root.get());
   Root& entry = find_or_add(capture, root.get(), c10::demangle(typeid(*root).name()));
   entry.life = ModuleLife::of_shared(root);
-  look(capture, entry);
+  look_anew(capture, entry);
   return entry.model;
 }
 
@@ -104,7 +105,7 @@ ModelId ModuleTracker::attach(Capture& capture, Module& root, const ModuleLife& 
   forget_dead(capture, &root);
   Root& entry = find_or_add(capture, &root, c10::demangle(typeid(root).name()));
   if (entry.life.lock() == nullptr) entry.life = life;
-  look(capture, entry);
+  look_anew(capture, entry);
   return entry.model;
 }
 
@@ -139,7 +140,7 @@ ModelId ModuleTracker::attach(Capture& capture, const NamedTensors& tensors,
   for (const auto& [name, tensor] : tensors) {
     if (tensor.defined()) entry.tensors.emplace_back(name, tensor.getIntrusivePtr());
   }
-  look(capture, entry);
+  look_anew(capture, entry);
   return entry.model;
 }
 
@@ -228,6 +229,12 @@ bool ModuleTracker::flags_changed(Root& root) const {
   return changed;
 }
 
+// The program asks for it: it is told also where nothing changed.
+void ModuleTracker::look_anew(Capture& capture, Root& root) {
+  root.tree_hash = 0;
+  look(capture, root);
+}
+
 void ModuleTracker::look(Capture& capture, Root& root) {
   root.seen_change = changes_.load(std::memory_order_relaxed);
   TreeEvent event{.at = capture.marker().now(),
@@ -260,7 +267,7 @@ void ModuleTracker::tell(Capture& capture, Root& root, TreeEvent&& event) {
   flags_changed(root);
   const std::uint64_t hash = hash_of(event);
   if (hash == root.tree_hash) return;
-  root.tree_hash = hash;
+  event.attached = std::exchange(root.tree_hash, hash) == 0;
   root.modules.clear();
   root.by_path.clear();
   for (const ModuleInfo& module : event.modules) {

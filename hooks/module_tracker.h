@@ -78,6 +78,7 @@ class ModuleTracker {
                     const std::string& class_name);
   std::string label_for(const std::string& class_name) const;
   void look(Capture& capture, Root& root);
+  void look_anew(Capture& capture, Root& root);
   bool flags_changed(Root& root) const;
   void tell(Capture& capture, Root& root, TreeEvent&& event);
 

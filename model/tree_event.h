@@ -30,6 +30,7 @@ struct TreeEvent {
   std::string class_name;
   std::vector<ModuleInfo> modules;
   std::vector<RegisteredTensor> tensors;
+  bool attached = false;  ///< the program asked for it: this is no look at the end of a step
 };
 
 /// The root was detached or has died: its tensors are no longer expected to train.

@@ -1,5 +1,6 @@
 // A network learns one task and is saved; a second program part loads its body, freezes the stem,
-// puts a new head on it and learns another task, with a validation after every few steps.
+// puts a new head on it and learns another task, with a validation after every few steps; later the
+// stem learns, too.
 // `--bug NAME` plants one of the mistakes marked BUG.
 #include <ddpscope/ddpscope.h>
 #include <torch/torch.h>
@@ -8,6 +9,8 @@
 #include <exception>
 #include <iostream>
 #include <sstream>
+#include <string>
+#include <vector>
 
 #include "samples/support/arguments.h"
 
@@ -15,11 +18,12 @@ namespace finetune {
 
 constexpr std::int64_t kInputs = 8;
 constexpr std::int64_t kWidth = 24;
+constexpr std::int64_t kThawStep = 20;
 
 const samples::BugNames kBugs = {
-    "head-after-optimizer", "left-in-eval",        "frozen-norm-trains",
-    "unregistered-mean",    "rebound-mean",        "idle-head",
-    "dotted-names",         "transposed-features", "detached-loss"};
+    "head-after-optimizer", "left-in-eval", "frozen-norm-trains", "unregistered-mean",
+    "rebound-mean",         "idle-head",    "dotted-names",       "transposed-features",
+    "detached-loss",        "thawed-late"};
 
 struct BodyImpl : torch::nn::Module {
   BodyImpl() {
@@ -71,6 +75,7 @@ class Task {
     net_->train();
     for (std::int64_t step = 0; step < arguments_.steps; ++step) {
       if (!arguments_.has("frozen-norm-trains")) quiet_frozen_norm();  // BUG
+      if (step == kThawStep) thaw_stem(optimizer);
       optimizer.zero_grad();
       loss(draw_batch(classes_)).backward();
       optimizer.step();
@@ -84,6 +89,14 @@ class Task {
   // Its statistics belong to its weights.
   void quiet_frozen_norm() {
     if (!net_->body->norm->weight.requires_grad()) net_->body->norm->eval();
+  }
+
+  // What was frozen while the head was new learns with it from here on.
+  void thaw_stem(torch::optim::Optimizer& optimizer) {
+    auto parameters = net_->body->stem->parameters();
+    if (parameters.front().requires_grad()) return;
+    for (auto& parameter : parameters) parameter.requires_grad_(true);
+    if (!arguments_.has("thawed-late")) optimizer.add_param_group({parameters});  // BUG
   }
 
   torch::Tensor loss(const Batch& batch) {
@@ -154,6 +167,12 @@ void load_body(const std::string& weights, Net& net, bool by_dotted_names) {
   }
 }
 
+std::vector<torch::Tensor> trainable(const Net& net) {
+  std::vector<torch::Tensor> parameters = net->parameters();
+  std::erase_if(parameters, [](const torch::Tensor& one) { return !one.requires_grad(); });
+  return parameters;
+}
+
 void tune(const std::string& weights, const samples::Arguments& arguments) {
   Net net(4, arguments);
   if (arguments.diagnostics) ddpscope::attach_diagnostics(net);
@@ -165,7 +184,7 @@ void tune(const std::string& weights, const samples::Arguments& arguments) {
   };
   if (!arguments.has("head-after-optimizer")) put_head();
   const auto options = torch::optim::SGDOptions(0.05).momentum(0.9).weight_decay(0.01);
-  torch::optim::SGD optimizer(net->parameters(), options);
+  torch::optim::SGD optimizer(trainable(net), options);
   if (arguments.has("head-after-optimizer")) put_head();  // BUG
   Task task(net, 3, arguments);
   task.train(optimizer);

@@ -177,4 +177,59 @@ TEST_CASE("A student that learns from a teacher in eval mode is silent") {
   check_silent();
 }
 
+namespace {
+void set_trainable(Linear& layer, bool trainable) {
+  for (at::Tensor& parameter : layer->parameters()) parameter.requires_grad_(trainable);
+}
+
+at::Tensor both_losses(Side& net) { return net->main_loss() + net->side(input()).square().mean(); }
+}  // namespace
+
+TEST_CASE("A part that is unfrozen late and given to no optimizer is found") {
+  Side net;
+  set_trainable(net->side, false);
+  attach_diagnostics(net, quiet());
+  SGD optimizer(net->body->parameters(), 0.01);
+  train(optimizer, [&] { return both_losses(net); });
+  set_trainable(net->side, true);
+  train(optimizer, [&] { return both_losses(net); });
+  check_findings({"module-trainable-changed warning side - - -",
+                  "optim-missing-parameter error side - group_omits -"});
+  const auto all = findings();
+  const Finding* cause = find(all, "module-trainable-changed");
+  REQUIRE(cause != nullptr);
+  CHECK(std::get<std::int64_t>(cause->facts.at("at_step")) == 9);
+  CHECK(find(all, "optim-missing-parameter")->caused_by == cause->fingerprint);
+}
+
+TEST_CASE("A part that is unfrozen and given to an optimizer is silent") {
+  Side net;
+  set_trainable(net->side, false);
+  attach_diagnostics(net, quiet());
+  SGD optimizer(net->body->parameters(), 0.01);
+  train(optimizer, [&] { return both_losses(net); });
+  set_trainable(net->side, true);
+  optimizer.add_param_group(torch::optim::OptimizerParamGroup(net->side->parameters()));
+  train(optimizer, [&] { return both_losses(net); });
+  check_silent();
+  CHECK(find(findings(), "module-trainable-changed") == nullptr);
+}
+
+TEST_CASE("A part that is frozen in one step of each cycle is silent") {
+  Side net;
+  attach_diagnostics(net, quiet());
+  SGD for_body(net->body->parameters(), 0.01);
+  SGD for_side(net->side->parameters(), 0.01);
+  for (int i = 0; i < 8; ++i) {
+    set_trainable(net->side, false);
+    train(
+        for_body, [&] { return net->main_loss(); }, 1);
+    set_trainable(net->side, true);
+    train(
+        for_side, [&] { return net->side(input()).square().mean(); }, 1);
+  }
+  check_silent();
+  CHECK(find(findings(), "module-trainable-changed") == nullptr);
+}
+
 }  // namespace ddpscope::test

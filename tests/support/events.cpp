@@ -38,10 +38,11 @@ JudgeOptions Program::options(std::string checks, SiteSource* sites, std::int64_
   return options;
 }
 
-void Program::attach(ModelId model, const std::vector<Registered>& tensors) {
+void Program::attach(ModelId model, const std::vector<Registered>& tensors, bool attached) {
   auto tree = std::make_unique<TreeEvent>();
   tree->at = now();
   tree->model = model;
+  tree->attached = attached;
   tree->label = model == 1 ? "net" : "net" + std::to_string(model);
   std::set<std::string> modules = {""};
   for (const Registered& registered : tensors) {

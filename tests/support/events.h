@@ -67,7 +67,8 @@ class Program {
 
   std::set<std::string> in_eval;  ///< modules that `attach` tells to be in eval mode
 
-  void attach(ModelId model, const std::vector<Registered>& tensors);
+  /// The tree of a model: as the program attaches it, or as it is seen when a step has ended.
+  void attach(ModelId model, const std::vector<Registered>& tensors, bool attached = false);
   void detach(ModelId model) { send(TreeEndEvent{.at = now(), .model = model}); }
   void loose_module(const std::string& type, std::vector<TensorId> tensors);
   void declare(const std::string& glob, const std::string& kind);
