@@ -29,7 +29,7 @@ constexpr double kAfterWeight = 0.3;
 const samples::BugNames kBugs = {"unregistered-blocks", "nothing-registered",  "tied-by-assignment",
                                  "tied-twice",          "forgotten-positions", "no-grad-positions",
                                  "dropped-norm",        "unused-after",        "late-after",
-                                 "forgotten-group",     "no-zero-grad"};
+                                 "forgotten-group",     "no-zero-grad",        "averaged-each"};
 
 class Trainer {
  public:
@@ -89,8 +89,9 @@ class Trainer {
       const auto loss = loss_of(logits, batch.target.narrow(0, i * kBatch, kBatch));
       (loss / kMicroBatches).backward();
       sum += loss.item<double>();
+      const bool is_last = i + 1 == kMicroBatches;
+      if (is_last || arguments_.has("averaged-each")) average_gradients(group_, model_);  // BUG
     }
-    average_gradients(group_, model_);
     torch::nn::utils::clip_grad_norm_(model_->parameters(), 1.0);
     optimizer_->step();
     losses_.push_back(static_cast<float>(sum / kMicroBatches));

@@ -32,7 +32,8 @@ def check_symbols(args, columns, expected, output):
         sys.exit("a program without debug information gave a line")
     show = [args.tool, "show", args.out / "report", "--json", "--symbols", args.program.parent]
     shown = subprocess.run(show, stdout=subprocess.PIPE, text=True, check=False)
-    found = found_rows(json.loads(shown.stdout), args.ranks, columns, args.expected.parent)
+    found = found_rows(json.loads(shown.stdout), args.ranks, columns, args.expected.parent,
+                       expected)
     compare("with --symbols", expected, found)
 
 
@@ -93,7 +94,7 @@ def main():
         check_listed_bugs(args.program, table, (args.expected.parents[1] / "README.md").read_text())
     expected = expected_on(args.ranks, table[args.bug])
     report = json.loads((args.out / "report/report.json").read_text())
-    found = found_rows(report["findings"], args.ranks, columns, args.expected.parent)
+    found = found_rows(report["findings"], args.ranks, columns, args.expected.parent, expected)
     compare("", without_lines(expected, columns) if args.strip else expected, found)
     if args.strip:
         check_symbols(args, columns, expected, run.stdout)

@@ -56,7 +56,7 @@ def check_table(args, run, report):
     """Compares with the table, and says whether the ranks had to fail."""
     columns, table = read_table(args.expected)
     expected = expected_on(run.ranks, table[args.bug])
-    found = found_rows(report["findings"], run.ranks, columns, args.expected.parent)
+    found = found_rows(report["findings"], run.ranks, columns, args.expected.parent, expected)
     is_listed = any(row[0] == FIRST_FAILURE for row in expected)
     if throws(expected) and not is_listed:
         found = without_failure(found, run.ranks)

@@ -183,7 +183,7 @@ void Program::step(OptimizerId optimizer, bool with_closure) {
 }
 
 void Program::end_cycle(const Stamp& at, StepClock::Change change) {
-  if (change.cycle_ended) send(CycleEndEvent{.at = at});
+  if (change.cycle_ended) send(CycleEndEvent{.at = at, .wall_ms = wall_ms});
 }
 
 void Program::zero_grad(OptimizerId optimizer) {

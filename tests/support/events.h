@@ -65,6 +65,7 @@ class Program {
     send(std::make_unique<T>(std::move(event)));
   }
 
+  double wall_ms = 0;             ///< of each cycle
   std::set<std::string> in_eval;  ///< modules that `attach` tells to be in eval mode
 
   /// The tree of a model: as the program attaches it, or as it is seen when a step has ended.
