@@ -142,6 +142,7 @@ class RunState {
   void on(const DeviceWaitsEvent& event) { begin_cycle_if_new(event.at); }
   void on(const CollectiveEvent& event) { begin_cycle_if_new(event.at); }
   void on(const CollectiveEndEvent& event) { begin_cycle_if_new(event.at); }
+  void on(const DeviceMemoryEvent&) {}
   void on(const ValuesAwaitedEvent&) {}
   void on(const DeviceValuesEvent&) {}  // reaches the checks as the events that it holds
   void on(const StepEndEvent&) {}

@@ -9,6 +9,7 @@
 #include "model/collective_event.h"
 #include "model/count_event.h"
 #include "model/device_event.h"
+#include "model/device_memory_event.h"
 #include "model/error_event.h"
 #include "model/hook_event.h"
 #include "model/op_event.h"
@@ -44,6 +45,6 @@ using Event = std::variant<
     std::unique_ptr<DeviceWaitsEvent>, ValuesAwaitedEvent, std::unique_ptr<DeviceValuesEvent>,
     std::unique_ptr<GradientsRepairedEvent>, std::unique_ptr<CollectiveEvent>,
     std::unique_ptr<CollectiveEndEvent>, StepEndEvent, std::unique_ptr<TensorBitsEvent>,
-    std::unique_ptr<OptimizerRatesEvent>>;
+    std::unique_ptr<OptimizerRatesEvent>, std::unique_ptr<DeviceMemoryEvent>>;
 
 }  // namespace ddpscope

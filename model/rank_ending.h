@@ -11,6 +11,15 @@ namespace ddpscope {
 
 enum class EndKind : std::uint8_t { kClean, kException, kSignal, kExit, kKilled };
 
+/// The GPU of one rank, where it has one.
+struct RankDevice {
+  std::string uuid;                ///< `GPU-5f1c...`, of a partition its own; empty: not known
+  std::int64_t index = -1;         ///< as in `cuda:1`
+  std::int64_t visible_count = 0;  ///< devices that the process sees
+  std::string mask;                ///< the variable that hides others; empty: none
+  bool is_shared = false;          ///< the settings say that ranks share devices
+};
+
 /// How one rank ended, as far as its file and its launcher know.
 struct RankEnding {
   std::int64_t rank = 0;
@@ -29,6 +38,7 @@ struct RankEnding {
   std::string signal;     ///< SIGTERM
   std::int64_t code = 0;  ///< exit code
   std::string last_call;  ///< in words, where its ring tells
+  RankDevice device;
 };
 
 /// The run is over. Only at a merge; ranks of which nothing is known are left out.

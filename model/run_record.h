@@ -29,7 +29,10 @@ struct RunRecord {
   std::int64_t local_rank = 0;
   std::int64_t world_size = 1;
   std::string host;
-  std::string device;
+  std::string device;  ///< `cpu`, or the UUID of a GPU once a registered tensor lies there
+  std::optional<std::int64_t> device_index;
+  std::int64_t visible_devices = 0;
+  std::string device_mask;  ///< the variable that hides devices
   std::int64_t pid = 0;
   std::string started;  ///< RFC 3339, UTC
   std::vector<std::string> command;

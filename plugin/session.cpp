@@ -11,6 +11,7 @@
 #include "config/setting_types.h"
 #include "config/text.h"
 #include "hooks/device_gradients.h"
+#include "hooks/device_memory.h"
 #include "hooks/loop_phase.h"
 #include "hooks/op_callbacks.h"
 #include "hooks/sources.h"
@@ -31,6 +32,7 @@ constexpr auto kNoteLimit = milliseconds(200);
 constexpr auto kTerminateLimit = milliseconds(2'000);
 
 constexpr char kStrictTargets[] = "loss-target-range.strict";
+constexpr char kSharedDevices[] = "device-duplicate.shared";
 
 constinit std::atomic<Session*> session{nullptr};
 std::mutex start_mutex;
@@ -67,13 +69,13 @@ PartialSettings parse_option_texts(const OptionTexts& options) {
   return std::move(parsed.settings);
 }
 
-bool strict_targets(const Settings& settings) {
-  const auto given = settings.check_options.find(kStrictTargets);
+bool is_on(const Settings& settings, const char* option) {
+  const auto given = settings.check_options.find(option);
   if (given == settings.check_options.end()) return false;
-  const auto strict = Switch::parse(given->second);
-  if (strict.has_value()) return *strict;
-  throw SettingsFault{std::string(kStrictTargets) + "=" + ddpscope::quoted(given->second) +
-                      " is not " + std::string(Switch::kAllowed)};
+  const auto on = Switch::parse(given->second);
+  if (on.has_value()) return *on;
+  throw SettingsFault{std::string(option) + "=" + ddpscope::quoted(given->second) + " is not " +
+                      std::string(Switch::kAllowed)};
 }
 
 Resolved resolve_settings(const PartialSettings& options, Activation activation) {
@@ -84,7 +86,8 @@ Resolved resolve_settings(const PartialSettings& options, Activation activation)
     const SuppressionFile file = read_suppressions(path);
     if (!file.problems.empty()) throw SettingsFault{file.problems.front()};
   }
-  strict_targets(resolved.settings);  // throws where it is neither
+  // Throws where one is neither on nor off.
+  for (const char* option : {kStrictTargets, kSharedDevices}) is_on(resolved.settings, option);
   return resolved;
 }
 
@@ -110,6 +113,7 @@ WorkerOptions worker_options(const Resolved& resolved, std::map<std::string, std
   options.settings = resolved.settings;
   const RankEnvironment ranks = ranks_of_process();
   options.run = describe_run(ranks, options.settings);
+  options.devices = {.identify = identify_device, .memory = read_device_memory};
   options.local_ranks = ranks.local_world_size;
   options.launched = environment("DDPSCOPE_RUN_ID").has_value();
   options.run.torch_version = TORCH_VERSION;
@@ -153,9 +157,9 @@ Session::Session(Resolved resolved, WorkerOptions options)
                                  .stack_depth = static_cast<std::size_t>(settings_.stack_depth),
                                  .overhead_percent = budget_of(settings_),
                                  .full_cycles = settings_.full_cycles,
-                                 .waits_for_targets = strict_targets(settings_),
+                                 .waits_for_targets = is_on(settings_, kStrictTargets),
                                  .calls = worker_.calls(),
-                                 .compares_ranks = worker_.calls() != nullptr}) {}
+                                 .compares_ranks = worker_.compares_ranks()}) {}
 
 bool Session::start(const OptionTexts& options, bool only_by_environment) {
   const HeldSignals held;

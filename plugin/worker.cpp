@@ -102,11 +102,13 @@ void Worker::take(Event&& event) noexcept {
 void Worker::judge(const Event& event) {
   if (const auto* cycle = std::get_if<CycleEndEvent>(&event)) {
     judge_.consume(std::make_unique<HostCountsEvent>(host_.read(cycle->at)));
+    if (auto memory = device_.read(cycle->at)) judge_.consume(std::move(memory));
   }
   judge_.consume(event);
   if (digest_) digest_->saw(event, judge_.state());
   if (const auto* tree = std::get_if<std::unique_ptr<TreeEvent>>(&event)) {
     model_changed(**tree);
+    if (device_.see(**tree, options_.run) && writer_ != nullptr) writer_->write_run(options_.run);
   } else if (const auto* end = std::get_if<TreeEndEvent>(&event)) {
     model_ended(*end);
   } else if (const auto* cycle = std::get_if<CycleEndEvent>(&event)) {

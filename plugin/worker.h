@@ -12,6 +12,7 @@
 #include "config/settings.h"
 #include "config/suppressions.h"
 #include "model/cost_governor.h"
+#include "plugin/device_of_rank.h"
 #include "plugin/event_queue.h"
 #include "plugin/host_counts.h"
 #include "plugin/last_place.h"
@@ -31,6 +32,7 @@ struct WorkerOptions {
   bool launched = false;         ///< by `ddpscope run`, which prints the verdict itself
   std::int64_t local_ranks = 1;  ///< of this run on this host
   RankWatch::Where where = nullptr;
+  DeviceReaders devices;
 };
 
 /// What is known at the end and only to the session.
@@ -116,6 +118,7 @@ class Worker {
   LastPlace last_place_;
   LateValues late_values_;
   HostCounts host_;
+  DeviceOfRank device_{options_.devices};
   RankWatch ranks_;
   LiveCompare live_compare_;
   std::optional<RankDigest> digest_;  // of several ranks

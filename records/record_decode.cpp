@@ -103,6 +103,11 @@ RunRecord run_from_json(const Json& json) {
                    .checks = texts(json, "checks"),
                    .blocked = text_map(json, "blocked"),
                    .sources = text_map(json, "sources")};
+  if (json.contains("device_index")) {
+    run.device_index = integer(json, "device_index");
+    run.visible_devices = integer(json, "visible_devices");
+    run.device_mask = text(json, "device_mask");
+  }
   if (run.world_size < 1 || run.world_size > kMaxRank + 1) refuse("world_size", "count of ranks");
   for (const auto& [key, value] : map(json, "settings").items()) {
     run.settings[key] = {.value = text(value, "value"), .source = text(value, "source")};

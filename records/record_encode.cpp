@@ -88,26 +88,32 @@ Json to_json(const RunRecord& run) {
     settings[valid_utf8(key)] = {{"value", valid_utf8(setting.value)},
                                  {"source", valid_utf8(setting.source)}};
   }
-  return {{"record", "run"},
-          {"schema", run.schema},
-          {"run_id", valid_utf8(run.run_id)},
-          {"tool", "ddpscope"},
-          {"tool_version", valid_utf8(run.tool_version)},
-          {"torch_version", valid_utf8(run.torch_version)},
-          {"cuda", valid_utf8(run.cuda)},
-          {"nccl", valid_utf8(run.nccl)},
-          {"rank", run.rank},
-          {"local_rank", run.local_rank},
-          {"world_size", run.world_size},
-          {"host", valid_utf8(run.host)},
-          {"device", valid_utf8(run.device)},
-          {"pid", run.pid},
-          {"started", valid_utf8(run.started)},
-          {"command", texts(run.command)},
-          {"settings", settings},
-          {"checks", texts(run.checks)},
-          {"blocked", texts(run.blocked)},
-          {"sources", texts(run.sources)}};
+  Json json = {{"record", "run"},
+               {"schema", run.schema},
+               {"run_id", valid_utf8(run.run_id)},
+               {"tool", "ddpscope"},
+               {"tool_version", valid_utf8(run.tool_version)},
+               {"torch_version", valid_utf8(run.torch_version)},
+               {"cuda", valid_utf8(run.cuda)},
+               {"nccl", valid_utf8(run.nccl)},
+               {"rank", run.rank},
+               {"local_rank", run.local_rank},
+               {"world_size", run.world_size},
+               {"host", valid_utf8(run.host)},
+               {"device", valid_utf8(run.device)},
+               {"pid", run.pid},
+               {"started", valid_utf8(run.started)},
+               {"command", texts(run.command)},
+               {"settings", settings},
+               {"checks", texts(run.checks)},
+               {"blocked", texts(run.blocked)},
+               {"sources", texts(run.sources)}};
+  if (run.device_index.has_value()) {
+    json["device_index"] = *run.device_index;
+    json["visible_devices"] = run.visible_devices;
+    json["device_mask"] = valid_utf8(run.device_mask);
+  }
+  return json;
 }
 
 Json to_json(const ModelRecord& model) {

@@ -6,6 +6,7 @@
 #include <array>
 #include <map>
 
+#include "config/setting_types.h"
 #include "records/report_dir.h"
 
 namespace ddpscope {
@@ -97,6 +98,17 @@ std::optional<RankEnding> ending_of(const RankFile& file, const LaunchedRank* la
   }
   return ending;
 }
+RankDevice device_of(const RunRecord& run) {
+  if (!run.device_index.has_value()) return {};
+  const auto shared = run.settings.find("device-duplicate.shared");
+  const auto says =
+      shared == run.settings.end() ? std::nullopt : Switch::parse(shared->second.value);
+  return {.uuid = run.device,
+          .index = *run.device_index,
+          .visible_count = run.visible_devices,
+          .mask = run.device_mask,
+          .is_shared = says.value_or(false)};
+}
 }  // namespace
 
 RanksEndedEvent endings_of(const std::vector<RankFile>& files,
@@ -117,6 +129,7 @@ RanksEndedEvent endings_of(const std::vector<RankFile>& files,
   for (const RankFile& file : files) {
     run.world_size = std::max(run.world_size, file.run.world_size);
     auto ending = ending_of(file, launched_rank(launches, run_id, file.run.rank));
+    if (ending) ending->device = device_of(file.run);
     if (ending) by_rank.insert_or_assign(file.run.rank, std::move(*ending));
   }
   for (auto& [rank, ending] : by_rank) run.ranks.push_back(std::move(ending));

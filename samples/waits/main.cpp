@@ -22,10 +22,11 @@ constexpr std::int64_t kShortest = 32;
 constexpr std::int64_t kBucket = 128;
 constexpr std::int64_t kFilters = 32;
 constexpr std::int64_t kWholeSet = std::int64_t{1} << 40;
+constexpr std::int64_t kSpareElements = 32 << 20;
 
-const samples::BugNames kBugs = {"slow-reads",      "slow-end",  "too-many-threads",
-                                 "scores-kept",     "whole-set", "ever-new-lengths",
-                                 "reads-each-score"};
+const samples::BugNames kBugs = {"slow-reads",       "slow-end",     "too-many-threads",
+                                 "scores-kept",      "whole-set",    "ever-new-lengths",
+                                 "reads-each-score", "all-on-first", "spare-on-first"};
 
 struct EarImpl : torch::nn::Module {
   EarImpl() {
@@ -42,6 +43,14 @@ struct EarImpl : torch::nn::Module {
 };
 TORCH_MODULE(Ear);
 
+/// One GPU for each process.
+torch::Device device_of(const samples::Arguments& arguments, const samples::World& world) {
+  torch::Device device(arguments.device);
+  if (!device.is_cuda() || device.has_index()) return device;
+  const auto index = arguments.has("all-on-first") ? 0 : world.rank;  // BUG
+  return torch::Device(torch::kCUDA, static_cast<torch::DeviceIndex>(index));
+}
+
 class Trainer {
  public:
   Trainer(const samples::Arguments& arguments, const samples::World& world)
@@ -50,7 +59,10 @@ class Trainer {
         group_(samples::connect(world)),
         optimizer_(ear_->parameters(), torch::optim::AdamOptions(1e-3)),
         lengths_(static_cast<std::mt19937::result_type>(arguments.seed)),
-        device_(arguments.device) {
+        device_(device_of(arguments, world)) {
+    if (arguments.has("spare-on-first") && device_.is_cuda()) {
+      spare_ = torch::zeros({kSpareElements}, torch::Device(torch::kCUDA, 0));  // BUG
+    }
     ear_->to(device_);
     if (arguments.diagnostics) ddpscope::attach_diagnostics(ear_);
     if (arguments.has("slow-reads")) slowness_.each = milliseconds(50);             // BUG
@@ -122,6 +134,7 @@ class Trainer {
   torch::optim::Adam optimizer_;
   std::mt19937 lengths_;
   torch::Device device_;
+  torch::Tensor spare_;
   std::vector<torch::Tensor> scores_;
   float best_ = 0;
   std::int64_t step_ = 0;

@@ -87,6 +87,23 @@ TEST_CASE("a finding names its page and the cause that is absent", "[records]") 
   CHECK(json["fixes"][0]["applicability"] == "needs-decision");
 }
 
+TEST_CASE("a run that found its device reads back with it", "[records]") {
+  const TemporaryDir dir;
+  RunRecord run = sample_run(0, 1);
+  auto opened = JsonlWriter::open(dir / "out", run);
+  CHECK(!to_json(run).contains("device_index"));
+  run.device = "GPU-5f1c";
+  run.device_index = 1;
+  run.visible_devices = 4;
+  run.device_mask = "CUDA_VISIBLE_DEVICES";
+  CHECK(opened.writer->write_run(run));
+  const RankFile file = read(opened.writer->path());
+  CHECK(to_json(file.run) == to_json(run));
+  CHECK(file.run.device_index == 1);
+  CHECK(file.run.visible_devices == 4);
+  CHECK(file.run.device_mask == "CUDA_VISIBLE_DEVICES");
+}
+
 TEST_CASE("a finding too long for a line is shortened, not lost", "[records]") {
   const TemporaryDir dir;
   auto opened = JsonlWriter::open(dir / "out", sample_run(0, 1));

@@ -53,6 +53,22 @@ TEST_CASE("a rank with a clean summary ended cleanly", "[tools]") {
   CHECK(only(finished(file_of(0)), {launch_of({.rank = 0, .code = 7})}).kind == EndKind::kClean);
 }
 
+TEST_CASE("a rank tells the device that it used", "[tools]") {
+  RankFile file = finished(file_of(0));
+  CHECK(only(file).device.uuid.empty());
+  file.run.device = "GPU-5f1c";
+  file.run.device_index = 1;
+  file.run.visible_devices = 4;
+  file.run.device_mask = "CUDA_VISIBLE_DEVICES";
+  CHECK(only(file).device.uuid == "GPU-5f1c");
+  CHECK(only(file).device.index == 1);
+  CHECK(only(file).device.visible_count == 4);
+  CHECK(only(file).device.mask == "CUDA_VISIBLE_DEVICES");
+  CHECK(!only(file).device.is_shared);
+  file.run.settings["device-duplicate.shared"] = {.value = "1", .source = "environment"};
+  CHECK(only(file).device.is_shared);
+}
+
 TEST_CASE("a rank tells itself how it ended", "[tools]") {
   ProgressRecord thrown = note("exception", 40);
   thrown.what = "no memory";
