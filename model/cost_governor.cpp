@@ -14,6 +14,9 @@ constexpr std::int64_t kInARow = 4;      // what one cycle leaves behind is seen
 constexpr std::size_t kLeftOut = 2;      // of 16: a cycle in which the machine did something else
 constexpr std::int64_t kMaxStretch = 8;  // a hook in which the thread lost its core is no reason
 constexpr double kOfBudget = 0.8;        // estimates are not exact
+constexpr std::int64_t kPairsToWeigh = 64;
+constexpr std::int64_t kWeighEvery = 16;
+constexpr double kMaxWeight = 4;  // more is the noise of the machine
 
 // Of how many cycles one may cost this much, when `left` is allowed per cycle; a power of two.
 std::int64_t one_of(double cost, double left) {
@@ -92,6 +95,15 @@ void CostGovernor::compare(const Cycle& ended) {
     pairs_[static_cast<std::size_t>(pair_count_) % kPairs] = pair;
   }
   ++pair_count_;
+  if (pair_count_ >= kPairsToWeigh && pair_count_ % kWeighEvery == 0) weigh();
+}
+
+// Pairs are of cycles in full.
+void CostGovernor::weigh() {
+  const Difference seen = difference();
+  const double clock_ms = structure_.mean() + values_.mean() - resting_.mean();
+  if (clock_ms <= 0) return;
+  weight_ = std::clamp(seen.watched_extra * seen.resting_ms / clock_ms, 1.0, kMaxWeight);
 }
 
 CostGovernor::Difference CostGovernor::difference() const {
@@ -112,10 +124,10 @@ CostGovernor::Difference CostGovernor::difference() const {
 }
 
 void CostGovernor::choose(bool may_rest) {
-  const bool is_over = coverage_.hooks_ms > budget_ * coverage_.wall_ms;
+  const bool is_over = weight_ * coverage_.hooks_ms > budget_ * coverage_.wall_ms;
   stretch_ =
       is_over ? std::min(2 * stretch_, kMaxStretch) : std::max<std::int64_t>(stretch_ / 2, 1);
-  const auto stretch = static_cast<double>(stretch_);
+  const double stretch = weight_ * static_cast<double>(stretch_);
   const double allowed = kOfBudget * budget_ * wall_.mean();
   const double structure = stretch * (structure_.mean() + survey_ms_ / kSurveyEvery);
   const double values = stretch * values_.mean();

@@ -86,6 +86,7 @@ class CostGovernor {
   void learn(const Cycle& ended);
   void compare(const Cycle& ended);
   void count(const Cycle& ended);
+  void weigh();
   void choose(bool may_rest);
   Watch next() const;
 
@@ -107,6 +108,8 @@ class CostGovernor {
   static constexpr std::size_t kPairs = 1024;
   std::vector<std::pair<float, float>> pairs_;  // resting, watched; the last ones
   std::int64_t pair_count_ = 0;
+  double weight_ =
+      1;  // of a millisecond of the hooks' clock: what it does not see is left to others
 };
 
 }  // namespace ddpscope
