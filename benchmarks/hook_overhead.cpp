@@ -1,12 +1,14 @@
 // Trains a network on made-up data and prints what a step took.
-// hook_overhead MODEL STEPS [anomaly|hooks]; the variable DDPSCOPE says at which level it is
-// watched, `hooks` registers one empty hook for each module.
+// hook_overhead MODEL STEPS [anomaly|hooks|nothing]; the variable DDPSCOPE says at which level it
+// is watched. With `hooks` each module has an empty hook of the program's own in every second block
+// of 8 steps, and the blocks are compared; `nothing` compares the same blocks without hooks.
 #include <torch/torch.h>
 
 #include <cstdint>
 #include <cstdio>
 #include <exception>
 #include <map>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
@@ -22,6 +24,7 @@ namespace {
 
 constexpr std::size_t kFirstSteps = 64;
 constexpr std::size_t kWarmUp = 96;
+constexpr std::size_t kBlock = 8;
 constexpr int kBatches = 16;
 
 /// The step of samples/digits: its network, optimizer, losses and what it reads of them.
@@ -98,17 +101,30 @@ class MlpTask {
 // LibTorch's own way to the line that made a node. It is so slow that few steps are enough.
 void find_anomalies() { torch::autograd::AnomalyMode::set_enabled(true, /*check_nan=*/false); }
 
+enum class Mode { kPlain, kAnomaly, kHooks, kNothing };
+
+void begin_block(bool with_hooks) {
+  if (with_hooks) {
+    empty_hooks.add();
+  } else {
+    empty_hooks.remove();
+  }
+}
+
 template <class Task>
-void run(std::size_t steps) {
+void run(std::size_t steps, Mode mode) {
   torch::manual_seed(1);
   Task task;
   StepTimes times(steps);
   times.mark();
   for (std::size_t i = 0; i < steps; ++i) {
+    if (mode == Mode::kHooks && i % kBlock == 0) begin_block(i / kBlock % 2 == 1);
     task.step(i);
     times.mark();
   }
-  if (steps < 2 * kWarmUp) {
+  if (mode == Mode::kHooks || mode == Mode::kNothing) {
+    times.print_pairs(mode == Mode::kHooks ? "hooks" : "nothing", kWarmUp, kBlock);
+  } else if (steps < 2 * kWarmUp) {
     times.print("all", 0, steps);
   } else {
     times.print("first", 0, kFirstSteps);
@@ -117,28 +133,38 @@ void run(std::size_t steps) {
   std::printf("sum %.17g\n", task.sum());  // equal with and without ddpscope
 }
 
-int main_of(const std::vector<std::string>& words) {
-  static const std::map<std::string, void (*)(std::size_t)> models = {{"digits", run<DigitsTask>},
-                                                                      {"mlp", run<MlpTask>},
-                                                                      {"chars", run<CharsTask>},
-                                                                      {"gan", run<GanTask>},
-                                                                      {"resnet", run<ResnetTask>}};
-  const bool anomaly = words.size() == 3 && words[2] == "anomaly";
-  hooks_wanted = words.size() == 3 && words[2] == "hooks";
-  const bool understood = anomaly || hooks_wanted || words.size() == 2;
-  const std::size_t steps = understood ? std::stoul(words[1]) : 0;
-  const auto model = models.find(words.empty() ? "" : words[0]);
-  if (steps < (anomaly ? 1 : 2 * kWarmUp) || model == models.end()) {
-    std::fprintf(stderr,
-                 "usage: hook_overhead digits|mlp|chars|gan|resnet STEPS [hooks], %zu or more, or\n"
-                 "       hook_overhead MODEL STEPS anomaly\n",
-                 2 * kWarmUp);
-    return 2;
-  }
-  if (anomaly) find_anomalies();
+Mode mode_of(const std::string& word) {
+  static const std::map<std::string, Mode> modes = {{"", Mode::kPlain},
+                                                    {"anomaly", Mode::kAnomaly},
+                                                    {"hooks", Mode::kHooks},
+                                                    {"nothing", Mode::kNothing}};
+  return modes.at(word);
+}
+
+int main_of(std::vector<std::string> words) try {
+  static const std::map<std::string, void (*)(std::size_t, Mode)> models = {
+      {"digits", run<DigitsTask>},
+      {"mlp", run<MlpTask>},
+      {"chars", run<CharsTask>},
+      {"gan", run<GanTask>},
+      {"resnet", run<ResnetTask>}};
+  if (words.size() == 2) words.emplace_back();
+  if (words.size() != 3) throw std::out_of_range("three words");
+  const auto train = models.at(words[0]);
+  const std::size_t steps = std::stoul(words[1]);
+  const Mode mode = mode_of(words[2]);
+  if (steps < (mode == Mode::kAnomaly ? 1 : 2 * kWarmUp)) throw std::out_of_range("steps");
+  if (mode == Mode::kAnomaly) find_anomalies();
   torch::set_num_threads(1);
-  model->second(steps);
+  train(steps, mode);
   return 0;
+} catch (const std::logic_error&) {
+  std::fprintf(stderr,
+               "usage: hook_overhead digits|mlp|chars|gan|resnet STEPS [hooks|nothing], %zu or "
+               "more, or\n"
+               "       hook_overhead MODEL STEPS anomaly\n",
+               2 * kWarmUp);
+  return 2;
 }
 
 }  // namespace

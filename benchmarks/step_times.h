@@ -41,6 +41,22 @@ class StepTimes {
         mean(&Moment::process_cpu, from, to));
   }
 
+  /// Blocks of `length` steps alternate, the first without and the next with something: one line of
+  /// by how many percent the second of two takes longer, median and quartiles. The first step of a
+  /// block is left out: it pays for the change.
+  void print_pairs(const char* name, std::size_t from, std::size_t length) const {
+    std::vector<double> extra;
+    for (std::size_t at = from; at + 2 * length <= steps(); at += 2 * length) {
+      const double without = mean(&Moment::wall, at + 1, at + length);
+      const double with = mean(&Moment::wall, at + length + 1, at + 2 * length);
+      extra.push_back(100 * (with / without - 1));
+    }
+    std::sort(extra.begin(), extra.end());
+    const auto at = [&](std::size_t quarter) { return extra[(extra.size() - 1) * quarter / 4]; };
+    std::printf("%s extra_percent %.3f lower %.3f upper %.3f pairs %zu\n", name, at(2), at(1),
+                at(3), extra.size());
+  }
+
  private:
   double mean(double Moment::*clock, std::size_t from, std::size_t to) const {
     return (moments_[to].*clock - moments_[from].*clock) / static_cast<double>(to - from);

@@ -3,18 +3,39 @@
 #include <ddpscope/hooks.h>
 #include <torch/torch.h>
 
+#include <functional>
+#include <vector>
+
 namespace benchmarks {
 
-/// Whether every module gets an empty hook of the program's own.
-inline bool hooks_wanted = false;
+/// One empty hook of the program's own on each module, that can be taken away again.
+class EmptyHooks {
+ public:
+  template <class Model>
+  void know(const Model& net) {
+    add_.push_back([this, net] {
+      for (const auto& module : net->modules()) {
+        handles_.push_back(
+            ddpscope::register_forward_hook(module, [](const ddpscope::ForwardCall&) {}));
+      }
+    });
+  }
+  void add() {
+    for (const auto& add : add_) add();
+  }
+  void remove() { handles_.clear(); }
+
+ private:
+  std::vector<std::function<void()>> add_;  // of each model
+  std::vector<ddpscope::HookHandle> handles_;
+};
+
+inline EmptyHooks empty_hooks;
 
 template <class Model>
 void watch(Model& net) {
   ddpscope::attach_diagnostics(net);
-  if (!hooks_wanted) return;
-  for (const auto& module : net->modules()) {
-    ddpscope::register_forward_hook(module, [](const ddpscope::ForwardCall&) {}).release();
-  }
+  empty_hooks.know(net);
 }
 
 }  // namespace benchmarks
