@@ -18,6 +18,7 @@ struct Arguments {
   std::int64_t steps = 0;
   std::uint64_t seed = 1;
   bool diagnostics = true;
+  std::string way;                           ///< in which the processes share the work
   std::string device = "cpu";                ///< where to train, as torch::Device spells it
   std::filesystem::path dump;                ///< empty writes none
   std::vector<std::filesystem::path> texts;  ///< files and folders
@@ -48,6 +49,8 @@ inline bool set_value(Arguments& arguments, std::string_view name, std::string_v
     arguments.steps = whole_number(name, value);
   } else if (name == "--seed") {
     arguments.seed = static_cast<std::uint64_t>(whole_number(name, value));
+  } else if (name == "--way") {
+    arguments.way = value;
   } else if (name == "--device") {
     arguments.device = value;
   } else if (name == "--dump") {
@@ -66,9 +69,9 @@ inline bool set_value(Arguments& arguments, std::string_view name, std::string_v
   return true;
 }
 
-/// Reads `[--bug NAME] [--steps N] [--seed N] [--device NAME] [--dump FILE] [--text PATH]...
-/// [--data DIR] [--model FILE] [--out DIR] [--no-diagnostics] [--list-bugs]` into `arguments`,
-/// which hold the defaults.
+/// Reads `[--bug NAME] [--steps N] [--seed N] [--way NAME] [--device NAME] [--dump FILE]
+/// [--text PATH]... [--data DIR] [--model FILE] [--out DIR] [--no-diagnostics] [--list-bugs]` into
+/// `arguments`, which hold the defaults.
 /// @throws std::runtime_error naming the argument that cannot be used.
 inline Arguments parse(int argc, char** argv, const BugNames& bugs, Arguments arguments) {
   const std::vector<std::string_view> words(argv + 1, argv + argc);

@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <stdexcept>
 #include <string>
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 #include <vector>
@@ -42,25 +43,41 @@ inline World world_from_environment() {
   return world;
 }
 
+using Store = c10::intrusive_ptr<c10d::Store>;
 using Group = c10::intrusive_ptr<c10d::ProcessGroupGloo>;
 
-/// Connects the processes over Gloo on the loopback interface; null for a single process.
-inline Group connect(const World& world, std::chrono::seconds timeout = std::chrono::seconds(60)) {
+/// Where the processes find each other; null for a single process.
+inline Store make_store(const World& world) {
   if (world.size == 1) return {};
-  c10d::TCPStoreOptions store_options;
-  store_options.port = world.port;
-  store_options.isServer = world.rank == 0;
-  store_options.numWorkers = static_cast<std::size_t>(world.size);
-  store_options.timeout = std::chrono::seconds(60);
-  auto store = c10::make_intrusive<c10d::TCPStore>(world.address, store_options);
-  auto options = c10d::ProcessGroupGloo::Options::create(timeout);
-  options->devices.push_back(c10d::ProcessGroupGloo::createDeviceForHostname("127.0.0.1"));
-  return c10::make_intrusive<c10d::ProcessGroupGloo>(store, world.rank, world.size, options);
+  c10d::TCPStoreOptions options;
+  options.port = world.port;
+  options.isServer = world.rank == 0;
+  options.numWorkers = static_cast<std::size_t>(world.size);
+  options.timeout = std::chrono::seconds(60);
+  return c10::make_intrusive<c10d::TCPStore>(world.address, options);
 }
 
-inline void broadcast(const Group& group, at::Tensor tensor) {
+/// Connects `world.size` processes over Gloo on the loopback interface; null for one. Groups of one
+/// store differ in `name`.
+inline Group make_group(const Store& store, const World& world, const std::string& name = "all",
+                        std::chrono::seconds timeout = std::chrono::seconds(60)) {
+  if (world.size == 1) return {};
+  auto options = c10d::ProcessGroupGloo::Options::create(timeout);
+  options->devices.push_back(c10d::ProcessGroupGloo::createDeviceForHostname("127.0.0.1"));
+  return c10::make_intrusive<c10d::ProcessGroupGloo>(
+      c10::make_intrusive<c10d::PrefixStore>(name, store), world.rank, world.size, options);
+}
+
+/// All processes; null for a single one.
+inline Group connect(const World& world, std::chrono::seconds timeout = std::chrono::seconds(60)) {
+  return make_group(make_store(world), world, "all", timeout);
+}
+
+inline void broadcast(const Group& group, at::Tensor tensor, int root = 0) {
   std::vector<at::Tensor> one = {std::move(tensor)};
-  group->broadcast(one)->wait();
+  c10d::BroadcastOptions options;
+  options.rootRank = root;
+  group->broadcast(one, options)->wait();
 }
 
 inline void add_over_ranks(const Group& group, at::Tensor tensor) {

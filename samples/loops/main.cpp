@@ -1,0 +1,216 @@
+// Fits waves, in the ways beside the plain one in which processes share such work; `--way NAME`
+// chooses one. All of them are right. `--bug NAME` plants the mistake marked BUG.
+#include <ddpscope/ddpscope.h>
+#include <torch/torch.h>
+
+#include <chrono>
+#include <cstdio>
+#include <exception>
+#include <iostream>
+#include <map>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "samples/support/arguments.h"
+#include "samples/support/process_group.h"
+
+namespace loops {
+
+constexpr std::int64_t kInputs = 12;
+constexpr std::int64_t kWidth = 48;
+constexpr std::int64_t kRows = 32;
+
+const samples::BugNames kBugs = {"maximum-on-one-rank"};
+
+struct WavesImpl : torch::nn::Module {
+  torch::Tensor forward(const torch::Tensor& x) {
+    return out(torch::relu(middle(torch::relu(in(x)))));
+  }
+  torch::nn::Linear in = register_module("in", torch::nn::Linear(kInputs, kWidth));
+  torch::nn::Linear middle = register_module("middle", torch::nn::Linear(kWidth, kWidth));
+  torch::nn::Linear out = register_module("out", torch::nn::Linear(kWidth, 1));
+};
+TORCH_MODULE(Waves);
+
+class Trainer {
+ public:
+  Trainer(const samples::Arguments& arguments, const samples::World& world)
+      : arguments_(arguments),
+        world_(world),
+        store_(samples::make_store(world)),
+        all_(samples::make_group(store_, world)) {
+    optimizer_ = std::make_unique<torch::optim::SGD>(net_->parameters(),
+                                                     torch::optim::SGDOptions(0.05).momentum(0.9));
+    if (arguments.diagnostics) ddpscope::attach_diagnostics(net_);
+    broadcast_from(all_, 0);
+    torch::manual_seed(arguments.seed + 1 + static_cast<std::uint64_t>(world.rank));
+  }
+
+  /// Gradients are averaged after the last of four backward calls.
+  void accumulate() {
+    for (std::int64_t step = 1; step <= arguments_.steps; ++step) {
+      net_->zero_grad();
+      for (int part = 0; part < 4; ++part) (loss() / 4).backward();
+      average_gradients(all_);
+      optimizer_->step();
+    }
+  }
+
+  /// Each process keeps the momentum of its share of the parameters, and sends what it made of
+  /// them.
+  void shard() {
+    const auto parameters = net_->parameters();
+    std::vector<torch::Tensor> own;
+    for (std::size_t i = 0; i < parameters.size(); ++i) {
+      if (owner_of(i) == world_.rank) own.push_back(parameters[i]);
+    }
+    optimizer_ =
+        std::make_unique<torch::optim::SGD>(own, torch::optim::SGDOptions(0.05).momentum(0.9));
+    for (std::int64_t step = 1; step <= arguments_.steps; ++step) {
+      net_->zero_grad();
+      loss().backward();
+      average_gradients(all_);
+      optimizer_->step();
+      if (!all_) continue;
+      torch::NoGradGuard guard;
+      for (std::size_t i = 0; i < parameters.size(); ++i) {
+        samples::broadcast(all_, parameters[i], owner_of(i));
+      }
+    }
+  }
+
+  /// Processes have different numbers of batches. One that has none left goes on with zeros until
+  /// nobody has any.
+  void join() {
+    const std::int64_t batches = arguments_.steps - 2 * world_.rank;
+    for (std::int64_t step = 1;; ++step) {
+      const bool has_batch = step <= batches;
+      torch::Tensor active = torch::full({1}, has_batch ? 1.0 : 0.0);
+      if (all_) samples::add_over_ranks(all_, active);
+      if (active.item<double>() == 0) return;
+      net_->zero_grad();
+      if (has_batch) {
+        loss().backward();
+      } else {
+        for (auto& parameter : net_->parameters()) {
+          parameter.mutable_grad() = torch::zeros_like(parameter);
+        }
+      }
+      average_gradients(all_, active.item<double>());
+      optimizer_->step();
+    }
+  }
+
+  /// Pairs of processes train a network of their own each.
+  void pair() {
+    const samples::World pair = {.rank = world_.rank % 2,
+                                 .size = std::min(world_.size - world_.rank / 2 * 2, 2)};
+    const samples::Group group =
+        samples::make_group(store_, pair, "pair" + std::to_string(world_.rank / 2));
+    for (std::int64_t step = 1; step <= arguments_.steps; ++step) train_once(group);
+  }
+
+  /// The first process evaluates while the others wait for it in the next step.
+  void evaluate() {
+    for (std::int64_t step = 1; step <= arguments_.steps; ++step) {
+      train_once(all_);
+      if (step % 10 > 0 || world_.rank > 0) continue;
+      torch::NoGradGuard guard;
+      net_->eval();
+      for (int i = 0; i < 20; ++i) loss();
+      std::this_thread::sleep_for(std::chrono::milliseconds(300));
+      net_->train();
+    }
+  }
+
+  /// Every process takes steps of its own; now and then their weights are averaged.
+  void meet() {
+    for (std::int64_t step = 1; step <= arguments_.steps; ++step) {
+      train_once({});
+      if (step % 8 > 0 || !all_) continue;
+      torch::NoGradGuard guard;
+      for (const auto& parameter : net_->parameters()) {
+        samples::add_over_ranks(all_, parameter);
+        parameter.div_(world_.size);
+      }
+    }
+  }
+
+ private:
+  torch::Tensor loss() {
+    const auto x = torch::rand({kRows, kInputs});
+    const auto wave = torch::sin(6 * x.sum(1, /*keepdim=*/true));
+    return torch::mse_loss(net_(x), wave);
+  }
+
+  int owner_of(std::size_t parameter) const { return static_cast<int>(parameter) % world_.size; }
+
+  void train_once(const samples::Group& group) {
+    net_->zero_grad();
+    loss().backward();
+    average_gradients(group);
+    optimizer_->step();
+  }
+
+  void average_gradients(const samples::Group& group) {
+    average_gradients(group, group ? group->getSize() : 1);
+  }
+  void average_gradients(const samples::Group& group, double count) {
+    if (!group) return;
+    torch::NoGradGuard guard;
+    for (const auto& parameter : net_->parameters()) {
+      std::vector<torch::Tensor> gradient = {parameter.grad()};
+      c10d::AllreduceOptions options;
+      if (arguments_.has("maximum-on-one-rank") && world_.rank == 1) {
+        options.reduceOp = c10d::ReduceOp::MAX;  // BUG maximum-on-one-rank
+      }
+      group->allreduce(gradient, options)->wait();
+      gradient[0].div_(count);
+    }
+  }
+
+  void broadcast_from(const samples::Group& group, int root) {
+    if (!group) return;
+    torch::NoGradGuard guard;
+    for (const auto& parameter : net_->parameters()) samples::broadcast(group, parameter, root);
+  }
+
+  const samples::Arguments& arguments_;
+  samples::World world_;
+  samples::Store store_;
+  samples::Group all_;
+  Waves net_;
+  std::unique_ptr<torch::optim::SGD> optimizer_;
+};
+
+void train(const samples::Arguments& arguments, const samples::World& world) {
+  static const std::map<std::string, void (Trainer::*)()> ways = {
+      {"accumulate", &Trainer::accumulate},
+      {"shard", &Trainer::shard},
+      {"join", &Trainer::join},
+      {"pair", &Trainer::pair},
+      {"evaluate", &Trainer::evaluate},
+      {"meet", &Trainer::meet}};
+  const auto way = ways.find(arguments.way);
+  if (way == ways.end()) {
+    throw std::runtime_error("--way is accumulate, shard, join, pair, evaluate or meet, not \"" +
+                             arguments.way + "\"");
+  }
+  (Trainer(arguments, world).*way->second)();
+}
+
+}  // namespace loops
+
+int main(int argc, char** argv) try {
+  const auto arguments =
+      samples::parse(argc, argv, loops::kBugs, {.steps = 60, .way = "accumulate"});
+  if (arguments.only_lists) return 0;
+  torch::set_num_threads(1);
+  torch::manual_seed(arguments.seed);
+  loops::train(arguments, samples::world_from_environment());
+  return 0;
+} catch (const std::exception& error) {
+  std::cerr << "loops: " << error.what() << "\n";
+  return 2;
+}
