@@ -2,8 +2,8 @@
 """Refuses headers that do not compile alone.
 
 A header that its .cpp includes first was compiled alone by the build, unless a precompiled header
-came before it. Headers that bring LibTorch take minutes, those of CUDA a toolkit: they are left
-out; the build compiles the public one alone.
+or another file came before it. Headers that bring LibTorch take minutes, those of CUDA a toolkit:
+they are left out; the build compiles the public one alone.
 """
 
 import argparse
@@ -41,8 +41,9 @@ def compiled_by_build(root, name):
     source = root / (name.rsplit(".", 1)[0] + ".cpp")
     first = INCLUDE.search(source.read_text()) if source.is_file() else None
     folder = root / name.split("/")[0] / "CMakeLists.txt"
-    precompiled = folder.is_file() and "target_precompile_headers" in folder.read_text()
-    return bool(first) and first[1] == name and not precompiled
+    build = folder.read_text() if folder.is_file() else ""
+    alone = "target_precompile_headers" not in build and "ddpscope_join_sources" not in build
+    return bool(first) and first[1] == name and alone
 
 
 def compile_alone(compiler, root, name):

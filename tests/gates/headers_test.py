@@ -29,11 +29,13 @@ class Headers(planted.GateTest):
         self.plant("model/place.cpp", '#include <string>\n#include "model/place.h"\n')
         self.assert_refuses("model/place.h:1: does not compile alone: ")
 
-    def test_precompiled_header_before_the_source(self):
-        self.plant("model/place.h", NEEDY)
-        self.plant("model/place.cpp", '#include "model/place.h"\n')
-        self.plant("model/CMakeLists.txt", "target_precompile_headers(m PRIVATE <string>)\n")
-        self.assert_refuses("model/place.h:1: does not compile alone: ")
+    def test_what_comes_before_the_source(self):
+        builds = ("target_precompile_headers(m PRIVATE <string>)", "ddpscope_join_sources(m 8)")
+        for build in builds:
+            self.plant("model/place.h", NEEDY)
+            self.plant("model/place.cpp", '#include "model/place.h"\n')
+            self.plant("model/CMakeLists.txt", build + "\n")
+            self.assert_refuses("model/place.h:1: does not compile alone: ")
 
     def test_headers_that_bring_torch_or_cuda_are_left_out(self):
         self.plant("cuda/cuda_call.h", "#include <cuda_runtime_api.h>\n" + NEEDY)
