@@ -74,7 +74,7 @@ void Capture::clock_moved(const Stamp& before, StepClock::Change change) {
   // First, as what follows belongs to the next cycle.
   if (change.cycle_ended && watch() != Watch::kNothing) tell_cycle(before);
   OutputsOfStep::step_ended(*this);
-  if (watch() != Watch::kNothing) modules_.look_again(*this);
+  if (watch() != Watch::kNothing) modules_.look_again(*this, /*step_ended=*/true);
   if (change.cycle_ended) choose_watch();
   if (watch() == Watch::kNothing) {
     StepWait::rest();

@@ -183,13 +183,14 @@ void ModuleTracker::rename(Capture& capture, ModelId model, std::string label) {
   look(capture, *root);
 }
 
-void ModuleTracker::look_again(Capture& capture) {
+void ModuleTracker::look_again(Capture& capture, bool step_ended) {
   const std::lock_guard lock(mutex_);
   const std::uint64_t changes = changes_.load(std::memory_order_relaxed);
   for (Root& root : roots_) {
     if (root.owner != std::this_thread::get_id()) continue;
-    if (root.seen_change != changes || flags_changed(root)) look(capture, root);
-    root.buffers.step_ended(capture);
+    const bool changed = root.seen_change != changes;
+    if (changed || (step_ended && flags_changed(root))) look(capture, root);
+    if (step_ended) root.buffers.step_ended(capture);
   }
 }
 
@@ -205,15 +206,6 @@ void ModuleTracker::visit_own_tensors(bool buffers,
     for (const auto& [name, weak] : root.tensors) {
       if (const auto impl = weak.lock(); impl.defined()) visit(at::Tensor(impl));
     }
-  }
-}
-
-void ModuleTracker::look_at_changed(Capture& capture) {
-  const std::lock_guard lock(mutex_);
-  const std::uint64_t changes = changes_.load(std::memory_order_relaxed);
-  for (Root& root : roots_) {
-    const bool mine = root.owner == std::this_thread::get_id();
-    if (mine && root.seen_change != changes) look(capture, root);
   }
 }
 

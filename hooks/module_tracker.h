@@ -40,12 +40,11 @@ class ModuleTracker {
   static std::uint64_t changes() noexcept { return changes_.load(std::memory_order_relaxed); }
   /// How often some tree was told anew.
   static std::uint64_t trees_told() noexcept { return told_.load(std::memory_order_relaxed); }
-  /// Looks at the roots of this thread again when something changed, and tells what differs.
-  void look_again(Capture& capture);
+  /// Looks at the roots of this thread again when something changed, and tells what differs. In the
+  /// middle of a step, where something failed, at less.
+  void look_again(Capture& capture, bool step_ended);
   /// The parameters, or the buffers, of the roots of this thread. Calls nothing of LibTorch.
   void visit_own_tensors(bool buffers, const std::function<void(const at::Tensor&)>& visit);
-  /// The same in the middle of a step, where something failed.
-  void look_at_changed(Capture& capture);
   /// Whether this module stands in the last tree of some root.
   bool is_registered(ModuleId module);
   /// Whether every root that holds this module is in eval mode; every root if none holds it.

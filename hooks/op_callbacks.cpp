@@ -147,7 +147,7 @@ void record(Capture& capture, const at::RecordFunction& function, OpContext& con
 }
 
 void tell_failed(Capture& capture, const at::RecordFunction& function, const OpContext& context) {
-  capture.modules().look_at_changed(capture);  // a model may have been moved since the last step
+  capture.modules().look_again(capture, /*step_ended=*/false);  // a model may have been moved
   capture.put_large(OperatorFailedEvent{.at = capture.marker().now(),
                                         .op = function.name(),
                                         .message = last_error_text(),

@@ -72,8 +72,7 @@ PartialSettings parse_option_texts(const OptionTexts& options) {
 bool is_on(const Settings& settings, const char* option) {
   const auto given = settings.check_options.find(option);
   if (given == settings.check_options.end()) return false;
-  const auto on = Switch::parse(given->second);
-  if (on.has_value()) return *on;
+  if (const auto on = Switch::parse(given->second)) return *on;
   throw SettingsFault{std::string(option) + "=" + ddpscope::quoted(given->second) + " is not " +
                       std::string(Switch::kAllowed)};
 }
