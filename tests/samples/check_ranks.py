@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Runs a sample whose ranks part, so that they hang or fail, under `ddpscope run`.
 
-The run must end, and its merged report must have the findings of expected.txt at the step and on
-the rank that are given. What follows from them may stand beside them: collectives that differ or
-hang, and how the processes ended. What stands after `--` is given to the sample."""
+The run must end, and its merged report must have the findings of expected.txt, the first of them at
+the step and on the rank that are given. What follows from them may stand beside them: collectives
+that differ or hang, and how the processes ended. What stands after `--` is given to the sample."""
 import argparse
 import json
 import os
@@ -55,9 +55,9 @@ def main():
     for row in table[args.bug]:
         if row not in rows:
             sys.exit(f"{row} is not among {list(rows)}")
-        found = rows[row]
-        if found["step"] != args.step or found["ranks"] != args.on:
-            sys.exit(f"{row} is of step {found['step']} on {found['ranks']}")
+    cause = rows[table[args.bug][0]]
+    if cause["step"] != args.step or cause["ranks"] != args.on:
+        sys.exit(f"{cause['id']} is of step {cause['step']} on {cause['ranks']}")
     expected = {row[0] for row in table[args.bug]}
     other = {finding["id"] for finding in loud} - expected - CONSEQUENCES
     if other:
