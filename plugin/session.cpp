@@ -158,7 +158,7 @@ Session::Session(Resolved resolved, WorkerOptions options)
                                  .full_cycles = settings_.full_cycles,
                                  .waits_for_targets = is_on(settings_, kStrictTargets),
                                  .calls = worker_.calls(),
-                                 .compares_ranks = worker_.compares_ranks()}) {}
+                                 .compares_ranks = worker_.calls() != nullptr}) {}
 
 bool Session::start(const OptionTexts& options, bool only_by_environment) {
   const HeldSignals held;

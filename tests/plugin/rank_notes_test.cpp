@@ -2,6 +2,7 @@
 // tests run one after the other.
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "tests/support/temporary_dir.h"
