@@ -32,7 +32,7 @@ class DigitsTask {
  public:
   static constexpr std::int64_t kBatch = 32;
 
-  DigitsTask() : net_(digits::Bug::kNone), optimizers_(make_optimizers(net_, kNoBug)) {
+  DigitsTask() : net_(digits::Bug::kNone), optimizers_(make_optimizers(net_, /*rank=*/0, kNoBug)) {
     for (int i = 0; i < kBatches; ++i) {
       batches_.push_back({torch::randn({kBatch, 1, 28, 28}), torch::randint(10, {kBatch})});
     }
