@@ -30,6 +30,8 @@ bool is_candidate(const RunState& state, const TensorState& tensor) {
 bool was_built_before(const RunState& state, const TensorState& tensor) {
   for (const auto& [id, optimizer] : state.optimizers()) {
     if (optimizer.steps == 0 || !optimizer.members_known) continue;
+    const bool stepped = optimizer.last_step_cycle + kMissingCycles >= state.now().cycle;
+    if (!stepped) continue;  // of an earlier loop
     if (optimizer.creation_seen && tensor.registered_at > optimizer.first_seen) return true;
     for (const auto& group : optimizer.groups) {
       for (const OptimizerMember& member : group) {

@@ -74,6 +74,12 @@ bool is_why_a_rank_is_gone(const Finding& cause, const Finding& effect) {
          lists(effect, fact::kSuspectRanks, *rank) && !has_word(effect, fact::kState, "stuck");
 }
 
+bool is_why_a_rank_lags(const Finding& cause, const Finding& effect) {
+  const FactValue* first = found_fact(cause, fact::kFirstRank);
+  const auto* rank = first == nullptr ? nullptr : std::get_if<std::int64_t>(first);
+  return rank != nullptr && lists(effect, fact::kLaggingRanks, *rank);
+}
+
 /// The missing gradients are among those that ranks differ in.
 bool is_about_its_gradients(const Finding& cause, const Finding& effect) {
   const FactValue* value = found_fact(effect, fact::kParameters);
@@ -107,6 +113,7 @@ constexpr auto kLinks = std::to_array<RankLink>({
     {"grad-unused-rank-differs", "collective-mismatch", is_same_or_next_step},
     {"rank-step-lag", "collective-mismatch", is_strictly_before},
     {"rank-model-differs", "collective-mismatch", is_before},
+    {"rank-first-failure", "rank-step-lag", is_why_a_rank_lags},
     {"collective-mismatch", "rank-step-lag", is_before},
     {"grad-unused-rank-differs", "rank-step-lag", is_before},
     {"rank-model-differs", "grad-unused-rank-differs", is_before},

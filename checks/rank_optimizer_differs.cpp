@@ -34,6 +34,11 @@ bool is_lasting(const DigestsDiffer& differ) {
          differ.consecutive >= 2;
 }
 
+/// Each rank steps its share of parameters that stay equal on all of them.
+bool is_sharded(const Cohort& cohort) {
+  return cohort.equal_at_start && std::ranges::all_of(cohort.values, &ValuesDiffer::of_buffers);
+}
+
 std::vector<Fix> fixes_for_field(DigestField field) {
   using enum Applicability;
   switch (field) {
@@ -93,6 +98,7 @@ class RankOptimizerDiffers final : public Check {
       if (differ == cohort.digests.end() || !is_lasting(*differ)) continue;
       const bool is_hash = words.field == DigestField::kOptimizers;
       if (is_hash && explained) continue;
+      if (words.field == DigestField::kMembers && is_sharded(cohort)) continue;
       findings.push_back(describe_field(*differ, words, cohort));
       explained |= words.field == DigestField::kGroups || words.field == DigestField::kLearningRate;
     }

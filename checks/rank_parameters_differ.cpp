@@ -12,11 +12,11 @@ namespace ddpscope {
 namespace {
 std::string words_of_steps(const ValuesDiffer& values) {
   if (values.step == 0) return "before the first step";
-  if (values.equal_until < 0) return fmt::format("at the end of step {}", values.step);
-  return fmt::format("at the end of step {} and were equal {}", values.step,
+  if (values.equal_until < 0) return fmt::format("when step {} began", values.step);
+  return fmt::format("when step {} began and were equal {}", values.step,
                      values.equal_until == 0
                          ? "before the first"
-                         : fmt::format("at the end of step {}", values.equal_until));
+                         : fmt::format("when step {} began", values.equal_until));
 }
 
 /// What the ranks differed in before their parameters did; empty if nothing was seen.

@@ -58,13 +58,17 @@ void ReplicaBits::see_backward(Capture& capture) {
   awaits_backward_.store(false, std::memory_order_relaxed);
   // A forward that was not seen may have changed its buffers.
   awaits_forward_.store(false, std::memory_order_relaxed);
-  if (capture.marker().completed_steps() == 0) tell(capture, 0, /*of_buffers=*/false);
+  const std::int64_t done = capture.marker().completed_steps();
+  // What the first step begins with is told as step 0.
+  if (done == 0) tell(capture, 0, /*of_buffers=*/false);
+  if (done > 0 && is_compared_step(done + 1)) tell(capture, done + 1, /*of_buffers=*/false);
 }
 
 void ReplicaBits::step_ended(Capture& capture, const Stamp& at) {
-  if (!compares(capture) || !is_compared_step(at.step)) return;
-  tell(capture, at.step, /*of_buffers=*/false);
-  tell(capture, at.step, /*of_buffers=*/true);
+  if (!compares(capture)) return;
+  // Not at the end of a step: programs send what their part of an optimizer made after it.
+  if (is_compared_step(at.step + 1)) awaits_backward_.store(true, std::memory_order_relaxed);
+  if (is_compared_step(at.step)) tell(capture, at.step, /*of_buffers=*/true);
 }
 
 void see_forward_begin() noexcept {

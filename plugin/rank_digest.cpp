@@ -149,7 +149,7 @@ void RankDigest::count_skipped(const StepEndEvent& event) {
   if (since == period_) {
     ++agreed_;
   } else if (agreed_ >= kAgreeToLearn && period_ > 0 && since % period_ == 0) {
-    last_.skipped_steps += since / period_ - 1;
+    last_.skipped_steps += std::max(since / period_ - 1, 0);
   } else {
     period_ = since;
     agreed_ = 1;

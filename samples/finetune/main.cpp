@@ -18,7 +18,7 @@ namespace finetune {
 
 constexpr std::int64_t kInputs = 8;
 constexpr std::int64_t kWidth = 24;
-constexpr std::int64_t kThawStep = 20;
+constexpr std::int64_t kThawStep = 36;
 
 const samples::BugNames kBugs = {
     "head-after-optimizer", "left-in-eval", "frozen-norm-trains", "unregistered-mean",

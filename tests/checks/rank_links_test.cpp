@@ -100,6 +100,13 @@ TEST_CASE("the failure of the late rank explains the wait, unless it was stuck",
   CHECK(cause_of(failure, hang("stuck")) == "");
 }
 
+TEST_CASE("a rank that failed lags for that, and no other", "[links]") {
+  const Finding failure = finding("rank-first-failure", 8, {{"first_rank", std::int64_t{1}}});
+  CHECK(cause_of(failure, finding("rank-step-lag", 8, {ranks("lagging_ranks", 1)})) ==
+        "rank-first-failure");
+  CHECK(cause_of(failure, finding("rank-step-lag", 8, {ranks("lagging_ranks", 0)})) == "");
+}
+
 TEST_CASE("ranks that lag explain the wait for them", "[links]") {
   CHECK(cause_of(finding("rank-step-lag", 4), finding("collective-hang", 5)) == "rank-step-lag");
   CHECK(cause_of(finding("rank-step-lag", 6), finding("collective-hang", 5)) == "");

@@ -55,16 +55,27 @@ TEST_CASE("rank-optimizer-differs says options where only their hash differs", "
 }
 
 TEST_CASE("rank-optimizer-differs takes members at once and each field for itself", "[check]") {
-  const Findings findings =
-      judge_run(with({differ(DigestField::kMembers, 1, 1), differ(DigestField::kSkippedSteps, 7, 2),
-                      differ(DigestField::kLossScale, 8, 2)}),
-                kId);
+  RanksComparedEvent run =
+      with({differ(DigestField::kMembers, 1, 1), differ(DigestField::kSkippedSteps, 7, 2),
+            differ(DigestField::kLossScale, 8, 2)});
+  run.cohorts[0].values = {{.step = 2}};
+  const Findings findings = judge_run(run, kId);
   REQUIRE(findings.size() == 3);
   CHECK(fact_in(findings[0], "field") == text_of("members"));
   CHECK(fact_in(findings[1], "field") == text_of("loss_scale"));
   CHECK(fact_in(findings[2], "field") == text_of("skipped_steps"));
   CHECK(findings[1].fingerprint != findings[2].fingerprint);
   CHECK(findings[2].fixes.at(0).text.starts_with("reduce the flag"));
+}
+
+TEST_CASE("rank-optimizer-differs is silent where each rank steps a share of equal parameters",
+          "[check]") {
+  RanksComparedEvent run = with({differ(DigestField::kMembers, 1, 1)});
+  CHECK(judge_run(run, kId).empty());
+  run.cohorts[0].values = {{.step = 2, .of_buffers = true}};
+  CHECK(judge_run(run, kId).empty());
+  run.cohorts[0].values.push_back({.step = 2});
+  CHECK(judge_run(run, kId).size() == 1);
 }
 
 TEST_CASE("rank-optimizer-differs weighs less where gradients are not averaged", "[check]") {

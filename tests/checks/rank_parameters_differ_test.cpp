@@ -56,8 +56,8 @@ TEST_CASE("rank-parameters-differ tells replicas that parted, and between which 
   REQUIRE(findings.size() == 1);
   const Finding& finding = findings[0];
   CHECK(finding.what ==
-        "1 of 62 parameters differ between ranks at the end of step 8 and were equal at the end of "
-        "step 4 (drift)");
+        "1 of 62 parameters differ between ranks when step 8 began and were equal when "
+        "step 4 began (drift)");
   CHECK(finding.step == 8);
   CHECK(finding.module_path == "trunk.conv");
   CHECK(finding.subject == "weight");
@@ -88,11 +88,11 @@ TEST_CASE("rank-parameters-differ says no numbers that it lacks", "[check]") {
   values.equal_until = -1;
   const Findings findings = judge_run(with(values), kId);
   REQUIRE(findings.size() == 1);
-  CHECK(findings[0].what == "the parameters differ between ranks at the end of step 8 (drift)");
+  CHECK(findings[0].what == "the parameters differ between ranks when step 8 began (drift)");
   CHECK(fact_in(findings[0], "differing_count") == text_of("absent"));
   values.equal_until = 0;
   CHECK(judge_run(with(values), kId).at(0).what ==
-        "the parameters differ between ranks at the end of step 8 and were equal before the first "
+        "the parameters differ between ranks when step 8 began and were equal before the first "
         "(drift)");
 }
 

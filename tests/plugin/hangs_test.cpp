@@ -83,7 +83,8 @@ TEST_CASE("The rank that never came is named while the others still wait") {
   const auto hang = nlohmann::json::parse(found_hangs().front());
   CHECK(hang.at("severity") == "error");
   CHECK(hang.at("op") == "all_reduce");
-  CHECK(hang.at("subject") == "first.weight");
+  CHECK(hang.at("module_path") == "first");
+  CHECK(hang.at("subject") == "weight");
   CHECK(hang.at("step") == kStepsOfRankOne + 1);
   CHECK(hang.at("rank") == 1);
   std::ifstream flight(report_dir() + "/rank-0.flight.json");

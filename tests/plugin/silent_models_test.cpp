@@ -190,10 +190,10 @@ TEST_CASE("The inner sequence of an outer class is silent") {
 TEST_CASE("Batch norm and dropout and an embedding and a recurrent layer are silent") {
   struct Mixed : Module {
     at::Tensor loss() {
-      const at::Tensor words = embed(torch::randint(20, {4, 6}));
+      const at::Tensor words = embed(torch::randint(20, {6, 6}));
       const auto [sequence, state] = memory(words);
       const at::Tensor x = norm(sequence.select(1, 5));
-      return torch::cross_entropy_loss(head(drop(x)), torch::randint(3, {4}));
+      return torch::cross_entropy_loss(head(drop(x)), torch::randint(3, {6}));
     }
     torch::nn::Embedding embed = register_module("embed", torch::nn::Embedding(20, 8));
     torch::nn::LSTM memory =

@@ -212,6 +212,7 @@ TEST_CASE("Backwards without a step are counted as skipped ones once their numbe
   CHECK(step_after(2) == 0);
   CHECK(step_after(4) == 1);
   CHECK(step_after(2) == 1);
+  CHECK(step_after(0) == 1);  // a rank that has no batch left, and steps with the others
   CHECK(step_after(3) == 1);
 }
 
