@@ -12,7 +12,7 @@ namespace ddpscope {
 
 using RankList = std::vector<std::int64_t>;  ///< in order
 
-/// RankList that say the same of one thing.
+/// Ranks that say the same of one thing.
 struct RankSide {
   std::string value;
   RankList ranks;
@@ -168,7 +168,7 @@ struct RankCounts {
   std::int64_t calls = 0;
 };
 
-/// RankList that are compared with each other: all, or those that average with one another.
+/// Ranks that are compared with each other: all, or those that average with one another.
 struct Cohort {
   RankList ranks;
   bool averages = false;        ///< a collective wrote gradients
