@@ -90,7 +90,7 @@ TEST_CASE("while ranks run it is told how long each neither moved nor beat", "[c
   CompareOptions options{.now_unix_ns = now};
   options.still_since_unix_ns[3] = now - 9000 * kMsNs;
   const RanksComparedEvent event = run.compared(options);
-  const RankStand& late = only(event).stands[3];
+  const RankStand late = only(event).stands[3];
   CHECK(event.live);
   CHECK(late.silent_ms == 4000);
   CHECK(late.still_ms == 9000);
