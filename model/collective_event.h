@@ -53,7 +53,7 @@ constexpr std::int64_t group_size(std::uint64_t key) {
 
 /// One collective call as it stands in a rank's ring. Plain bytes of one machine's order.
 struct CallRecord {
-  std::uint64_t seq = 0;     ///< 1-based, within its group
+  std::uint64_t seq = 0;     ///< 1-based, within its group; messages have numbers of their own
   std::uint64_t group = 0;   ///< group_key(); equal on all ranks of the group; 0 is not a group
   std::int64_t unix_ns = 0;  ///< when it was issued
   std::uint64_t elements = 0;
@@ -83,6 +83,7 @@ struct CollectiveEvent {
   bool coalesced = false;              ///< each tensor of the list is one of its own
   std::vector<TensorId> tensors;       ///< 0 where it is not known; a few of a long list
   std::vector<TensorId> gradients_of;  ///< the parameters whose gradients they are, else 0
+  bool averages = false;               ///< a sum over ranks of gradients, or of a buffer of them
   std::int64_t list = 1;               ///< tensors in the call
   std::int64_t distinct_storages = 1;
   std::int64_t devices = 1;

@@ -15,6 +15,7 @@
 #include "model/op_event.h"
 #include "model/optimizer_event.h"
 #include "model/range_event.h"
+#include "model/reducer_event.h"
 #include "model/scale_event.h"
 #include "model/step_event.h"
 #include "model/tree_event.h"
@@ -45,6 +46,7 @@ using Event = std::variant<
     std::unique_ptr<DeviceWaitsEvent>, ValuesAwaitedEvent, std::unique_ptr<DeviceValuesEvent>,
     std::unique_ptr<GradientsRepairedEvent>, std::unique_ptr<CollectiveEvent>,
     std::unique_ptr<CollectiveEndEvent>, StepEndEvent, std::unique_ptr<TensorBitsEvent>,
-    std::unique_ptr<OptimizerRatesEvent>, std::unique_ptr<DeviceMemoryEvent>>;
+    std::unique_ptr<OptimizerRatesEvent>, std::unique_ptr<DeviceMemoryEvent>,
+    std::unique_ptr<ReducerEvent>>;
 
 }  // namespace ddpscope

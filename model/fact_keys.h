@@ -192,6 +192,7 @@ inline constexpr char kRanks[] = "ranks";
 inline constexpr char kReachedElements[] = "reached_elements";
 inline constexpr char kReasonKind[] = "reason_kind";
 inline constexpr char kReason[] = "reason";
+inline constexpr char kReducerPresent[] = "reducer_present";
 inline constexpr char kRegisteredCount[] = "registered_count";
 inline constexpr char kRequestedBytes[] = "requested_bytes";
 inline constexpr char kReshapedPaths[] = "reshaped_paths";

@@ -32,6 +32,9 @@ struct OpEvent {
   StackId stack = 0;              ///< where a gradient path may end here
 };
 
+/// With at most as many values per channel, batch norm is told of in every step.
+inline constexpr std::int64_t kFewNormValues = 4;
+
 /// Dropout or batch norm ran with `training` true. Sent whenever grad mode is off, of batch norm
 /// then with running statistics alone; with grad mode on for batch norm only: on survey steps, and
 /// in all steps where it has a few values per channel.

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <mutex>
 #include <optional>
@@ -15,10 +16,9 @@ namespace ddpscope {
 class OpenCalls {
  public:
   struct Call {
-    std::uint64_t number = 0;  ///< 1-based, of all calls; 0: none
+    std::uint64_t number = 0;  ///< 1-based, of all calls
     std::uint64_t place = 0;   ///< in the call log
     CallRecord record;
-    const void* work = nullptr;
     std::int64_t issued_ns = 0;  ///< of the steady clock
     int waiting = 0;             ///< threads
     bool ended = false;
@@ -34,30 +34,46 @@ class OpenCalls {
   std::optional<Call> wait_began(const void* work);
   void wait_ended(const void* work);
 
+  // For the thread that watches: these take no lock and hold up no call.
+
   /// The call that is under way for the longest time, of those that can tell when they end or that
   /// somebody waits in.
-  std::optional<Call> oldest();
+  std::optional<Call> oldest() const;
   /// Of the time that the last calls took, in ns; 0 where none has ended.
-  std::int64_t median_ns();
+  std::int64_t median_ns() const;
   /// Moves whenever a call is issued or ends.
-  std::uint64_t progress();
+  std::uint64_t progress() const;
 
  private:
   static constexpr std::size_t kCalls = 256;
   static constexpr std::size_t kTimes = 64;
-  Call* find(const void* work);
-  Call* find(std::uint64_t number);
-  std::optional<Call> end(Call* call);
+  using RecordWords = std::array<std::uint64_t, sizeof(CallRecord) / sizeof(std::uint64_t)>;
 
-  std::mutex mutex_;
-  std::array<Call, kCalls> calls_{};
-  std::array<std::int64_t, kTimes> times_ns_{};
-  std::uint64_t issued_ = 0;
-  std::uint64_t ended_ = 0;
+  /// Written under the lock, read without.
+  struct Slot {
+    std::atomic<std::uint64_t> number = 0;  ///< 0: none, or about to be another
+    std::atomic<std::uint64_t> place = 0;
+    std::array<std::atomic<std::uint64_t>, std::tuple_size_v<RecordWords>> record{};
+    std::atomic<std::int64_t> issued_ns = 0;
+    std::atomic<int> waiting = 0;
+    std::atomic<bool> ended = false;
+    const void* work = nullptr;  // under the lock only
+
+    void fill(std::uint64_t new_number, std::uint64_t new_place, const CallRecord& call);
+    /// Nothing where there is no call, or where it gives way to another right now.
+    std::optional<Call> read() const;
+  };
+  Slot* find(const void* work);
+  Slot* find(std::uint64_t number);
+  std::optional<Call> end(Slot* slot);
+
+  std::mutex mutex_;  // among the threads that call
+  std::array<Slot, kCalls> slots_;
+  std::array<std::atomic<std::int64_t>, kTimes> times_ns_{};
+  std::atomic<std::uint64_t> issued_ = 0;
+  std::atomic<std::uint64_t> ended_ = 0;
 };
 
 OpenCalls& open_calls() noexcept;
-
-std::int64_t steady_ns() noexcept;
 
 }  // namespace ddpscope

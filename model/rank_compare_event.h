@@ -60,7 +60,8 @@ struct RankStand {
   std::int64_t silent_ms = -1;  ///< without a heartbeat
 };
 
-/// A group in which some ranks wait in a call that others have not issued.
+/// A group in which some ranks wait in a call that others have not issued, or all that left a ring
+/// wait in one.
 struct Frontier {
   std::uint64_t group = 0;
   std::uint64_t seq = 0;            ///< of the call that the waiting ranks are in
@@ -78,10 +79,11 @@ enum class DigestField : std::uint8_t {
   kStructure,
   kGradients,
   kOptimizers,
-  kCalls,
   kParameters,
   kBuffers,
   kLearningRate,
+  kWeightDecay,
+  kMomentum,
   kLossScale,
   kOptimizerSteps,
   kSkippedSteps,
@@ -89,7 +91,6 @@ enum class DigestField : std::uint8_t {
   kMembers,
   kForwards,
   kBackwards,
-  kBatches,
   kCallCount,
 };
 
@@ -160,7 +161,6 @@ struct RankCounts {
   std::int64_t step = 0;
   std::int64_t cycle = 0;
   std::int64_t unix_ns = 0;
-  std::int64_t batches = 0;
   std::int64_t forwards = 0;
   std::int64_t backwards = 0;
   std::int64_t optimizer_steps = 0;

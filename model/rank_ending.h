@@ -38,6 +38,7 @@ struct RankEnding {
   std::string signal;     ///< SIGTERM
   std::int64_t code = 0;  ///< exit code
   std::string last_call;  ///< in words, where its ring tells
+  bool last_call_threw = false;
   RankDevice device;
 };
 

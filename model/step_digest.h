@@ -18,24 +18,24 @@ struct StepDigest {
   std::uint64_t structure = 0;   ///< of the ordered parameters and buffers of all models
   std::uint64_t gradients = 0;   ///< of the set of parameters that received one in this step
   std::uint64_t optimizers = 0;  ///< of type, groups, members, rates, decays, momenta
-  std::uint64_t calls = 0;       ///< of the kinds of all calls so far, rolling
   std::uint64_t parameters = 0;  ///< fingerprint over the bits of all parameters
   std::uint64_t buffers = 0;
-  double learning_rate = 0;          ///< of the first group of the first optimizer
+  double learning_rate = 0;  ///< of the first group of the first optimizer, as the next two
+  double weight_decay = 0;
+  double momentum = 0;               ///< of Adam its first beta
   double loss_scale = 0;             ///< 0: none was seen
   std::int32_t optimizer_steps = 0;  ///< so far, as all counts below
   std::int32_t skipped_steps = 0;
   std::int32_t forwards = 0;
   std::int32_t backwards = 0;
-  std::int32_t batches = 0;
   std::int32_t call_count = 0;  ///< since the first backward
   std::int32_t groups = 0;      ///< of all optimizers, as are members
   std::int32_t members = 0;
   std::int32_t received = 0;  ///< parameters that received a gradient in this step
   Phase phase = Phase::kOptimizer;
   bool averages = false;  ///< a collective wrote gradients, so far
-  std::uint8_t unused[2] = {};
+  std::uint8_t unused[6] = {};
 };
-static_assert(sizeof(StepDigest) == 128);
+static_assert(sizeof(StepDigest) == 136);
 
 }  // namespace ddpscope
