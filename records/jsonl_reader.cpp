@@ -12,6 +12,7 @@
 #include <nlohmann/json.hpp>
 
 #include "records/file_descriptor.h"
+#include "records/json_members.h"
 #include "records/line_shape.h"
 #include "records/record_json.h"
 #include "records/report_dir.h"
@@ -94,10 +95,15 @@ class RankFileBuilder {
       file_.suppressions.push_back(suppression_from_json(json));
     }
     if (record == "summary") file_.summary = summary_from_json(json);
-    if (record == "limit" && file_.notes.empty()) {
-      file_.notes.push_back("the file reached max_report_mb; later findings are absent");
-    }
+    if (record == "limit" && file_.notes.empty()) take_limit(members::text(json, "what"));
     return true;
+  }
+
+  void take_limit(const std::string& what) {
+    file_.ran_out = what != kReportLimit;
+    file_.notes.push_back(file_.ran_out
+                              ? "the rank could write no more: " + what.substr(0, 200)
+                              : "the file reached max_report_mb; later findings are absent");
   }
 
   bool take_run(const Json& json) {

@@ -1,6 +1,7 @@
 #include "records/jsonl_writer.h"
 
 #include <fmt/format.h>
+#include <sys/resource.h>
 
 #include <cerrno>
 #include <cstring>
@@ -12,6 +13,10 @@
 
 namespace ddpscope {
 namespace {
+
+constexpr char kLimitLine[] = "{{\"record\":\"limit\",\"what\":\"{}\"}}\n";
+
+constexpr std::uint64_t kLastLineBytes = 256;
 
 std::string to_line(const nlohmann::ordered_json& json) {
   return json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
@@ -71,7 +76,10 @@ JsonlWriter::Opened JsonlWriter::open(const std::string& dir, const RunRecord& r
 }
 
 JsonlWriter::JsonlWriter(FileDescriptor file, std::string path, std::int64_t max_bytes)
-    : file_(std::move(file)), path_(std::move(path)), max_bytes_(max_bytes) {}
+    : file_(std::move(file)), path_(std::move(path)), max_bytes_(max_bytes) {
+  struct rlimit limit = {};
+  if (::getrlimit(RLIMIT_FSIZE, &limit) == 0) largest_ = limit.rlim_cur;
+}
 
 template <typename Record>
 bool JsonlWriter::put(Kind kind, const Record& record) noexcept {
@@ -115,12 +123,17 @@ bool JsonlWriter::admits(Kind kind, std::size_t bytes) noexcept {
   if (kind == Kind::kAlways || (after <= max_bytes_ && !said_full_)) return true;
   if (kind == Kind::kOther) return false;
   if (!said_full_ && after <= max_bytes_ + max_bytes_ / 10) return true;
-  if (!said_full_) append("{\"record\":\"limit\",\"what\":\"max_report_mb is reached\"}\n");
+  if (!said_full_) append(fmt::format(kLimitLine, kReportLimit));
   said_full_ = true;
   return false;
 }
 
 bool JsonlWriter::append(std::string_view line) noexcept {
+  // What is written last finds room below the limit of the process.
+  if (line.size() + kLastLineBytes > largest_ - static_cast<std::uint64_t>(bytes_written_)) {
+    fail(EFBIG);
+    return false;
+  }
   while (true) {
     const ssize_t done = ::write(file_.get(), line.data(), line.size());
     if (done == static_cast<ssize_t>(line.size())) {
@@ -135,9 +148,13 @@ bool JsonlWriter::append(std::string_view line) noexcept {
 
 void JsonlWriter::fail(int error) noexcept {
   failed_ = true;
-  // A line that was written in part is taken back: what is in the file stays readable.
+  // A line that was written in part is taken back: what is in the file stays readable, and where
+  // it stood a shorter one may fit.
   const bool taken_back = ::ftruncate(file_.get(), bytes_written_) == 0;
   try {
+    const std::string last = fmt::format(kLimitLine, std::strerror(error));
+    const ssize_t done = taken_back ? ::write(file_.get(), last.data(), last.size()) : 0;
+    if (done > 0 && done < std::ssize(last)) ::ftruncate(file_.get(), bytes_written_);
     failure_ = fmt::format("{}: {}{}", path_, std::strerror(error),
                            taken_back ? "" : "; its last line may be incomplete");
   } catch (...) {

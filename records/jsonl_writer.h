@@ -66,6 +66,7 @@ class JsonlWriter {
   std::string path_;
   std::int64_t max_bytes_;
   std::int64_t bytes_written_ = 0;
+  std::uint64_t largest_ = ~std::uint64_t{0};  // that this process may make a file
   bool failed_ = false;
   bool said_full_ = false;
   std::string failure_;

@@ -37,6 +37,7 @@ struct RankFile {
   std::vector<SuppressionRecord> suppressions;  ///< of a clean exit
   std::optional<SummaryRecord> summary;
   bool truncated = false;  ///< the last line is incomplete
+  bool ran_out = false;    ///< of room to write: how the rank ended is not known
   std::vector<std::string> notes;
 };
 

@@ -150,6 +150,8 @@ Json to_json(const StepDigest& digest) {
   if (digest.gradients != 0) json["received"] = digest.received;
   if (digest.optimizers != 0) {
     json["learning_rate"] = json_number(digest.learning_rate);
+    json["weight_decay"] = json_number(digest.weight_decay);
+    json["momentum"] = json_number(digest.momentum);
     json["groups"] = digest.groups;
     if (digest.members > 0) json["members"] = digest.members;
   }

@@ -8,6 +8,9 @@
 
 namespace ddpscope {
 
+/// What a `limit` record says where the report is as large as it may be; else it is the error.
+inline constexpr std::string_view kReportLimit = "max_report_mb is reached";
+
 /// A member of a record has a wrong type or a word that this version does not know.
 class FormatError : public std::runtime_error {
   using std::runtime_error::runtime_error;
