@@ -29,6 +29,8 @@ def wanted(names_file, libraries):
         if not line or line.startswith("#"):
             continue
         key, pattern = line.split(maxsplit=1)
+        if key == "any":  # of a library that need not be here
+            found.add(pattern)
         if key not in libraries:
             continue
         hits = {pattern} & libraries[key]
