@@ -16,6 +16,7 @@
 #include "hooks/loop_phase.h"
 #include "hooks/model_discovery.h"
 #include "hooks/near_tls.h"
+#include "hooks/reducer_watch.h"
 #include "hooks/replica_bits.h"
 #include "hooks/step_wait.h"
 #include "hooks/survey_outputs.h"
@@ -81,6 +82,7 @@ void end_backward(Capture& capture, bool accumulates, bool threw) {
     backward_ended(capture);
   }
   if (threw) return;
+  tell_unfinished_reducers(capture);
   LoopPhase::enter(Phase::kReduce);
   if (!accumulates) return;
   if (watched) capture.marker().leaves_reached(take_leaves_hash());

@@ -5,17 +5,11 @@
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
 #include "model/collective_event.h"
+#include "model/hash.h"
 
 namespace ddpscope {
 namespace {
 constexpr int kMaxStores = 16;
-
-void add_to(std::uint64_t& hash, std::string_view text) {
-  for (const char letter : text) {
-    hash = (hash ^ static_cast<unsigned char>(letter)) * 0x100000001b3;
-  }
-  hash *= 0x100000001b3;
-}
 
 struct Prefix : c10d::PrefixStore {
   static const std::string& of(const c10d::PrefixStore& store) { return store.*(&Prefix::prefix_); }
@@ -37,19 +31,25 @@ std::string name_of(c10d::Store* store) {
 }
 
 BackendGroup& BackendGroups::add(const c10d::Backend& backend, std::string_view store_name) {
+  Hash hash;
+  hash.add(std::string_view(backend.getGroupUid()));
+  hash.add(store_name);
+  const std::string name = backend.getBackendName();
+  return add(
+      {.address = &backend, .backend = name, .size = backend.getSize(), .identity = hash.value()});
+}
+
+BackendGroup& BackendGroups::add(const Communicator& communicator) {
   BackendGroup& group = groups_.emplace_back();
-  group.backend = &backend;
-  group.size = backend.getSize();
-  group.backend_name = backend.getBackendName();
-  std::uint64_t hash = 0xcbf29ce484222325;
-  for (const std::string_view part : {std::string_view(group.backend_name),
-                                      std::string_view(backend.getGroupUid()), store_name}) {
-    add_to(hash, part);
-  }
-  add_to(hash, std::to_string(group.size));
-  add_to(hash, std::to_string(++equal_[hash]));
-  group.group = group_key(hash, group.size);
-  by_backend_.insert_or_assign(&backend, &group);
+  group.size = communicator.size;
+  group.backend_name = communicator.backend;
+  Hash hash;
+  hash.add(communicator.backend);
+  hash.add(communicator.identity);
+  hash.add(static_cast<std::uint64_t>(group.size));
+  hash.add(std::uint64_t{++equal_[hash.value()]});
+  group.group = group_key(hash.value(), group.size);
+  by_address_.insert_or_assign(communicator.address, &group);
   return group;
 }
 
@@ -60,8 +60,24 @@ void BackendGroups::born(const c10d::Backend& backend, std::string_view store_na
 
 BackendGroup& BackendGroups::of(const c10d::Backend& backend) {
   const std::lock_guard lock(mutex_);
-  const auto known = by_backend_.find(&backend);
-  return known == by_backend_.end() ? add(backend, "") : *known->second;
+  const auto known = by_address_.find(&backend);
+  return known == by_address_.end() ? add(backend, "") : *known->second;
+}
+
+BackendGroup& BackendGroups::born(const Communicator& communicator) {
+  const std::lock_guard lock(mutex_);
+  return add(communicator);
+}
+
+BackendGroup* BackendGroups::find(const void* communicator) {
+  const std::lock_guard lock(mutex_);
+  const auto known = by_address_.find(communicator);
+  return known == by_address_.end() ? nullptr : known->second;
+}
+
+void BackendGroups::gone(const void* communicator) noexcept {
+  const std::lock_guard lock(mutex_);
+  by_address_.erase(communicator);
 }
 
 BackendGroups& backend_groups() noexcept {

@@ -15,13 +15,21 @@ class Store;
 
 namespace ddpscope {
 
-/// The collectives of one backend object.
+/// The collectives of one backend object, or of a communicator of a library below LibTorch.
 struct BackendGroup {
-  const c10d::Backend* backend = nullptr;
   std::uint64_t group = 0;  ///< equal on all its ranks
   std::int64_t size = 1;
-  std::string backend_name;  ///< gloo or nccl
+  std::string backend_name;  ///< gloo, nccl or mpi
   std::atomic<std::uint64_t> calls{0};
+  std::atomic<std::uint64_t> messages{0};  ///< from rank to rank: not all ranks take part
+};
+
+/// A communicator that the program made itself.
+struct Communicator {
+  const void* address = nullptr;
+  std::string_view backend;  ///< nccl or mpi
+  std::int64_t size = 1;
+  std::uint64_t identity = 0;  ///< the same on all its ranks
 };
 
 /// Gives each backend object a number that all ranks of its group give it, without asking them:
@@ -32,13 +40,18 @@ class BackendGroups {
   /// A backend was constructed there over a store that `store_name` tells.
   void born(const c10d::Backend& backend, std::string_view store_name);
   BackendGroup& of(const c10d::Backend& backend);
+  BackendGroup& born(const Communicator& communicator);
+  /// Null: not met yet.
+  BackendGroup* find(const void* communicator);
+  void gone(const void* communicator) noexcept;
 
  private:
   BackendGroup& add(const c10d::Backend& backend, std::string_view store_name);
+  BackendGroup& add(const Communicator& communicator);
 
   std::mutex mutex_;
   std::deque<BackendGroup> groups_;
-  std::unordered_map<const c10d::Backend*, BackendGroup*> by_backend_;
+  std::unordered_map<const void*, BackendGroup*> by_address_;
   std::unordered_map<std::uint64_t, std::uint64_t> equal_;
 };
 

@@ -5,7 +5,6 @@
 
 namespace ddpscope {
 namespace {
-constexpr char kBucket[] = "bucket";
 constexpr std::size_t kMaxNamed = 1 << 18;  // of models that come and go
 
 /// The leaf whose gradient lies there now; undefined if none does.
@@ -24,10 +23,13 @@ void CallNames::tree_told(const TreeEvent& tree) {
   if (tensors_.size() > kMaxNamed) tensors_.clear();
   if (by_values_.size() > kMaxNamed) by_values_.clear();
   if (modules_.size() > kMaxNamed) modules_.clear();
+  std::int64_t trainable = 0;
   for (const RegisteredTensor& one : tree.tensors) {
+    if (!one.is_buffer && one.tensor.requires_grad) trainable += one.tensor.elements;
     std::string path = one.module_path.empty() ? one.name : one.module_path + "." + one.name;
     tensors_.try_emplace(one.tensor.id, Named{.path = std::move(path)});
   }
+  if (trainable > trainable_) trainable_ = trainable;
   for (const ModuleInfo& module : tree.modules) {
     const auto known = modules_.find(module.id);
     if (known != modules_.end() && known->second.path == module.path) continue;
@@ -51,12 +53,16 @@ NameId CallNames::name_of(CallLog& log, TensorId id, bool gradient) {
   return name;
 }
 
-TensorId CallNames::registered_at(Capture& capture, const at::Tensor& tensor, const void* values) {
+TensorId CallNames::registered_as(Capture& capture, const at::Tensor& tensor, const void* values) {
   if (const TensorSlot* slot = capture.tensors().known(tensor)) {
     const TensorId id = slot->id.load(std::memory_order_relaxed);
     const std::lock_guard lock(mutex_);
     if (tensors_.contains(id)) return id;
   }
+  return registered_at(capture, values);
+}
+
+TensorId CallNames::registered_at(Capture& capture, const void* values) {
   TensorId id = 0;
   {
     const std::lock_guard lock(mutex_);
@@ -70,23 +76,33 @@ TensorId CallNames::registered_at(Capture& capture, const at::Tensor& tensor, co
 }
 
 CallOwner CallNames::owner_of(Capture& capture, const at::Tensor& tensor) {
-  CallLog* const log = capture.options().calls;
   const c10::TensorImpl& impl = *tensor.unsafeGetTensorImpl();
-  const void* const values = values_of(impl);
+  return owner(capture, &tensor, values_of(impl), impl.numel());
+}
+
+CallOwner CallNames::owner_at(Capture& capture, const void* values, std::int64_t elements) {
+  return owner(capture, nullptr, values, elements);
+}
+
+CallOwner CallNames::owner(Capture& capture, const at::Tensor* tensor, const void* values,
+                           std::int64_t elements) {
+  CallLog* const log = capture.options().calls;
   CallOwner owner;
   at::Tensor holder = leaf_with_gradient_at(capture, values);
   if (holder.defined()) {
     owner.gradient_of = capture.id_of(holder);
   } else {
-    owner.tensor = registered_at(capture, tensor, values);
+    owner.tensor = tensor != nullptr ? registered_as(capture, *tensor, values)
+                                     : registered_at(capture, values);
     if (owner.tensor != 0) holder = capture.tensors().tensor(owner.tensor);
   }
   if (!holder.defined()) return {};
   // One that begins where a flat buffer begins is not what the buffer is of.
-  const bool is_part = holder.numel() < impl.numel();
+  const bool is_part = holder.numel() < elements;
   if (log != nullptr) {
-    owner.name = is_part ? log->name(kBucket)
-                         : name_of(*log, owner.tensor + owner.gradient_of, owner.gradient_of != 0);
+    owner.name = !is_part ? name_of(*log, owner.tensor + owner.gradient_of, owner.gradient_of != 0)
+                 : owner.gradient_of != 0 ? bucket(*log)
+                                          : 0;
   }
   return is_part ? CallOwner{.name = owner.name} : owner;
 }

@@ -2,6 +2,8 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <algorithm>
+#include <atomic>
 #include <mutex>
 #include <string>
 #include <unordered_map>
@@ -28,7 +30,16 @@ class CallNames {
   /// Where a registered tensor lies now.
   void lies_at(TensorId id, const at::Tensor& tensor);
   CallOwner owner_of(Capture& capture, const at::Tensor& tensor);
+  /// The same of so many elements that begin there.
+  CallOwner owner_at(Capture& capture, const void* values, std::int64_t elements);
   NameId module(Capture& capture, ModuleId module);
+  /// Whether so many elements are a good part of the gradients of some model.
+  bool is_bucket(std::int64_t elements) const noexcept {
+    const std::int64_t trainable = trainable_.load(std::memory_order_relaxed);
+    return trainable > 0 && elements >= std::min(trainable / 8 + 1, kBucketElements);
+  }
+  /// The name of a buffer of gradients.
+  static NameId bucket(CallLog& log) noexcept { return log.name("bucket"); }
 
  private:
   struct Named {
@@ -36,14 +47,19 @@ class CallNames {
     NameId own = 0;
     NameId gradient = 0;
   };
+  static constexpr std::int64_t kBucketElements = 1 << 16;
   NameId name_of(CallLog& log, TensorId id, bool gradient);
   /// The registered tensor that is this object or has its values there.
-  TensorId registered_at(Capture& capture, const at::Tensor& tensor, const void* values);
+  TensorId registered_as(Capture& capture, const at::Tensor& tensor, const void* values);
+  TensorId registered_at(Capture& capture, const void* values);
+  CallOwner owner(Capture& capture, const at::Tensor* tensor, const void* values,
+                  std::int64_t elements);
 
   std::mutex mutex_;
   std::unordered_map<TensorId, Named> tensors_;
   std::unordered_map<const void*, TensorId> by_values_;
   std::unordered_map<ModuleId, Named> modules_;
+  std::atomic<std::int64_t> trainable_ = 0;  // elements of the largest model
 };
 
 CallNames& call_names() noexcept;

@@ -1,7 +1,5 @@
 #include "hooks/collective_watch.h"
 
-#include <time.h>
-
 #include <algorithm>
 #include <array>
 #include <exception>
@@ -12,18 +10,13 @@
 #include "hooks/capture.h"
 #include "hooks/doing.h"
 #include "hooks/loop_phase.h"
+#include "model/clock.h"
 #include "model/open_calls.h"
 
 namespace ddpscope {
 namespace {
 constexpr std::size_t kListed = 16;    // tensors that an event names
 constexpr std::size_t kCompared = 64;  // tensors whose storages are told apart
-
-std::int64_t unix_ns() noexcept {
-  struct timespec now = {};
-  ::clock_gettime(CLOCK_REALTIME, &now);
-  return now.tv_sec * 1'000'000'000 + now.tv_nsec;
-}
 
 std::uint32_t microseconds(std::int64_t ns) {
   return static_cast<std::uint32_t>(std::clamp<std::int64_t>(ns / 1000, 0, 0xffffffff));
@@ -62,6 +55,43 @@ void measure_list(std::span<const at::Tensor> tensors, CollectiveEvent& event) {
   event.devices = distinct(tensors, device_key);
 }
 
+bool is_floating(const CallFacts& facts) {
+  if (facts.raw.has_value()) {
+    const std::string_view dtype = facts.raw->dtype;
+    return dtype.starts_with("float") || dtype.starts_with("bfloat");
+  }
+  const bool known = !facts.tensors.empty() && facts.tensors[0].defined();
+  return known && at::isFloatingType(facts.tensors[0].scalar_type());
+}
+
+/// What is summed up between a forward and the optimizer and is large: gradients that were copied.
+bool is_bucket(const CollectiveEvent& event, const CallFacts& facts, Phase phase) {
+  if (phase != Phase::kBackward && phase != Phase::kReduce) return false;
+  return is_floating(facts) && call_names().is_bucket(event.elements);
+}
+
+bool sums_up(const CallFacts& facts) {
+  using enum CollectiveKind;
+  const bool reduces =
+      facts.kind == kAllReduce || facts.kind == kReduce || facts.kind == kReduceScatter;
+  return reduces && (facts.reduce == ReduceKind::kSum || facts.reduce == ReduceKind::kAverage);
+}
+
+void measure_raw(const RawValues& raw, CollectiveEvent& event) {
+  event.list = raw.list;
+  event.elements = raw.elements;
+  event.elements_min = event.elements_max = raw.elements;
+  event.bytes = raw.bytes;
+}
+
+NameId name_raw(Capture& capture, const RawValues& raw, CollectiveEvent& event) {
+  if (raw.at == nullptr) return 0;
+  const CallOwner owner = call_names().owner_at(capture, raw.at, raw.elements);
+  event.tensors.push_back(owner.tensor);
+  event.gradients_of.push_back(owner.gradient_of);
+  return owner.name;
+}
+
 /// Names the tensors in the event; the first one's owner is the owner of the call.
 NameId name_tensors(Capture& capture, std::span<const at::Tensor> tensors, CollectiveEvent& event) {
   NameId first = 0;
@@ -80,8 +110,11 @@ NameId name_tensors(Capture& capture, std::span<const at::Tensor> tensors, Colle
 
 CollectiveEvent call_event_of(Capture& capture, const CallFacts& facts, BackendGroup& group) {
   const Doing now = doing_now(capture);
+  const bool is_message =
+      facts.kind == CollectiveKind::kSend || facts.kind == CollectiveKind::kReceive;
+  auto& counter = is_message ? group.messages : group.calls;
   CollectiveEvent event{.at = capture.marker().now(),
-                        .seq = group.calls.fetch_add(1, std::memory_order_relaxed) + 1,
+                        .seq = counter.fetch_add(1, std::memory_order_relaxed) + 1,
                         .group = group.group,
                         .group_size = group.size,
                         .backend = group.backend_name,
@@ -93,6 +126,7 @@ CollectiveEvent call_event_of(Capture& capture, const CallFacts& facts, BackendG
                         .module = now.module,
                         .stack = now.stack};
   measure_list(facts.tensors, event);
+  if (facts.raw.has_value()) measure_raw(*facts.raw, event);
   return event;
 }
 
@@ -109,21 +143,36 @@ CallRecord record_of(const CollectiveEvent& event, const CallFacts& facts) {
           .phase = LoopPhase::now()};
 }
 
-NameId dtype_of(CallLog& log, std::span<const at::Tensor> tensors) {
+void find_gradients(Capture& capture, const CallFacts& facts, CallRecord& record,
+                    CollectiveEvent& event) {
+  const auto is_known = [](TensorId id) { return id != 0; };
+  event.averages = std::ranges::any_of(event.gradients_of, is_known);
+  if (event.averages || std::ranges::any_of(event.tensors, is_known)) return;
+  CallLog* const log = capture.options().calls;
+  const NameId bucket = log == nullptr ? 0 : CallNames::bucket(*log);
+  event.averages =
+      (record.owner != 0 && record.owner == bucket) || is_bucket(event, facts, record.phase);
+  if (event.averages) record.owner = bucket;
+}
+
+NameId dtype_of(CallLog& log, const CallFacts& facts) {
+  if (facts.raw.has_value()) return *facts.raw->dtype == 0 ? 0 : log.name(facts.raw->dtype);
+  const std::span<const at::Tensor> tensors = facts.tensors;
   const bool known = !tensors.empty() && tensors[0].defined();
   return known ? log.name(dtype_name(tensors[0].scalar_type())) : 0;
 }
 
 /// Returns the number of the call.
-std::uint64_t note_call(Capture& capture, const c10d::Backend& backend, const CallFacts& facts) {
-  BackendGroup& group = backend_groups().of(backend);
+std::uint64_t note_call(Capture& capture, BackendGroup& group, const CallFacts& facts) {
   CollectiveEvent event = call_event_of(capture, facts, group);
   CallRecord record = record_of(event, facts);
-  record.owner = name_tensors(capture, facts.tensors, event);
+  record.owner = facts.raw.has_value() ? name_raw(capture, *facts.raw, event)
+                                       : name_tensors(capture, facts.tensors, event);
+  if (sums_up(facts)) find_gradients(capture, facts, record, event);
   std::uint64_t place = 0;
   if (CallLog* const log = capture.options().calls) {
     record.module = call_names().module(capture, event.module);
-    record.dtype = dtype_of(*log, facts.tensors);
+    record.dtype = dtype_of(*log, facts);
     place = log->issued(record);
   }
   const std::uint64_t number = open_calls().issued(place, record);
@@ -153,7 +202,16 @@ void tell_end(Capture& capture, const OpenCalls::Call& call, std::int64_t waited
 LoggedCall::LoggedCall(const c10d::Backend& backend, const CallFacts& facts) noexcept
     : exceptions_(std::uncaught_exceptions()) {
   if (depth_++ > 0) return;
-  as_guest("collective", [&](Capture& capture) { number_ = note_call(capture, backend, facts); });
+  as_guest("collective", [&](Capture& capture) {
+    number_ = note_call(capture, backend_groups().of(backend), facts);
+  });
+  begin_ns_ = steady_ns();
+}
+
+LoggedCall::LoggedCall(BackendGroup& group, const CallFacts& facts) noexcept
+    : exceptions_(std::uncaught_exceptions()) {
+  if (depth_++ > 0) return;
+  as_guest("collective", [&](Capture& capture) { number_ = note_call(capture, group, facts); });
   begin_ns_ = steady_ns();
 }
 

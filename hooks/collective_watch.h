@@ -15,6 +15,17 @@ class Backend;
 
 namespace ddpscope {
 
+/// Values that are no tensor, as a library below LibTorch is given them.
+struct RawValues {
+  const void* at = nullptr;
+  std::int64_t elements = 0;
+  std::int64_t bytes = 0;  ///< 0: not known
+  const char* dtype = "";
+  std::int64_t list = 1;  ///< calls of one block
+};
+
+struct BackendGroup;
+
 /// What a collective was given.
 struct CallFacts {
   CollectiveKind kind = CollectiveKind::kAllReduce;
@@ -23,12 +34,14 @@ struct CallFacts {
   bool coalesced = false;
   bool waits = false;
   std::span<const at::Tensor> tensors;  ///< those of this rank's part
+  std::optional<RawValues> raw = {};    ///< or this in their place
 };
 
 /// One call of a backend: noted before it is issued; what it calls itself is part of it.
 class LoggedCall {
  public:
   LoggedCall(const c10d::Backend& backend, const CallFacts& facts) noexcept;
+  LoggedCall(BackendGroup& group, const CallFacts& facts) noexcept;
   /// Left by an exception, the call failed.
   ~LoggedCall() noexcept;
   LoggedCall(const LoggedCall&) = delete;
@@ -68,7 +81,8 @@ void call_ended(const void* work, bool failed) noexcept;
 /// The calls of `c10d::ProcessGroupGloo` and, where it is loaded, `ProcessGroupNCCL`.
 bool install_collective_watch() noexcept;
 
-/// Groups are often made before the first attach: what tells them apart is seen from the start.
+/// Groups are often made before the first attach: what tells them apart is seen from the start, and
+/// the calls of NCCL and MPI that the program makes itself.
 void watch_group_births() noexcept;
 
 }  // namespace ddpscope

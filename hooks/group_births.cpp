@@ -4,6 +4,7 @@
 #include "hooks/backend_groups.h"
 #include "hooks/collective_watch.h"
 #include "hooks/interposed.h"
+#include "hooks/library_calls.h"
 
 namespace ddpscope {
 namespace {
@@ -41,6 +42,8 @@ void watch_group_births() noexcept {
   Born<2>::install(gloo + "C2ERKN3c10" + tail + "IS3_EEEEiiNS2_INS0_7OptionsENS5_ISA_EEEE");
   Born<3>::install(nccl + "C1EN3c10" + tail + "IS3_EEEEiiNS2_INS0_7OptionsENS5_IS8_EEEE");
   Born<4>::install(nccl + "C2EN3c10" + tail + "IS3_EEEEiiNS2_INS0_7OptionsENS5_IS8_EEEE");
+  install_nccl_calls();
+  install_mpi_calls();
   Gate::take_refused();
 }
 

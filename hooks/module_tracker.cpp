@@ -9,19 +9,13 @@
 #include "hooks/capture.h"
 #include "hooks/op_callbacks.h"
 #include "hooks/replica_bits.h"
+#include "model/hash.h"
 
 namespace ddpscope {
 namespace {
 using torch::nn::Module;
 constexpr int kMaxDepth = 200;
 constexpr std::size_t kManyRoots = 64;
-constexpr std::uint64_t kHashSeed = 0xcbf29ce484222325;
-
-void mix_in(std::uint64_t& hash, std::uint64_t value) { hash = (hash ^ value) * 0x100000001b3; }
-void mix_in(std::uint64_t& hash, std::string_view text) {
-  for (const char c : text) mix_in(hash, static_cast<unsigned char>(c));
-  mix_in(hash, 0x100);
-}
 
 std::string join(const std::string& path, const std::string& name) {
   return path.empty() ? name : path + "." + name;
@@ -67,20 +61,20 @@ struct Walk {
 };
 
 std::uint64_t hash_of(const TreeEvent& event) {
-  std::uint64_t hash = kHashSeed;
-  mix_in(hash, event.label);
+  Hash hash;
+  hash.add(std::string_view(event.label));
   for (const ModuleInfo& module : event.modules) {
-    mix_in(hash, module.id);
-    mix_in(hash, module.path);
-    mix_in(hash, module.training);
+    hash.fold(module.id);
+    hash.add(std::string_view(module.path));
+    hash.fold(module.training);
   }
   for (const RegisteredTensor& registered : event.tensors) {
-    mix_in(hash, registered.tensor.id);
-    mix_in(hash, registered.name);
-    mix_in(hash, registered.tensor.requires_grad);
-    mix_in(hash, registered.tensor.device);
+    hash.fold(registered.tensor.id);
+    hash.add(std::string_view(registered.name));
+    hash.fold(registered.tensor.requires_grad);
+    hash.add(std::string_view(registered.tensor.device));
   }
-  return hash;
+  return hash.value();
 }
 }  // namespace
 
@@ -194,30 +188,31 @@ void ModuleTracker::look_again(Capture& capture, bool step_ended) {
   }
 }
 
-void ModuleTracker::visit_own_tensors(bool buffers,
-                                      const std::function<void(const at::Tensor&)>& visit) {
+std::vector<at::Tensor> ModuleTracker::own_tensors(bool buffers) {
+  std::vector<at::Tensor> own;
   const std::lock_guard lock(mutex_);
   for (const Root& root : roots_) {
     if (root.owner != std::this_thread::get_id()) continue;
     if (buffers) {
-      root.buffers.visit(visit);
+      root.buffers.append_to(own);
       continue;
     }
     for (const auto& [name, weak] : root.tensors) {
-      if (const auto impl = weak.lock(); impl.defined()) visit(at::Tensor(impl));
+      if (auto impl = weak.lock(); impl.defined()) own.emplace_back(std::move(impl));
     }
   }
+  return own;
 }
 
 // Also false for tensors that died: the walk that follows their replacement tells.
 bool ModuleTracker::flags_changed(Root& root) const {
-  std::uint64_t hash = kHashSeed;
+  Hash hash;
   for (const auto& [name, weak] : root.tensors) {
     const auto impl = weak.lock();
-    mix_in(hash, impl.defined() && impl->requires_grad() ? 1 : 0);
+    hash.fold(impl.defined() && impl->requires_grad() ? 1 : 0);
   }
-  const bool changed = hash != root.trainable_hash && root.trainable_hash != 0;
-  root.trainable_hash = hash;
+  const bool changed = hash.value() != root.trainable_hash && root.trainable_hash != 0;
+  root.trainable_hash = hash.value();
   return changed;
 }
 

@@ -44,7 +44,7 @@ class ModuleTracker {
   /// middle of a step, where something failed, at less.
   void look_again(Capture& capture, bool step_ended);
   /// The parameters, or the buffers, of the roots of this thread. Calls nothing of LibTorch.
-  void visit_own_tensors(bool buffers, const std::function<void(const at::Tensor&)>& visit);
+  std::vector<at::Tensor> own_tensors(bool buffers);
   /// Whether this module stands in the last tree of some root.
   bool is_registered(ModuleId module);
   /// Whether every root that holds this module is in eval mode; every root if none holds it.

@@ -15,6 +15,7 @@
 #include "hooks/optimizer_table.h"
 #include "hooks/spoilt_gradients.h"
 #include "hooks/zero_gradients.h"
+#include "model/hash.h"
 
 namespace ddpscope {
 namespace {
@@ -39,35 +40,31 @@ OptimizerTable& table() {
   return *leaked;
 }
 
-constexpr std::uint64_t kHashSeed = 0xcbf29ce484222325;
-
-void mix(std::uint64_t& hash, std::uint64_t value) { hash = (hash ^ value) * 0x100000001b3; }
-
 std::uint64_t hash_rates(const std::vector<GroupOptions>& groups) {
-  std::uint64_t hash = kHashSeed;
+  Hash hash;
   for (const GroupOptions& options : groups) {
-    mix(hash, std::bit_cast<std::uint64_t>(options.learning_rate));
+    hash.fold(std::bit_cast<std::uint64_t>(options.learning_rate));
   }
-  return hash;
+  return hash.value();
 }
 
 std::uint64_t hash_members(Capture& capture, const std::vector<OptimizerParamGroup>& groups,
                            bool remember) {
-  std::uint64_t hash = kHashSeed;
+  Hash hash;
   for (const GroupOptions& options : options_of(groups)) {
-    mix(hash, std::bit_cast<std::uint64_t>(options.weight_decay));
-    mix(hash, std::bit_cast<std::uint64_t>(options.momentum));
+    hash.fold(std::bit_cast<std::uint64_t>(options.weight_decay));
+    hash.fold(std::bit_cast<std::uint64_t>(options.momentum));
   }
   for (const OptimizerParamGroup& group : groups) {
-    mix(hash, group.params().size());
+    hash.fold(group.params().size());
     for (const at::Tensor& member : group.params()) {
       if (!member.defined()) continue;
       TensorSlot& slot = capture.tensors().slot(member);
-      mix(hash, (slot.id << 2) | (member.requires_grad() ? 2 : 0) | (has_gradient(member) ? 1 : 0));
+      hash.fold((slot.id << 2) | (member.requires_grad() ? 2 : 0) | (has_gradient(member) ? 1 : 0));
       if (remember) remember_gradient(slot, member);
     }
   }
-  return hash;
+  return hash.value();
 }
 
 struct Members {

@@ -56,9 +56,9 @@ void QuietBuffers::step_ended(Capture& capture) {
   }
 }
 
-void QuietBuffers::visit(const std::function<void(const at::Tensor&)>& visitor) const {
+void QuietBuffers::append_to(std::vector<at::Tensor>& tensors) const {
   for (const Buffer& buffer : buffers_) {
-    if (const auto impl = buffer.impl.lock(); impl.defined()) visitor(at::Tensor(impl));
+    if (auto impl = buffer.impl.lock(); impl.defined()) tensors.emplace_back(std::move(impl));
   }
 }
 

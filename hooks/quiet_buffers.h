@@ -2,7 +2,6 @@
 
 #include <torch/nn/module.h>
 
-#include <functional>
 #include <vector>
 
 #include "model/tensor_info.h"
@@ -19,7 +18,7 @@ class QuietBuffers {
   /// Tells each buffer once that has not been written for 16 steps.
   void step_ended(Capture& capture);
   /// Those that are alive.
-  void visit(const std::function<void(const at::Tensor&)>& visitor) const;
+  void append_to(std::vector<at::Tensor>& tensors) const;
 
  private:
   struct Buffer {

@@ -28,9 +28,9 @@ std::uint64_t bits_of(const at::Tensor& tensor) {
 
 void tell(Capture& capture, std::int64_t step, bool of_buffers) {
   TensorBitsEvent event{.step = step, .of_buffers = of_buffers, .tensors = {}};
-  capture.modules().visit_own_tensors(of_buffers, [&](const at::Tensor& tensor) {
+  for (const at::Tensor& tensor : capture.modules().own_tensors(of_buffers)) {
     event.tensors.push_back({capture.id_of(tensor), bits_of(tensor)});
-  });
+  }
   if (!event.tensors.empty()) capture.put_large(std::move(event));
 }
 

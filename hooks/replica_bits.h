@@ -9,8 +9,8 @@ namespace ddpscope {
 class Capture;
 
 /// Reads fingerprints of the registered tensors of this thread's models where ranks are compared:
-/// buffers before the first forward, parameters before the first backward, and both at the end of
-/// the steps that all ranks compare, hooks at rest or not.
+/// buffers before the first forward and at the end of the steps that all ranks compare, parameters
+/// before the first backward of such a step, hooks at rest or not.
 class ReplicaBits {
  public:
   /// A model came; before the first step it is read.

@@ -24,6 +24,7 @@
 #include "hooks/op_callbacks.h"
 #include "hooks/optimizer_watch.h"
 #include "hooks/range_ops.h"
+#include "hooks/reducer_watch.h"
 #include "hooks/replica_bits.h"
 #include "hooks/saved_watch.h"
 #include "hooks/step_wait.h"
@@ -120,6 +121,7 @@ std::map<std::string, std::string> install_sources() {
           {"target", install("target", install_range_ops)},
           {"wait", install("wait", install_wait_ops)},
           {"collective", install("collective", install_collective_watch)},
+          {"reducer", install("reducer", install_reducer_watch)},
           {"error", error}};
 }
 

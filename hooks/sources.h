@@ -7,7 +7,8 @@ namespace ddpscope {
 
 /// Installs every event source once and tests each: source name -> "live", "fallback" or "absent".
 /// Sources are: tree, forward, op, training_op, graph, gradient, optimizer, zero_gradient, archive,
-/// buffer, error, write, saved, value, device_value, target, loader, convolution, wait.
+/// buffer, error, write, saved, value, device_value, target, loader, convolution, wait,
+/// collective, reducer.
 std::map<std::string, std::string> install_sources();
 
 class Capture;

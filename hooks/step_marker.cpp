@@ -1,7 +1,8 @@
 #include "hooks/step_marker.h"
 
 #include <algorithm>
-#include <chrono>
+
+#include "model/clock.h"
 
 namespace ddpscope {
 namespace {
@@ -71,13 +72,12 @@ Stamp StepMarker::now() const noexcept {
 }
 
 StepEndEvent StepMarker::step_end(const Stamp& ended) const noexcept {
-  return {
-      .at = ended,
-      .whole = whole_.load(std::memory_order_relaxed),
-      .unix_ns = std::chrono::system_clock::now().time_since_epoch() / std::chrono::nanoseconds(1),
-      .forwards = forwards_.load(std::memory_order_relaxed),
-      .backwards = static_cast<std::int32_t>(backwards()),
-      .optimizer_steps = optimizer_steps_.load(std::memory_order_relaxed)};
+  return {.at = ended,
+          .whole = whole_.load(std::memory_order_relaxed),
+          .unix_ns = unix_ns(),
+          .forwards = forwards_.load(std::memory_order_relaxed),
+          .backwards = static_cast<std::int32_t>(backwards()),
+          .optimizer_steps = optimizer_steps_.load(std::memory_order_relaxed)};
 }
 
 void StepMarker::forward_began() noexcept {

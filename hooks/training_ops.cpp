@@ -66,10 +66,9 @@ std::vector<std::int64_t> shape_of(const at::Tensor& input) {
 }
 
 bool has_few_values(const at::Tensor& input) noexcept try {
-  constexpr std::int64_t kFew = 4;
   if (!input.defined() || input.dim() < 2) return false;
   const std::int64_t channels = input.size(1);
-  return channels > 0 && input.numel() <= kFew * channels;
+  return channels > 0 && input.numel() <= kFewNormValues * channels;
 } catch (...) {
   return false;  // a kind of tensor that has no sizes
 }
