@@ -150,7 +150,7 @@ CallsDiffer as_difference(const CallGroup& group, std::uint64_t seq, std::vector
   for (const Side& side : sides) {
     const Issued& call = side.first;
     difference.sides.push_back(
-        {compared(call.record, *call.ring), side.ranks, is_as_before(call, group.key)});
+        {compared_in_model(call.record, *call.ring), side.ranks, is_as_before(call, group.key)});
     difference.step = std::min<std::int64_t>(difference.step, call.record.step);
     known += side.ranks.size();
   }

@@ -1,8 +1,11 @@
 #include "exchange/call_groups.h"
 
+#include <limits>
 #include <map>
 #include <set>
+#include <string_view>
 
+#include "exchange/tensor_compare.h"
 #include "model/rank_words.h"
 
 namespace ddpscope {
@@ -57,9 +60,9 @@ CallGroups call_groups(const std::vector<RingReader>& rings, const std::vector<R
     const auto known = static_cast<std::int64_t>(members.size());
     if (size > 0 && known > size) {
       split(groups, key, members);
-    } else if (known > 1) {
-      groups.groups.push_back(
-          {.key = key, .missing = size > known ? size - known : 0, .members = std::move(members)});
+    } else if (const std::int64_t missing = std::max<std::int64_t>(size - known, 0);
+               known > 1 || missing > 0) {
+      groups.groups.push_back({.key = key, .missing = missing, .members = std::move(members)});
     }
   }
   return groups;
@@ -79,11 +82,43 @@ std::optional<CallRecord> find_call(const GroupMember& member, std::uint64_t gro
   return std::nullopt;
 }
 
+namespace {
+/// What was attached later knows a tensor by a longer path than the call did.
+std::string registered_path(std::string_view path, const RingReader& ring) {
+  std::string_view longer;
+  const auto lists = lists_at(ring.blobs(), std::numeric_limits<std::int64_t>::max());
+  for (const auto& [model, list] : lists) {
+    for (const ListedTensor& tensor : list.tensors) {
+      const std::string_view full = tensor.path;
+      if (full == path) return std::string(path);
+      if (!full.ends_with(path) || full[full.size() - path.size() - 1] != '.') continue;
+      if (!longer.empty() && longer != full) return std::string(path);  // of either
+      longer = full;
+    }
+  }
+  return std::string(longer.empty() ? path : longer);
+}
+
+std::string path_in_model(const std::string& name, const RingReader& ring) {
+  constexpr std::string_view kGradient = ".grad";
+  if (name.empty()) return name;
+  if (!name.ends_with(kGradient)) return registered_path(name, ring);
+  return registered_path(std::string_view(name).substr(0, name.size() - kGradient.size()), ring) +
+         std::string(kGradient);
+}
+}  // namespace
+
 ComparedCall compared(const CallRecord& call, const RingReader& ring) {
   return {.record = call,
           .owner = ring.name(call.owner),
           .module = ring.name(call.module),
           .dtype = ring.name(call.dtype)};
+}
+
+ComparedCall compared_in_model(const CallRecord& call, const RingReader& ring) {
+  ComparedCall named = compared(call, ring);
+  named.owner = path_in_model(named.owner, ring);
+  return named;
 }
 
 }  // namespace ddpscope

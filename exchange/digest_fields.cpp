@@ -30,10 +30,11 @@ std::array<std::optional<std::uint64_t>, kDigestFields> words_of(const StepDiges
   return {said(digest.structure),
           said(digest.gradients),
           said(digest.optimizers),
-          said(digest.calls),
           said(digest.parameters),
           said(digest.buffers),
           of_optimizers(std::bit_cast<std::uint64_t>(digest.learning_rate)),
+          of_optimizers(std::bit_cast<std::uint64_t>(digest.weight_decay)),
+          of_optimizers(std::bit_cast<std::uint64_t>(digest.momentum)),
           said(digest.loss_scale),
           number(digest.optimizer_steps),
           number(digest.skipped_steps),
@@ -41,7 +42,6 @@ std::array<std::optional<std::uint64_t>, kDigestFields> words_of(const StepDiges
           digest.members == 0 ? std::nullopt : of_optimizers(number(digest.members)),
           number(digest.forwards),
           number(digest.backwards),
-          number(digest.batches),
           number(digest.call_count)};
 }
 

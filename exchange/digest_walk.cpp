@@ -53,7 +53,6 @@ RankCounts counts_of(std::int64_t rank, const StepDigest& digest) {
           .step = digest.step,
           .cycle = digest.cycle,
           .unix_ns = digest.unix_ns,
-          .batches = digest.batches,
           .forwards = digest.forwards,
           .backwards = digest.backwards,
           .optimizer_steps = digest.optimizer_steps,

@@ -4,7 +4,7 @@
 
 namespace ddpscope {
 namespace {
-constexpr std::int64_t kMsNs = 1'000'000;
+constexpr std::int64_t kMillisecondNs = 1'000'000;
 constexpr std::uint64_t kRecentCalls = 1024;
 
 /// The first call after `seq` that did not return, or threw.
@@ -63,7 +63,7 @@ Wait wait_of(const GroupMember& member, const CallRecord& call, const RankTimes&
   }
   const auto ended = times.ended_ns.find(member.rank());
   const std::int64_t end = ended == times.ended_ns.end() ? times.end_ns : ended->second;
-  if (end > wait.since_ns) wait.ms = (end - wait.since_ns) / kMsNs;
+  if (end > wait.since_ns) wait.ms = (end - wait.since_ns) / kMillisecondNs;
   return wait;
 }
 
@@ -71,7 +71,7 @@ void add_waiting(Frontier& frontier, const GroupMember& member, const CallRecord
                  const RankTimes& times) {
   if (frontier.seq == 0 || call.seq < frontier.seq) {
     frontier.seq = call.seq;
-    frontier.call = compared(call, *member.ring);
+    frontier.call = compared_in_model(call, *member.ring);
   }
   frontier.waiting.push_back(member.rank());
   const Wait wait = wait_of(member, call, times);
@@ -105,15 +105,19 @@ RankStand stand_of(const GroupMember& member, std::uint64_t group) {
 std::optional<Frontier> frontier_of(const CallGroup& group, const RankTimes& times) {
   const auto [least, most] =
       std::ranges::minmax(group.members, {}, [](const GroupMember& m) { return m.last_seq(); });
-  if (least.last_seq() == most.last_seq()) return std::nullopt;
+  const bool at_one = least.last_seq() == most.last_seq();
+  if (most.last_seq() == 0 || (at_one && group.missing == 0)) return std::nullopt;
 
+  // All of them may wait for one that left no ring.
+  const std::uint64_t passed = least.last_seq() - (at_one ? 1 : 0);
   Frontier frontier{.group = group.key, .unknown = group.missing};
   for (const GroupMember& member : group.members) {
-    if (member.last_seq() <= least.last_seq()) continue;
-    const auto open = first_open(member, group.key, least.last_seq());
+    if (member.last_seq() <= passed) continue;
+    const auto open = first_open(member, group.key, passed);
     if (open) add_waiting(frontier, member, *open, times);
   }
   if (frontier.waiting.empty()) return std::nullopt;
+  if (at_one && frontier.waiting.size() < group.members.size()) return std::nullopt;
   for (const GroupMember& member : group.members) {
     if (member.last_seq() < frontier.seq) frontier.behind.push_back(member.rank());
     frontier.stands.push_back(stand_of(member, group.key));

@@ -4,6 +4,8 @@
 #include <bit>
 #include <utility>
 
+#include "model/hash.h"
+
 namespace ddpscope {
 namespace {
 constexpr std::size_t kMaxPath = 4096;
@@ -16,23 +18,6 @@ constexpr std::uint64_t kBuffer = 1;
 constexpr std::uint64_t kRequiresGrad = 2;
 constexpr std::uint64_t kDeclared = 4;
 constexpr std::uint64_t kAllFlags = 7;
-
-class Hash {
- public:
-  void add(std::string_view text) {
-    add(text.size());
-    for (const char c : text) add_byte(static_cast<unsigned char>(c));
-  }
-  void add(std::uint64_t number) {
-    for (int shift = 0; shift < 64; shift += 8) add_byte(number >> shift & 0xff);
-  }
-  /// 0 would say nothing.
-  std::uint64_t value() const { return hash_ == 0 ? 1 : hash_; }
-
- private:
-  void add_byte(std::uint64_t byte) { hash_ = (hash_ ^ byte) * 0x100000001b3; }
-  std::uint64_t hash_ = 0xcbf29ce484222325;
-};
 
 class Encoder {
  public:
@@ -119,13 +104,13 @@ ListedTensor next_tensor(Decoder& in, const ListedTensor& before) {
 std::uint64_t hash_of(const TensorList& list) {
   Hash hash;
   for (const ListedTensor& tensor : list.tensors) {
-    hash.add(tensor.path);
-    hash.add(tensor.dtype);
-    hash.add(tensor.shape.size());
+    hash.add(std::string_view(tensor.path));
+    hash.add(std::string_view(tensor.dtype));
+    hash.add(std::uint64_t{tensor.shape.size()});
     for (const std::int64_t size : tensor.shape) hash.add(std::bit_cast<std::uint64_t>(size));
     hash.add(flags_of(tensor) & ~kDeclared);
   }
-  return hash.value();
+  return hash.value() == 0 ? 1 : hash.value();  // 0 would say nothing
 }
 
 // Neighbours share the beginning of their paths and mostly their dtype.
