@@ -74,6 +74,17 @@ bool is_why_it_threw(const Finding& cause, const Finding& effect) {
          std::ranges::find(kKnowWhy, cause.id) != kKnowWhy.end();
 }
 
+/// A Reducer that waited for gradients, and what LibTorch threw of it in the next pass. Of a
+/// program that only ended with a code the text is not known.
+bool is_unfinished_reduction(const Finding& cause, const Finding& effect) {
+  const bool of_reducer = cause.id == "grad-missing" && is_true(cause, fact::kReducerPresent);
+  if (!of_reducer || cause.rank != effect.rank || cause.step > effect.step) return false;
+  const FactValue* thrown = fact_of(effect, fact::kException);
+  if (thrown == nullptr) return effect.step <= cause.step + 1;
+  const auto* text = std::get_if<std::string>(thrown);
+  return text != nullptr && text->find("finished reduction in the prior") != std::string::npos;
+}
+
 /// What `to(device)` cannot move, because no module registers it.
 bool is_why_it_stayed(const Finding& cause, const Finding& effect) {
   const FactValue* kind = fact_of(effect, fact::kOwnerKind);
@@ -94,8 +105,12 @@ bool is_why_nonfinite(const Finding& cause, const Finding& effect) {
 }  // namespace
 
 bool explains(const Finding& cause, const Finding& effect) {
-  if (effect.id == "rank-first-failure") return is_why_it_died(cause, effect);
-  if (effect.id == "module-operator-failed") return is_why_it_threw(cause, effect);
+  if (effect.id == "rank-first-failure") {
+    return is_why_it_died(cause, effect) || is_unfinished_reduction(cause, effect);
+  }
+  if (effect.id == "module-operator-failed") {
+    return is_why_it_threw(cause, effect) || is_unfinished_reduction(cause, effect);
+  }
   if (effect.id.starts_with("numeric-")) return is_why_nonfinite(cause, effect);
   if (effect.id == "memory-out-of-memory") return cause.id == "memory-growth";
   if (effect.id == "memory-growth") return cause.id == "autograd-graph-retained";

@@ -54,6 +54,7 @@ class Check {
   virtual void on_collective(const CollectiveEvent&, const RunState&, Findings&) {}
   virtual void on_collective_end(const CollectiveEndEvent&, const RunState&, Findings&) {}
   virtual void on_device_memory(const DeviceMemoryEvent&, const RunState&, Findings&) {}
+  virtual void on_reducer(const ReducerEvent&, const RunState&, Findings&) {}
   virtual void on_exit(const ExitEvent&, const RunState&, Findings&) {}
   /// Events were lost: what counts over several steps starts anew.
   virtual void on_dropped(const DroppedEvent&, const RunState&) {}

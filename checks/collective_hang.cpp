@@ -11,15 +11,9 @@ namespace {
 constexpr std::int64_t kTypicalWaits = 5;
 // Whoever ended the ranks may not have waited as long as `hang_after_s`.
 constexpr std::int64_t kAfterTheFactMs = 5000;
-constexpr std::int64_t kSilentMs = 10'000;
+constexpr std::int64_t kSilentMs = 4000;  // a heart beats each second
 constexpr std::uint64_t kFirstCalls = 3;
 constexpr std::int64_t kMsNs = 1'000'000;
-
-const RankEnding* ending_of(const RanksComparedEvent& run, std::int64_t rank) {
-  const auto& ranks = run.endings.ranks;
-  const auto found = std::ranges::find(ranks, rank, &RankEnding::rank);
-  return found == ranks.end() ? nullptr : &*found;
-}
 
 /// It failed by itself, or was killed before the others could wait for it: rank-first-failure
 /// tells of it.
@@ -31,7 +25,7 @@ bool failed(const RankEnding* ending, const Frontier& frontier) {
 
 Absence absence_of(const RankStand& stand, const RanksComparedEvent& run,
                    const Frontier& frontier) {
-  const RankEnding* ending = ending_of(run, stand.rank);
+  const RankEnding* ending = ending_of(stand.rank, run.endings);
   if (stand.ended || (ending != nullptr && ending->kind == EndKind::kClean)) return Absence::kEnded;
   if (failed(ending, frontier)) return Absence::kGone;
   if (run.live && stand.silent_ms >= kSilentMs) return Absence::kSilent;
@@ -43,7 +37,7 @@ Absence absence_of(const RankStand& stand, const RanksComparedEvent& run,
 RankList still_waiting(const Frontier& frontier, const RanksComparedEvent& run) {
   RankList waiting;
   for (const std::int64_t rank : frontier.waiting) {
-    const RankEnding* ending = ending_of(run, rank);
+    const RankEnding* ending = ending_of(rank, run.endings);
     if (ending == nullptr || ending->kind != EndKind::kClean) waiting.push_back(rank);
   }
   return waiting;
@@ -55,6 +49,16 @@ bool waits_elsewhere(const RankStand& stand, const Frontier& here, const RanksCo
   });
 }
 
+/// All ranks with a ring wait: for those without one.
+void add_unknown(const Frontier& frontier, const RanksComparedEvent& run,
+                 std::vector<Suspect>& suspects) {
+  for (std::int64_t rank = 0; rank < run.world_size; ++rank) {
+    if (std::ranges::binary_search(run.with_ring, rank)) continue;
+    const bool is_gone = failed(ending_of(rank, run.endings), frontier);
+    suspects.push_back({{.rank = rank}, is_gone ? Absence::kGone : Absence::kUnknown});
+  }
+}
+
 /// Ranks that did not come; those that wait in another group themselves only where `all` count.
 std::vector<Suspect> suspects_of(const Frontier& frontier, const RanksComparedEvent& run,
                                  bool all) {
@@ -62,7 +66,10 @@ std::vector<Suspect> suspects_of(const Frontier& frontier, const RanksComparedEv
   for (const RankStand& stand : frontier.stands) {
     if (!std::ranges::binary_search(frontier.behind, stand.rank)) continue;
     if (!all && waits_elsewhere(stand, frontier, run)) continue;
-    suspects.push_back({&stand, absence_of(stand, run, frontier)});
+    suspects.push_back({stand, absence_of(stand, run, frontier)});
+  }
+  if (frontier.behind.empty() && group_size(frontier.group) == run.world_size) {
+    add_unknown(frontier, run, suspects);
   }
   return suspects;
 }
@@ -90,7 +97,7 @@ Finding hang_finding(const Hang& hang, const RanksComparedEvent& run) {
   const Suspect& first = hang.suspects.front();
   Finding finding;
   finding.severity = Severity::kError;
-  const bool is_slow = first.absence == Absence::kSlow;
+  const bool is_slow = first.absence == Absence::kSlow || first.absence == Absence::kUnknown;
   const bool may_be_slow =
       first.absence == Absence::kAlive && frontier.waited_ms < run.hang_after_ms;
   if (is_slow || may_be_slow) {
@@ -98,8 +105,8 @@ Finding hang_finding(const Hang& hang, const RanksComparedEvent& run) {
     finding.confidence = Confidence::kMedium;
     finding.evidence_status = EvidenceStatus::kSupported;
   }
-  finding.rank = first.stand->rank;
-  for (const Suspect& suspect : hang.suspects) finding.ranks.push_back(suspect.stand->rank);
+  finding.rank = first.stand.rank;
+  for (const Suspect& suspect : hang.suspects) finding.ranks.push_back(suspect.stand.rank);
   finding.step = frontier.call.record.step;
   finding.phase = frontier.call.record.phase;
   set_place(finding, frontier.call);

@@ -110,6 +110,11 @@ bool is_reaction(const RankEnding& ending) {
          });
 }
 
+const RankEnding* ending_of(std::int64_t rank, const RanksEndedEvent& run) {
+  const auto found = std::ranges::find(run.ranks, rank, &RankEnding::rank);
+  return found == run.ranks.end() ? nullptr : &*found;
+}
+
 std::vector<std::int64_t> ranks_in(const Endings& endings) {
   std::vector<std::int64_t> ranks;
   for (const RankEnding* ending : endings) ranks.push_back(ending->rank);

@@ -18,6 +18,8 @@ bool was_told_to_stop(const RankEnding& ending);
 /// Whether a rank ends so when another one is gone.
 bool is_reaction(const RankEnding& ending);
 
+/// Null where nothing is known of the rank.
+const RankEnding* ending_of(std::int64_t rank, const RanksEndedEvent& run);
 std::vector<std::int64_t> ranks_in(const Endings& endings);
 
 /// A finding at the place where the rank stood.

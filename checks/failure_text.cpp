@@ -3,53 +3,14 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <array>
-
+#include "checks/failure_hints.h"
 #include "checks/finding_text.h"
 #include "checks/subtree.h"
 #include "model/fact_keys.h"
 
 namespace ddpscope {
 namespace {
-using enum Applicability;
 constexpr std::size_t kMaxNamed = 4;
-
-struct Hint {
-  std::string_view text;  ///< what the exception says
-  std::string_view why;
-  std::vector<Fix> fixes;
-};
-
-const std::array<Hint, 4>& hints() {
-  const std::vector<Fix> pad = {
-      {"pad to one length in the collate step before torch::stack", kLikely}};
-  // Never destroyed: the last events are judged while the process exits.
-  static const auto* const known = new std::array<Hint, 4>{{
-      {"view size is not compatible",
-       "view needs a layout that the input does not have",
-       {{"reshape(...) instead of view(...)", kSafe}, {"contiguous() before view", kSafe}}},
-      {"stack expects each tensor to be equal size", "the samples differ in size", pad},
-      {"should be of equal size", "the samples differ in size", pad},
-      {"shapes cannot be multiplied",
-       "the width of the input is not what the layer was built for",
-       {{"build the layer for this input width", kLikely},
-        {"flatten or transpose the input before it", kNeedsDecision}}},
-  }};
-  return *known;
-}
-
-std::string first_line_of(const std::string& text) { return text.substr(0, text.find('\n')); }
-
-void explain_failure(const std::string& message, Finding& finding) {
-  finding.why = first_line_of(message);
-  finding.fixes = {{"compare the shapes with what the operator expects", kNeedsDecision}};
-  for (const Hint& hint : hints()) {
-    if (message.find(hint.text) == std::string::npos) continue;
-    finding.why = fmt::format("{}: {}", hint.why, first_line_of(message));
-    finding.fixes = hint.fixes;
-    return;
-  }
-}
 
 bool is_contiguous(const FailedInput& input) {
   std::int64_t expected = 1;
@@ -117,8 +78,8 @@ Finding failed_operator(const OperatorFailedEvent& event, const RunState& state)
   const std::size_t more = event.inputs.size() - texts.size();
   finding.what = fmt::format("threw on {} {}{}", texts.size() == 1 ? "input" : "inputs",
                              joined(texts, "; "), more > 0 ? fmt::format("; {} more", more) : "");
-  explain_failure(event.message, finding);
-  finding.facts = {{fact::kException, first_line_of(event.message)},
+  explain_failure(event.message, state, finding);
+  finding.facts = {{fact::kException, first_line_thrown(event.message)},
                    {fact::kShapes, as_fact(shapes)},
                    {fact::kDtypes, as_fact(dtypes)},
                    {fact::kStrides, as_fact(strides)},
@@ -140,8 +101,8 @@ Finding failed_in_module(const ErrorEvent& event, const SurveyedOp& last, const 
   finding.what =
       fmt::format("the module threw; when it was last surveyed, in step {}, it ran {} on {}",
                   last.step, last.op, joined(shapes, "; "));
-  explain_failure(event.message, finding);
-  finding.facts = {{fact::kException, first_line_of(event.message)},
+  explain_failure(event.message, state, finding);
+  finding.facts = {{fact::kException, first_line_thrown(event.message)},
                    {fact::kShapes, as_fact(shapes)},
                    {fact::kThread, static_cast<std::int64_t>(event.at.thread)}};
   return finding;

@@ -7,12 +7,12 @@
 #include <unordered_set>
 
 #include "checks/check.h"
-#include "checks/finding_text.h"
 #include "checks/missing_cause.h"
+#include "checks/missing_text.h"
+#include "checks/reducer_passes.h"
 #include "checks/run_state.h"
 #include "checks/site_text.h"
 #include "checks/subtree.h"
-#include "model/fact_keys.h"
 
 namespace ddpscope {
 namespace {
@@ -40,15 +40,55 @@ class GradMissing final : public Check {
     }
     for (const auto& [cause, tensors] : missing) {
       for (const TensorGroup& group : collapse(state, tensors)) {
-        findings.push_back(describe(group, cause, state));
+        findings.push_back(missing_finding(group, cause, state));
         add_cut(cause, state, findings.back());
       }
     }
   }
 
-  void on_dropped(const DroppedEvent&, const RunState&) override { cycles_.clear(); }
+  void on_reducer(const ReducerEvent& event, const RunState& state, Findings& findings) override {
+    tell_awaited(passes_.on(event), state, findings);
+  }
+
+  void on_optimizer_step(const OptimizerStepEvent& event, const RunState& state,
+                         Findings& findings) override {
+    tell_awaited(passes_.on(event, state), state, findings);
+  }
+
+  void on_dropped(const DroppedEvent&, const RunState&) override {
+    cycles_.clear();
+    passes_.clear();
+  }
 
  private:
+  /// A Reducer waits for all of its parameters: one without a gradient is missed at once.
+  void tell_awaited(const ReducerPasses::Passes& passes, const RunState& state,
+                    Findings& findings) {
+    for (const ReducerEvent& pass : passes) {
+      std::map<MissingCause, std::vector<const TensorState*>> missing;
+      for (const TensorId id : pass.not_ready) {
+        const TensorState* tensor = state.tensor(id);
+        if (tensor == nullptr) continue;
+        missing[awaited_cause_of(state, *tensor)].push_back(tensor);
+        reported_.insert(id);
+      }
+      for (const auto& [cause, tensors] : missing) {
+        for (const TensorGroup& group : collapse(state, tensors)) {
+          findings.push_back(awaited_finding(pass, group, cause));
+          add_cut(cause, state, findings.back());
+        }
+      }
+    }
+  }
+
+  /// Where this step has no records of operators, what an earlier one that lacked it told.
+  const MissingCause& awaited_cause_of(const RunState& state, const TensorState& tensor) {
+    MissingCause& known = awaited_[tensor.info.id];
+    MissingCause found = missing_cause_of(state, tensor, /*cycles=*/1);
+    if (!found.name.empty()) known = std::move(found);
+    return known;
+  }
+
   /// An owner stepped in this cycle and none of its members had a gradient.
   static bool steps_for_nothing(const RunState& state, const TensorState& tensor,
                                 std::int64_t cycle) {
@@ -71,36 +111,14 @@ class GradMissing final : public Check {
     return !tensor.written_by.empty() || missing_cause_of(state, tensor).name == "grad_mode_off";
   }
 
-  static Finding describe(const TensorGroup& group, const MissingCause& cause,
-                          const RunState& state) {
-    const bool decided = !cause.name.empty();
-    Finding finding = about(group);
-    finding.severity = decided ? Severity::kWarning : Severity::kNote;
-    finding.evidence_status = decided ? EvidenceStatus::kEstablished : EvidenceStatus::kUndecided;
-    finding.op = cause.op;
-    finding.what =
-        fmt::format("{} ({}) got no gradient in {} cycles: {}",
-                    counted(static_cast<std::int64_t>(group.tensors.size()), "parameter"),
-                    counted(elements_of(group.tensors), "element"), kMissingCycles,
-                    decided ? cause.name : "cause undecided");
-    const MissingWords words = words_of(cause.name);
-    const std::string end = cause.shape.empty() ? "" : " " + shape_text(cause.shape);
-    finding.why = fmt::format(fmt::runtime(words.why), cause.op + end);
-    if (group.tensors.size() > 3)
-      finding.why += "; largest " + joined(largest_shapes(group.tensors));
-    finding.fixes = words.fixes;
-    if (decided) finding.facts.push_back({fact::kCause, cause.name});
-    if (!cause.op.empty()) finding.facts.push_back({fact::kPathEndOp, cause.op});
-    finding.facts.push_back({fact::kWindowSteps, state.now().step});
-    return finding;
-  }
-
   static void add_cut(const MissingCause& cause, const RunState& state, Finding& finding) {
     if (cause.cut_op.empty()) return;
     const std::string line = add_site("used", cause.cut_stack, state, finding);
     finding.why += "; cut by " + cause.cut_op + (line.empty() ? "" : fmt::format(" ({})", line));
   }
 
+  ReducerPasses passes_;
+  std::unordered_map<TensorId, MissingCause> awaited_;
   std::unordered_map<TensorId, std::int64_t> cycles_;
   std::unordered_set<TensorId> reported_;
 };

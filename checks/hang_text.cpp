@@ -15,7 +15,9 @@ namespace {
 constexpr std::size_t kMaxListed = 1024;
 
 std::string place_words(const RankStand& stand, Absence absence) {
-  if (absence == Absence::kEnded) return fmt::format("left its loop after step {}", stand.step);
+  if (absence == Absence::kEnded) {
+    return fmt::format("left its loop after step {}", std::max<std::int64_t>(stand.step - 1, 0));
+  }
   const std::string place =
       stand.module.empty() ? std::string(phase_word(stand.phase)) : stand.module;
   return fmt::format("{} in {} of step {} ({})", absence == Absence::kAlive ? "was" : "is", place,
@@ -27,7 +29,11 @@ std::string suspect_words(const std::vector<Suspect>& suspects) {
   constexpr std::size_t kShown = 3;
   std::map<std::string, RankList> ranks_of;
   for (const Suspect& suspect : suspects) {
-    const RankStand& stand = *suspect.stand;
+    const RankStand& stand = suspect.stand;
+    if (suspect.absence == Absence::kUnknown) {
+      ranks_of["left no records"].push_back(stand.rank);
+      continue;
+    }
     const std::string issued =
         stand.last_seq == 0 ? "issued none" : fmt::format("last issued {}", stand.last_seq);
     ranks_of[issued + " and " + place_words(stand, suspect.absence)].push_back(stand.rank);
@@ -45,8 +51,8 @@ std::vector<FactScalar> as_list(const RankList& ranks) { return {ranks.begin(), 
 }  // namespace
 
 std::string_view absence_word(Absence absence) {
-  constexpr std::array<std::string_view, 6> kWords = {"slow",  "stuck", "no heartbeat",
-                                                      "ended", "gone",  "alive"};
+  constexpr std::array<std::string_view, 7> kWords = {"slow", "stuck", "no heartbeat", "ended",
+                                                      "gone", "alive", "no records"};
   return kWords[static_cast<std::size_t>(absence)];
 }
 
@@ -69,6 +75,9 @@ std::string hang_reason(const Hang& hang) {
       return "the rank does something else for long; the others wait for it";
     case Absence::kSilent:
       return "the process is stopped, or its machine is; the others wait for it";
+    case Absence::kUnknown:
+      return "whether the rank issued the call is not known: it trains without ddpscope, writes "
+             "elsewhere, or ended early";
     default:
       return "the rank took a branch without this call, or issued fewer calls before it";
   }
@@ -77,7 +86,7 @@ std::string hang_reason(const Hang& hang) {
 std::vector<Fact> hang_facts(const Hang& hang) {
   const Frontier& frontier = *hang.frontier;
   RankList suspects;
-  for (const Suspect& suspect : hang.suspects) suspects.push_back(suspect.stand->rank);
+  for (const Suspect& suspect : hang.suspects) suspects.push_back(suspect.stand.rank);
   std::vector<FactScalar> last_seq;
   std::vector<FactScalar> phases;
   for (const RankStand& stand : frontier.stands) {

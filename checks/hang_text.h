@@ -9,18 +9,19 @@ namespace ddpscope {
 
 /// What is known of a rank that did not come.
 enum class Absence : std::uint8_t {
-  kSlow,    ///< it moves
-  kStuck,   ///< it lives and does not move
-  kSilent,  ///< its heartbeat stopped
-  kEnded,   ///< it left its loop
-  kGone,    ///< it failed
-  kAlive,   ///< after the fact: it lived
+  kSlow,     ///< it moves
+  kStuck,    ///< it lives and does not move
+  kSilent,   ///< its heartbeat stopped
+  kEnded,    ///< it left its loop
+  kGone,     ///< it failed
+  kAlive,    ///< after the fact: it lived
+  kUnknown,  ///< it left no ring
 };
 
 std::string_view absence_word(Absence absence);
 
 struct Suspect {
-  const RankStand* stand = nullptr;
+  RankStand stand;  ///< of a rank without a ring: its number
   Absence absence = Absence::kAlive;
 };
 

@@ -77,6 +77,7 @@ struct Dispatch {
   void on(const CollectiveEvent& e) { check.on_collective(e, state, findings); }
   void on(const CollectiveEndEvent& e) { check.on_collective_end(e, state, findings); }
   void on(const DeviceMemoryEvent& e) { check.on_device_memory(e, state, findings); }
+  void on(const ReducerEvent& e) { check.on_reducer(e, state, findings); }
   void on(const ExitEvent& e) { check.on_exit(e, state, findings); }
   void on(const DroppedEvent& e) { check.on_dropped(e, state); }
   template <class T>

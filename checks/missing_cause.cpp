@@ -1,7 +1,6 @@
 #include "checks/missing_cause.h"
 
 #include <algorithm>
-#include <map>
 
 #include "checks/subtree.h"
 
@@ -24,8 +23,9 @@ bool expects_gradient(const RunState& state, const TensorState& tensor) {
   return true;
 }
 
-MissingCause missing_cause_of(const RunState& state, const TensorState& tensor) {
-  const std::int64_t begin = state.now().cycle - kMissingCycles;
+MissingCause missing_cause_of(const RunState& state, const TensorState& tensor,
+                              std::int64_t cycles) {
+  const std::int64_t begin = std::max<std::int64_t>(state.now().cycle - cycles, 0);
   const TensorUse& use = tensor.use;
   if (tensor.undefined_cycle > begin) return {.name = "function_returned_nothing"};
   if (state.last_surveyed_cycle() <= begin) return {};
@@ -44,35 +44,6 @@ MissingCause missing_cause_of(const RunState& state, const TensorState& tensor) 
   return {.name = use.end->alive ? "output_not_in_loss" : "result_dropped",
           .op = use.end->op,
           .shape = use.end->shape};
-}
-
-MissingWords words_of(const std::string& cause) {
-  using enum Applicability;
-  const std::map<std::string, MissingWords> words = {
-      {"not_used",
-       {"no operator with a gradient path read them",
-        {{"remove the layer or call it", kNeedsDecision},
-         {"freeze it before averaging starts", kLikely}}}},
-      {"grad_mode_off",
-       {"only operators with grad mode off read them, the first {}",
-        {{"requires_grad_(false), if it is to stay frozen", kLikely},
-         {"end the torch::NoGradGuard before this layer runs", kNeedsDecision}}}},
-      {"cut",
-       {"what follows {} went on without a gradient path",
-        {{"remove detach() or the guard on the way", kNeedsDecision}}}},
-      {"output_not_in_loss",
-       {"they ran; the output of {} was still alive at backward and entered no loss",
-        {{"add the output to the loss", kLikely}, {"do not compute it", kLikely}}}},
-      {"result_dropped",
-       {"they ran; the output of {} was gone before backward began",
-        {{"use the result of that operator", kLikely}, {"do not compute it", kLikely}}}},
-      {"function_returned_nothing",
-       {"backward reached them, and the function before them returned no gradient",
-        {{"return a gradient for each input of the function", kLikely}}}},
-      {"",
-       {"candidates: not_used, output_not_in_loss, result_dropped; no operator record covers these "
-        "cycles; next: DDPSCOPE=level=stacks records the operators of every step"}}};
-  return words.at(cause);
 }
 
 }  // namespace ddpscope

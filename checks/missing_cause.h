@@ -24,13 +24,8 @@ struct MissingCause {
   auto operator<=>(const MissingCause&) const = default;
 };
 
-MissingCause missing_cause_of(const RunState& state, const TensorState& tensor);
-
-struct MissingWords {
-  std::string why;  ///< `{}`: the operator at which the path ends
-  std::vector<Fix> fixes = {};
-};
-
-MissingWords words_of(const std::string& cause);
+/// In the last `cycles`.
+MissingCause missing_cause_of(const RunState& state, const TensorState& tensor,
+                              std::int64_t cycles = kMissingCycles);
 
 }  // namespace ddpscope

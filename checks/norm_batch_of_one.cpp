@@ -13,7 +13,6 @@
 namespace ddpscope {
 namespace {
 using enum Applicability;
-constexpr std::int64_t kFewNormValues = 4;
 constexpr std::int64_t kStepsOfFewValues = 2;
 constexpr std::size_t kMaxNormsAlone = 3;
 constexpr std::size_t kMaxNormPaths = 64;

@@ -50,9 +50,7 @@ Finding about_local_norms(const std::vector<NormLayer>& layers, const RunState& 
 class NormLocalBatchStats final : public Check {
  public:
   void on_collective(const CollectiveEvent& event, const RunState&, Findings&) override {
-    const bool reduces = event.reduce == ReduceKind::kSum || event.reduce == ReduceKind::kAverage;
-    averages_ |= reduces && event.group_size > 1 &&
-                 std::ranges::any_of(event.gradients_of, [](TensorId id) { return id != 0; });
+    averages_ |= event.averages && event.group_size > 1;
   }
 
   void on_training_op(const TrainingOpEvent& event, const RunState& state, Findings&) override {

@@ -4,39 +4,11 @@
 #include "checks/call_text.h"
 #include "checks/check.h"
 #include "checks/ending_text.h"
+#include "checks/first_ending.h"
 #include "model/fact_keys.h"
 
 namespace ddpscope {
 namespace {
-constexpr std::int64_t kSecondNs = 1'000'000'000;
-
-const RankEnding* earliest(const Endings& endings) {
-  const RankEnding* first = nullptr;
-  for (const RankEnding* ending : endings) {
-    const bool timed = ending->unix_ns.has_value() && !ending->stopped;
-    if (timed && (first == nullptr || *ending->unix_ns < *first->unix_ns)) first = ending;
-  }
-  return first;
-}
-
-/// The rank that failed first; null where none of them says when.
-///
-/// A rank that could not write a note has no stamp, or its launcher's, which is late. It goes
-/// before one that only reacted at that moment.
-const RankEnding* first_failure(const Endings& failed) {
-  const RankEnding* first = earliest(failed);
-  if (first != nullptr && (first->noticed || !is_reaction(*first))) return first;
-  Endings silent;
-  for (const RankEnding* ending : failed) {
-    const bool late =
-        ending->noticed && first != nullptr && *ending->unix_ns <= *first->unix_ns + kSecondNs;
-    if (!ending->stopped && (!ending->unix_ns || late)) silent.push_back(ending);
-  }
-  if (const RankEnding* noticed = earliest(silent)) return noticed;
-  if (silent.size() == 1 || (first != nullptr && !silent.empty())) return silent.front();
-  return silent.empty() ? first : nullptr;
-}
-
 /// A rank that was told to stop when the others had made as many steps and were done.
 bool after_last_step(const RankEnding& ending, const RanksEndedEvent& run) {
   if (!was_told_to_stop(ending)) return false;
@@ -52,7 +24,7 @@ bool all_were_told_at_once(const Endings& failed) {
   if (!std::ranges::all_of(failed, told)) return false;
   const auto [first, last] =
       std::ranges::minmax(failed, {}, [](const RankEnding* ending) { return *ending->unix_ns; });
-  return *last->unix_ns - *first->unix_ns <= kSecondNs;
+  return *last->unix_ns - *first->unix_ns <= kAtOnceNs;
 }
 
 Finding failure(const RankEnding& first, const Endings& others) {
@@ -106,9 +78,13 @@ RanksEndedEvent with_stands(const RanksComparedEvent& compared) {
     const auto stand = std::ranges::find(compared.stands, ending.rank, &RankStand::rank);
     if (stand == compared.stands.end()) continue;
     if (stand->last_seq > 0) ending.last_call = last_call_words(*stand);
+    ending.last_call_threw = stand->last.record.state == CallState::kFailed;
     if (ending.kind != EndKind::kKilled || stand->beat_unix_ns == 0) continue;
+    // It wrote its last word there, and could not elsewhere.
+    if (stand->ended && !ending.noticed) ending.kind = EndKind::kClean;
     ending.step = std::max(ending.step, stand->step);
-    ending.phase = stand->phase;
+    const CallRecord& last = stand->last.record;  // a heart beats once a second
+    ending.phase = last.unix_ns > stand->beat_unix_ns ? last.phase : stand->phase;
     ending.module_path = stand->module;
   }
   return run;

@@ -55,6 +55,12 @@ bool is_drift(const Finding& cause, const Finding& effect) {
   return cause.step <= effect.step && !has_word(effect, fact::kCause, "init_not_synced");
 }
 
+/// Gradients that a Reducer waited for: it averaged none of that step.
+bool is_of_reducer(const Finding& cause, const Finding& effect) {
+  const FactValue* present = found_fact(cause, fact::kReducerPresent);
+  return present != nullptr && *present == FactValue(true) && is_drift(cause, effect);
+}
+
 /// The rank that failed first waited in that call, or issued the one that differed; or all were
 /// ended together because they hung.
 bool is_why_a_rank_failed(const Finding& cause, const Finding& effect) {
@@ -119,6 +125,8 @@ constexpr auto kLinks = std::to_array<RankLink>({
     {"rank-model-differs", "grad-unused-rank-differs", is_before},
     {"rank-optimizer-differs", "rank-parameters-differ", is_drift},
     {"grad-unused-rank-differs", "rank-parameters-differ", is_drift},
+    {"grad-not-reduced", "rank-parameters-differ", is_drift},
+    {"grad-missing", "rank-parameters-differ", is_of_reducer},
     {"collective-mismatch", "rank-parameters-differ", is_drift},
     {"rank-step-lag", "rank-parameters-differ", is_drift},
     {"rank-model-differs", "rank-parameters-differ", always},

@@ -17,26 +17,29 @@ struct FieldWords {
   std::string_view words;
 };
 
-// What is more exact stands first; `optimizers` covers the options that no field of its own has.
+// What is more exact stands first; `optimizers` covers types, and options of later groups.
 constexpr auto kComparedFields = std::to_array<FieldWords>({
     {DigestField::kMembers, "members", "number of members"},
     {DigestField::kGroups, "groups", "number of parameter groups"},
     {DigestField::kLearningRate, "learning_rate", "learning rate"},
+    {DigestField::kWeightDecay, "weight_decay", "weight decay"},
+    {DigestField::kMomentum, "momentum", "momentum"},
     {DigestField::kLossScale, "loss_scale", "loss scale"},
     {DigestField::kSkippedSteps, "skipped_steps", "number of skipped steps"},
     {DigestField::kOptimizerSteps, "optimizer_steps", "number of optimizer steps"},
     {DigestField::kOptimizers, "options", "options"},
 });
 
+/// Part of what `optimizers` is a hash of.
+bool is_hashed(DigestField field) {
+  using enum DigestField;
+  return field == kGroups || field == kLearningRate || field == kWeightDecay || field == kMomentum;
+}
+
 /// The members are counted once, and do not change by themselves.
 bool is_lasting(const DigestsDiffer& differ) {
   return differ.field == DigestField::kMembers || differ.field == DigestField::kGroups ||
          differ.consecutive >= 2;
-}
-
-/// Each rank steps its share of parameters that stay equal on all of them.
-bool is_sharded(const Cohort& cohort) {
-  return cohort.equal_at_start && std::ranges::all_of(cohort.values, &ValuesDiffer::of_buffers);
 }
 
 std::vector<Fix> fixes_for_field(DigestField field) {
@@ -67,7 +70,7 @@ Finding describe_field(const DigestsDiffer& differ, const FieldWords& words, con
   finding.occurrences = std::max<std::int64_t>(differ.differing, 1);
   const bool is_hash = differ.field == DigestField::kOptimizers;
   finding.what = is_hash ? fmt::format(
-                               "weight decay, momentum, type or the rate of a later group "
+                               "the type of an optimizer or the options of a later group "
                                "differ between ranks since step {}",
                                differ.step)
                          : fmt::format("{} {}, since step {}", words.words,
@@ -98,9 +101,8 @@ class RankOptimizerDiffers final : public Check {
       if (differ == cohort.digests.end() || !is_lasting(*differ)) continue;
       const bool is_hash = words.field == DigestField::kOptimizers;
       if (is_hash && explained) continue;
-      if (words.field == DigestField::kMembers && is_sharded(cohort)) continue;
       findings.push_back(describe_field(*differ, words, cohort));
-      explained |= words.field == DigestField::kGroups || words.field == DigestField::kLearningRate;
+      explained |= is_hashed(words.field);
     }
   }
 };

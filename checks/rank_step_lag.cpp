@@ -4,103 +4,53 @@
 #include <memory>
 
 #include "checks/check.h"
+#include "checks/finding_text.h"
+#include "checks/lagging_ranks.h"
 #include "checks/rank_sides.h"
 #include "model/fact_keys.h"
 #include "model/rank_words.h"
 
 namespace ddpscope {
 namespace {
-/// Ranks that wait in a collective, and those that never come to it.
-struct Parted {
-  RankList waiting;
-  RankList others;
-};
+using Counter = std::int64_t RankCounts::*;
 
-const RankCounts* counts_of_rank(const Cohort& cohort, std::int64_t rank) {
-  const auto found = std::ranges::find(cohort.counts, rank, &RankCounts::rank);
-  return found == cohort.counts.end() ? nullptr : &*found;
-}
-
-const RankStand* stand_of_rank(const RanksComparedEvent& run, std::int64_t rank) {
-  const auto found = std::ranges::find(run.stands, rank, &RankStand::rank);
-  return found == run.stands.end() ? nullptr : &*found;
-}
-
-/// A rank that failed, or stands still in its step, is not one that had no more to do.
-bool left_its_loop(const RanksComparedEvent& run, std::int64_t rank) {
-  const RankStand* stand = stand_of_rank(run, rank);
-  if (stand != nullptr && stand->ended) return true;
-  const auto ending = std::ranges::find(run.endings.ranks, rank, &RankEnding::rank);
-  return ending != run.endings.ranks.end() && ending->kind == EndKind::kClean && !run.live;
-}
-
-std::vector<Parted> parted_ranks(const RanksComparedEvent& run) {
-  std::vector<Parted> all;
-  for (const Frontier& frontier : run.frontiers) {
-    Parted parted{.waiting = frontier.waiting, .others = {}};
-    std::ranges::copy_if(frontier.behind, std::back_inserter(parted.others),
-                         [&](std::int64_t rank) { return left_its_loop(run, rank); });
-    all.push_back(std::move(parted));
-  }
-  // A rank that went on to another collective than the gradients of the step.
-  for (const CallsDiffer& calls : run.calls_differ) {
-    for (const CallSide& side : calls.sides) {
-      Parted parted{.waiting = side.ranks, .others = {}};
-      for (const CallSide& other : calls.sides) {
-        if (&other == &side) continue;
-        parted.others.insert(parted.others.end(), other.ranks.begin(), other.ranks.end());
-      }
-      all.push_back(std::move(parted));
-    }
-  }
-  return all;
-}
-
-/// Those of the others that ran fewer backwards than every rank that waits.
-struct Lag {
-  RankList waiting;
-  RankList lagging;
-  std::int64_t waits_in = 0;
-  std::int64_t ended_after = 0;
-};
-
-Lag lag_of(const Parted& parted, const Cohort& cohort) {
-  Lag lag;
-  for (const std::int64_t rank : parted.waiting) {
-    const RankCounts* counts = counts_of_rank(cohort, rank);
-    if (counts == nullptr) continue;
-    lag.waits_in =
-        lag.waiting.empty() ? counts->backwards : std::min(lag.waits_in, counts->backwards);
-    lag.waiting.push_back(rank);
-  }
-  for (const std::int64_t rank : parted.others) {
-    const RankCounts* counts = counts_of_rank(cohort, rank);
-    if (counts == nullptr || counts->backwards >= lag.waits_in) continue;
-    lag.ended_after = std::max(lag.ended_after, counts->backwards);
-    lag.lagging.push_back(rank);
-  }
-  std::ranges::sort(lag.lagging);
-  return lag;
-}
-
-std::vector<FactScalar> backwards_per_rank(const Cohort& cohort) {
+std::vector<FactScalar> count_per_rank(const Cohort& cohort, Counter counter) {
   std::vector<FactScalar> values;
   for (const RankCounts& counts : cohort.counts) {
-    values.emplace_back(fmt::format("{}: {}", counts.rank, counts.backwards));
+    values.emplace_back(fmt::format("{}: {}", counts.rank, counts.*counter));
   }
   return values;
+}
+
+/// Since when ranks skipped different numbers of steps.
+std::int64_t skipped_since(const Cohort& cohort, std::int64_t otherwise) {
+  const auto differ =
+      std::ranges::find(cohort.digests, DigestField::kSkippedSteps, &DigestsDiffer::field);
+  return differ == cohort.digests.end() ? otherwise : differ->step;
+}
+
+std::string lag_words(const Lag& lag, std::int64_t since) {
+  const std::string late = rank_words(lag.lagging);
+  const std::string waits =
+      rank_words(lag.waiting) + (lag.waiting.size() == 1 ? " waits" : " wait");
+  if (lag.skipped == 0) {
+    return fmt::format("{} ended the epoch after backward {}, {} in that of backward {}", late,
+                       lag.ended_after, waits, lag.waits_in);
+  }
+  return fmt::format("{} skipped the collectives of {} since step {}; {} in those of backward {}",
+                     late, lag.skipped == 1 ? "a batch" : counted(lag.skipped, "batch"), since,
+                     waits, lag.waits_in);
 }
 
 Finding describe_lag(const Lag& lag, const Cohort& cohort) {
   using enum Applicability;
   const RankCounts* first = counts_of_rank(cohort, lag.lagging.front());
-  Finding finding = finding_on(lag.lagging, first->step);
+  const bool skips = lag.skipped > 0;
+  const std::int64_t step = skips ? skipped_since(cohort, first->step) : first->step;
+  Finding finding = finding_on(lag.lagging, step);
   finding.severity = Severity::kError;
   finding.phase = Phase::kForward;
-  finding.what = fmt::format(
-      "{} ended the epoch after backward {}, {} in that of backward {}", rank_words(lag.lagging),
-      lag.ended_after, rank_words(lag.waiting) + (lag.waiting.size() == 1 ? " waits" : " wait"),
-      lag.waits_in);
+  finding.what = lag_words(lag, step);
   finding.why =
       "ranks with fewer batches, or with one that they skipped, issue no collectives for those "
       "that the others still have";
@@ -109,8 +59,9 @@ Finding describe_lag(const Lag& lag, const Cohort& cohort) {
       {"reduce a flag that says whether every rank still has data, in each step", kSafe},
       {"reduce the decision to skip a batch with a maximum over the ranks before `continue`",
        kLikely}};
-  finding.facts = {{fact::kCounter, std::string("backwards")},
-                   {fact::kValuePerRank, backwards_per_rank(cohort)},
+  finding.facts = {{fact::kCounter, std::string(skips ? "skipped_steps" : "backwards")},
+                   {fact::kValuePerRank, count_per_rank(cohort, skips ? &RankCounts::skipped_steps
+                                                                      : &RankCounts::backwards)},
                    {fact::kLaggingRanks, as_fact(lag.lagging)},
                    {fact::kWaitingRanks, as_fact(lag.waiting)}};
   return finding;

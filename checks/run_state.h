@@ -88,6 +88,8 @@ class RunState {
   bool said_to_average(ModelId model) const;
   /// Unregistered leaves without an optimizer that backward reached in two steps or more.
   std::vector<const TensorState*> loose_leaves() const;
+  /// Whether the gradients of some Reducer are views of its buckets.
+  bool has_bucket_views() const { return has_bucket_views_; }
   std::int64_t last_surveyed_cycle() const { return trace_.last_surveyed_cycle(); }
   /// The type of the live module that holds this unregistered tensor, or "".
   std::string loose_module_type(TensorId id) const;
@@ -148,6 +150,7 @@ class RunState {
   void on(const StepEndEvent&) {}
   void on(const TensorBitsEvent&) {}
   void on(const OptimizerRatesEvent& event);
+  void on(const ReducerEvent& event) { has_bucket_views_ |= event.bucket_views; }
 
   void reach(TensorState& tensor);
   void set_requires_grad(TensorState& tensor, bool requires_grad);
@@ -160,6 +163,7 @@ class RunState {
   std::int64_t event_number_ = 0;
   std::int64_t optimizer_steps_ = 0;
   bool had_models_ = false;
+  bool has_bucket_views_ = false;
   HostCountsEvent host_;
   std::map<ModelId, ModelState> models_;
   std::map<OptimizerId, OptimizerState> optimizers_;

@@ -1,0 +1,85 @@
+#include "checks/lagging_ranks.h"
+
+#include <algorithm>
+
+#include "checks/ending_text.h"
+
+namespace ddpscope {
+namespace {
+const RankStand* stand_of_rank(const RanksComparedEvent& run, std::int64_t rank) {
+  const auto found = std::ranges::find(run.stands, rank, &RankStand::rank);
+  return found == run.stands.end() ? nullptr : &*found;
+}
+
+/// A rank that failed, or stands still in its step, is not one that had no more to do.
+bool left_its_loop(const RanksComparedEvent& run, std::int64_t rank) {
+  const RankStand* stand = stand_of_rank(run, rank);
+  if (stand != nullptr && stand->ended) return true;
+  const RankEnding* ending = ending_of(rank, run.endings);
+  return ending != nullptr && ending->kind == EndKind::kClean && !run.live;
+}
+
+void add_slower(const Parted& parted, const Cohort& cohort, Lag& lag) {
+  for (const std::int64_t rank : parted.others) {
+    const RankCounts* counts = counts_of_rank(cohort, rank);
+    if (counts == nullptr || counts->backwards >= lag.waits_in) continue;
+    lag.ended_after = std::max(lag.ended_after, counts->backwards);
+    lag.lagging.push_back(rank);
+  }
+}
+
+void add_skipping(const Parted& parted, const Cohort& cohort, std::int64_t skipped, Lag& lag) {
+  for (const std::int64_t rank : parted.others) {
+    const RankCounts* counts = counts_of_rank(cohort, rank);
+    if (counts == nullptr || counts->skipped_steps <= skipped) continue;
+    lag.skipped = std::max(lag.skipped, counts->skipped_steps - skipped);
+    lag.lagging.push_back(rank);
+  }
+}
+}  // namespace
+
+const RankCounts* counts_of_rank(const Cohort& cohort, std::int64_t rank) {
+  const auto found = std::ranges::find(cohort.counts, rank, &RankCounts::rank);
+  return found == cohort.counts.end() ? nullptr : &*found;
+}
+
+std::vector<Parted> parted_ranks(const RanksComparedEvent& run) {
+  std::vector<Parted> all;
+  for (const Frontier& frontier : run.frontiers) {
+    Parted parted{.waiting = frontier.waiting, .others = {}};
+    std::ranges::copy_if(frontier.behind, std::back_inserter(parted.others),
+                         [&](std::int64_t rank) { return left_its_loop(run, rank); });
+    all.push_back(std::move(parted));
+  }
+  // A rank that went on to another collective than the gradients of the step.
+  for (const CallsDiffer& calls : run.calls_differ) {
+    for (const CallSide& side : calls.sides) {
+      Parted parted{.waiting = side.ranks, .others = {}};
+      for (const CallSide& other : calls.sides) {
+        if (&other == &side) continue;
+        parted.others.insert(parted.others.end(), other.ranks.begin(), other.ranks.end());
+      }
+      all.push_back(std::move(parted));
+    }
+  }
+  return all;
+}
+
+Lag lag_of(const Parted& parted, const Cohort& cohort) {
+  Lag lag;
+  std::int64_t skipped = 0;
+  for (const std::int64_t rank : parted.waiting) {
+    const RankCounts* counts = counts_of_rank(cohort, rank);
+    if (counts == nullptr) continue;
+    lag.waits_in =
+        lag.waiting.empty() ? counts->backwards : std::min(lag.waits_in, counts->backwards);
+    skipped = std::max(skipped, counts->skipped_steps);
+    lag.waiting.push_back(rank);
+  }
+  add_slower(parted, cohort, lag);
+  if (lag.lagging.empty()) add_skipping(parted, cohort, skipped, lag);
+  std::ranges::sort(lag.lagging);
+  return lag;
+}
+
+}  // namespace ddpscope

@@ -1,0 +1,31 @@
+#pragma once
+
+#include <vector>
+
+#include "model/rank_compare_event.h"
+
+namespace ddpscope {
+
+/// Ranks that wait in a collective, and those that never come to it.
+struct Parted {
+  RankList waiting;
+  RankList others;
+};
+
+std::vector<Parted> parted_ranks(const RanksComparedEvent& run);
+
+struct Lag {
+  RankList waiting;
+  RankList lagging;
+  std::int64_t waits_in = 0;     ///< the least number of backwards of the ranks that wait
+  std::int64_t ended_after = 0;  ///< the largest of those that lag
+  std::int64_t skipped = 0;      ///< backwards without a step, beyond those of the ranks that wait
+};
+
+/// Those of the others that ran fewer backwards than every rank that waits; where there are none,
+/// those that left out the steps of more backwards.
+Lag lag_of(const Parted& parted, const Cohort& cohort);
+
+const RankCounts* counts_of_rank(const Cohort& cohort, std::int64_t rank);
+
+}  // namespace ddpscope

@@ -1,0 +1,112 @@
+#include "checks/missing_text.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "checks/finding_text.h"
+#include "model/fact_keys.h"
+
+namespace ddpscope {
+namespace {
+using enum Applicability;
+
+constexpr std::string_view kAwaited = "not_ready";
+
+struct MissingWords {
+  std::string why;  ///< `{}`: the operator at which the path ends
+  std::vector<Fix> fixes = {};
+};
+
+MissingWords missing_words(const std::string& cause) {
+  const std::map<std::string, MissingWords> words = {
+      {"not_used",
+       {"no operator with a gradient path read them",
+        {{"remove the layer or call it", kNeedsDecision},
+         {"freeze it before averaging starts", kLikely}}}},
+      {"grad_mode_off",
+       {"only operators with grad mode off read them, the first {}",
+        {{"requires_grad_(false), if it is to stay frozen", kLikely},
+         {"end the torch::NoGradGuard before this layer runs", kNeedsDecision}}}},
+      {"cut",
+       {"what follows {} went on without a gradient path",
+        {{"remove detach() or the guard on the way", kNeedsDecision}}}},
+      {"output_not_in_loss",
+       {"they ran; the output of {} was still alive at backward and entered no loss",
+        {{"add the output to the loss", kLikely}, {"do not compute it", kLikely}}}},
+      {"result_dropped",
+       {"they ran; the output of {} was gone before backward began",
+        {{"use the result of that operator", kLikely}, {"do not compute it", kLikely}}}},
+      {"function_returned_nothing",
+       {"backward reached them, and the function before them returned no gradient",
+        {{"return a gradient for each input of the function", kLikely}}}},
+      {"not_ready",
+       {"no gradient of them came in this backward; candidates: not_used, output_not_in_loss, "
+        "result_dropped; no operator record covers it; next: DDPSCOPE=level=stacks records the "
+        "operators of every step",
+        {{"use them in each forward, or leave them out of the list", kNeedsDecision}}}},
+      {"",
+       {"candidates: not_used, output_not_in_loss, result_dropped; no operator record covers these "
+        "cycles; next: DDPSCOPE=level=stacks records the operators of every step"}}};
+  return words.at(cause);
+}
+
+std::string missing_count(const TensorGroup& group) {
+  return fmt::format("{} ({})",
+                     counted(static_cast<std::int64_t>(group.tensors.size()), "parameter"),
+                     counted(elements_of(group.tensors), "element"));
+}
+
+/// Where they are, why they have no gradient, and what helps.
+Finding missing_at(const TensorGroup& group, const MissingCause& cause) {
+  Finding finding = about(group);
+  finding.op = cause.op;
+  const MissingWords words = missing_words(cause.name);
+  const std::string end = cause.shape.empty() ? "" : " " + shape_text(cause.shape);
+  finding.why = fmt::format(fmt::runtime(words.why), cause.op + end);
+  if (group.tensors.size() > 3) finding.why += "; largest " + joined(largest_shapes(group.tensors));
+  finding.fixes = words.fixes;
+  if (!cause.name.empty()) finding.facts.push_back({fact::kCause, cause.name});
+  if (!cause.op.empty()) finding.facts.push_back({fact::kPathEndOp, cause.op});
+  return finding;
+}
+}  // namespace
+
+Finding missing_finding(const TensorGroup& group, const MissingCause& cause,
+                        const RunState& state) {
+  const bool decided = !cause.name.empty();
+  Finding finding = missing_at(group, cause);
+  finding.severity = decided ? Severity::kWarning : Severity::kNote;
+  finding.evidence_status = decided ? EvidenceStatus::kEstablished : EvidenceStatus::kUndecided;
+  finding.what = fmt::format("{} got no gradient in {} cycles: {}", missing_count(group),
+                             kMissingCycles, decided ? cause.name : "cause undecided");
+  finding.facts.push_back({fact::kWindowSteps, state.now().step});
+  return finding;
+}
+
+Finding awaited_finding(const ReducerEvent& pass, const TensorGroup& group,
+                        const MissingCause& cause) {
+  MissingCause named = cause;
+  if (named.name.empty()) named.name = kAwaited;
+  Finding finding = missing_at(group, named);
+  const bool frozen = std::ranges::none_of(
+      group.tensors, [](const TensorState* tensor) { return tensor->info.requires_grad; });
+  finding.severity = frozen ? Severity::kWarning : Severity::kError;
+  finding.step = pass.at.step;
+  finding.phase = Phase::kReduce;
+  finding.what = fmt::format("{} got no gradient, and c10d::Reducer waits for all {}: {}",
+                             missing_count(group), pass.parameters.size(), named.name);
+  finding.why +=
+      "; until each is ready the Reducer averages none of them, and the next rebuild_buckets() "
+      "throws \"Expected to have finished reduction in the prior iteration\"";
+  finding.fixes.push_back(
+      {"c10d::Reducer with find_unused_parameters, an argument of its constructor, and the outputs "
+       "given to prepare_for_backward(), if the branch truly changes",
+       kNeedsDecision});
+  finding.facts.push_back({fact::kWindowSteps, std::int64_t{1}});
+  finding.facts.push_back({fact::kReducerPresent, true});
+  return finding;
+}
+
+}  // namespace ddpscope
