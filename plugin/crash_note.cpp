@@ -11,6 +11,7 @@
 #include <charconv>
 #include <cstring>
 
+#include "model/clock.h"
 #include "records/words.h"
 
 namespace ddpscope::crash_note {
@@ -83,12 +84,6 @@ void set_place(std::int64_t step, std::string_view members) noexcept {
   std::memcpy(place.text.data(), members.data(), members.size());
   place.version.fetch_add(1, std::memory_order_release);
   newest.store(next, std::memory_order_release);
-}
-
-std::int64_t unix_ns() noexcept {
-  timespec now{};
-  clock_gettime(CLOCK_REALTIME, &now);
-  return now.tv_sec * std::int64_t{1'000'000'000} + now.tv_nsec;
 }
 
 std::string_view signal_name(int signal) noexcept {

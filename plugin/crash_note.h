@@ -16,9 +16,6 @@ void close() noexcept;
 /// a comma before it. One thread at a time.
 void set_place(std::int64_t step, std::string_view members) noexcept;
 
-/// The clock that ranks share.
-std::int64_t unix_ns() noexcept;
-
 /// Appends a progress line that says that `signal` arrived in this step and phase. Made for signal
 /// handlers: it only calls clock_gettime(2), getpid(2) and write(2). Does nothing in a forked child
 /// and after 16 of them.

@@ -6,7 +6,7 @@
 #include "checks/ranks_judge.h"
 #include "config/glob.h"
 #include "exchange/rank_compare.h"
-#include "plugin/crash_note.h"
+#include "model/clock.h"
 
 namespace ddpscope {
 namespace {
@@ -68,7 +68,7 @@ bool LiveCompare::is_first_of_waiting(const RanksComparedEvent& run) const {
 
 Findings LiveCompare::compare() const {
   const RingSet set = open();
-  const std::int64_t now = crash_note::unix_ns();
+  const std::int64_t now = unix_ns();
   CompareOptions options{.world_size = world_size_,
                          .endings = {},
                          .now_unix_ns = now,

@@ -4,24 +4,25 @@
 #include <set>
 #include <string_view>
 
+#include "model/hash.h"
+
 namespace ddpscope {
 namespace {
 class Digest {
  public:
   void add(std::string_view text) {
-    for (const char c : text) add_byte(static_cast<unsigned char>(c));
-    add_byte(0xff);  // not a byte of UTF-8: ends the text
+    for (const char c : text) hash_.fold(static_cast<unsigned char>(c));
+    hash_.fold(0xff);  // not a byte of UTF-8: ends the text
   }
   void add(std::int64_t number) { add(std::to_string(number)); }
   std::string hex() const {
     char text[17];
-    std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(hash_));
+    std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(hash_.value()));
     return text;
   }
 
  private:
-  void add_byte(unsigned char byte) { hash_ = (hash_ ^ byte) * 0x100000001b3; }
-  std::uint64_t hash_ = 0xcbf29ce484222325;
+  Hash hash_;
 };
 }  // namespace
 

@@ -4,6 +4,8 @@
 #include <array>
 #include <string_view>
 
+#include "model/hash.h"
+
 namespace ddpscope {
 namespace {
 constexpr std::array<std::string_view, 3> kLocalKinds = {"rank_local", "sharded", "external"};
@@ -18,13 +20,6 @@ bool is_local(const ModelState& model, const std::string& path, const RunState& 
       kLocalKinds, [&](std::string_view kind) { return state.declared(model.id, path, kind); });
 }
 }  // namespace
-
-std::uint64_t mixed(std::uint64_t hash, std::uint64_t number) {
-  for (int shift = 0; shift < 64; shift += 8) {
-    hash = (hash ^ (number >> shift & 0xff)) * 0x100000001b3;
-  }
-  return hash;
-}
 
 ModelTensors::ModelTensors(const ModelState& model, const RunState& state) {
   list_.model = model.label;
@@ -68,7 +63,10 @@ bool ModelTensors::all_are_owned(const RunState& state) const {
   return std::ranges::all_of(positions_, [&](const auto& entry) {
     const bool received = (received_bits_[entry.second / 8] >> entry.second % 8 & 1) != 0;
     const TensorState* tensor = received ? state.tensor(entry.first) : nullptr;
-    return tensor == nullptr || !tensor->owners.empty();
+    return tensor == nullptr || std::ranges::any_of(tensor->owners, [&](OptimizerId owner) {
+             const auto optimizer = state.optimizers().find(owner);
+             return optimizer != state.optimizers().end() && optimizer->second.steps > 0;
+           });
   });
 }
 
@@ -79,14 +77,14 @@ std::uint64_t ModelTensors::bits_of(const Entry& entry, const Bits& bits) {
 }
 
 std::uint64_t ModelTensors::fingerprint(const Bits& bits, bool of_buffers) const {
-  std::uint64_t hash = kMixSeed;
+  Hash hash;
   bool any = false;
   for (const Entry& entry : of_buffers ? buffers_ : parameters_) {
     const std::uint64_t one = bits_of(entry, bits);
     any |= one != 0;
-    hash = mixed(hash, one);
+    hash.add(one);
   }
-  return any ? hash : 0;
+  return any ? hash.value() : 0;
 }
 
 std::string ModelTensors::fingerprints(const Bits& bits) const {

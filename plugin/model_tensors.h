@@ -31,7 +31,7 @@ class ModelTensors {
   std::int64_t received() const { return received_; }
   /// One bit per parameter, the lowest of each byte first.
   const std::string& received_bits() const { return received_bits_; }
-  /// Whether some optimizer holds every parameter that received a gradient.
+  /// Whether every parameter that received a gradient is in an optimizer that steps.
   bool all_are_owned(const RunState& state) const;
 
   /// Of what is not declared and could be read, over all parameters or buffers; 0 if none was.
@@ -57,9 +57,5 @@ class ModelTensors {
   std::string received_bits_;
   std::int64_t received_ = 0;
 };
-
-/// Adds a number to a hash of the like.
-std::uint64_t mixed(std::uint64_t hash, std::uint64_t number);
-inline constexpr std::uint64_t kMixSeed = 0xcbf29ce484222325;
 
 }  // namespace ddpscope

@@ -14,6 +14,7 @@
 #include "hooks/collective_watch.h"
 #include "hooks/loader_watch.h"
 #include "hooks/optimizer_watch.h"
+#include "hooks/reducer_watch.h"
 #include "plugin/crash_signals.h"
 #include "plugin/preloaded.h"
 #include "plugin/session.h"
@@ -44,6 +45,7 @@ __attribute__((constructor)) void on_load() {
   install_optimizer_creation();
   install_loader_watch();
   watch_group_births();
+  watch_reducers();
   discover_if_preloaded();
 }
 

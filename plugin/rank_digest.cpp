@@ -1,36 +1,23 @@
 #include "plugin/rank_digest.h"
 
 #include <algorithm>
-#include <bit>
-#include <chrono>
 #include <string>
+
+#include "model/clock.h"
+#include "model/hash.h"
 
 namespace ddpscope {
 namespace {
 constexpr std::int32_t kAgreeToLearn = 3;
 
-std::int64_t unix_ns() {
-  return std::chrono::system_clock::now().time_since_epoch() / std::chrono::nanoseconds(1);
-}
-
-std::uint64_t mixed(std::uint64_t hash, double number) {
-  return ddpscope::mixed(hash, std::bit_cast<std::uint64_t>(number));
-}
-
-std::uint64_t mixed(std::uint64_t hash, std::string_view text) {
-  for (const char c : text) {
-    hash = ddpscope::mixed(hash, static_cast<std::uint64_t>(static_cast<unsigned char>(c)));
-  }
-  return ddpscope::mixed(hash, text.size());
-}
-
-std::uint64_t with_options(std::uint64_t hash, const OptimizerState& optimizer) {
-  hash = mixed(hash == 0 ? kMixSeed : hash, std::string_view(optimizer.type));
-  hash = ddpscope::mixed(hash, optimizer.groups.size());
+void add_options(Hash& hash, const OptimizerState& optimizer) {
+  hash.add(std::string_view(optimizer.type));
+  hash.add(std::uint64_t{optimizer.groups.size()});
   for (const GroupOptions& options : optimizer.options) {
-    hash = mixed(mixed(mixed(hash, options.learning_rate), options.weight_decay), options.momentum);
+    hash.add(options.learning_rate);
+    hash.add(options.weight_decay);
+    hash.add(options.momentum);
   }
-  return hash;
 }
 }  // namespace
 
@@ -58,7 +45,7 @@ void RankDigest::on(const BackwardEvent& event, const RunState&) {
 
 // Those before training make replicas equal.
 void RankDigest::on(const CollectiveEvent& event, const RunState&) {
-  averages_ |= std::ranges::any_of(event.gradients_of, [](TensorId id) { return id != 0; });
+  averages_ |= event.averages;
   if (trains_) ++calls_;
 }
 
@@ -192,20 +179,20 @@ void RankDigest::put_in_progress(const RunState&) {
 
 void RankDigest::add_structure(StepDigest& digest) {
   if (models_.empty()) return;
-  digest.structure = kMixSeed;
-  for (const auto& [id, model] : models_) {
-    digest.structure = ddpscope::mixed(digest.structure, model.hash());
-  }
+  Hash hash;
+  for (const auto& [id, model] : models_) hash.add(model.hash());
+  digest.structure = hash.value();
 }
 
 void RankDigest::add_gradients(StepDigest& digest, bool with_bits) {
   if (models_.empty()) return;
-  digest.gradients = kMixSeed;
+  Hash hash;
   std::int64_t received = 0;
   for (const auto& [id, model] : models_) {
-    digest.gradients = mixed(digest.gradients, std::string_view(model.received_bits()));
+    hash.add(std::string_view(model.received_bits()));
     received += model.received();
   }
+  digest.gradients = hash.value();
   digest.received = static_cast<std::int32_t>(received);
   if (!with_bits && digest.gradients == told_gradients_) return;
   told_gradients_ = digest.gradients;
@@ -225,12 +212,15 @@ void RankDigest::add_optimizers(StepDigest& digest, const RunState& state) {
   }
   digest.optimizers = optimizers_.optimizers;
   digest.learning_rate = optimizers_.learning_rate;
+  digest.weight_decay = optimizers_.weight_decay;
+  digest.momentum = optimizers_.momentum;
   digest.groups = optimizers_.groups;
   digest.members = optimizers_.members;
 }
 
 StepDigest RankDigest::look_at_optimizers(const RunState& state) const {
   StepDigest digest;
+  Hash hash;
   const auto is_local = [this](const OptimizerMember& member) {
     return std::ranges::any_of(
         models_, [&](const auto& entry) { return entry.second.declares(member.tensor); });
@@ -241,10 +231,14 @@ StepDigest RankDigest::look_at_optimizers(const RunState& state) const {
       members += std::ssize(group) - std::ranges::count_if(group, is_local);
     }
     if (optimizer.steps == 0 || members == 0) continue;
-    if (digest.optimizers == 0 && !optimizer.options.empty()) {
-      digest.learning_rate = optimizer.options.front().learning_rate;
+    if (digest.groups == 0 && !optimizer.options.empty()) {
+      const GroupOptions& first = optimizer.options.front();
+      digest.learning_rate = first.learning_rate;
+      digest.weight_decay = first.weight_decay;
+      digest.momentum = first.momentum;
     }
-    digest.optimizers = with_options(digest.optimizers, optimizer);
+    add_options(hash, optimizer);
+    digest.optimizers = hash.value();
     digest.groups += static_cast<std::int32_t>(optimizer.groups.size());
     digest.members += static_cast<std::int32_t>(members);
   }
@@ -258,14 +252,14 @@ StepDigest RankDigest::look_at_optimizers(const RunState& state) const {
 void RankDigest::add_values(StepDigest& digest) {
   if (bits_.empty() || bits_step_ != digest.step) return;
   for (const bool of_buffers : {false, true}) {
-    std::uint64_t hash = kMixSeed;
+    Hash hash;
     bool any = false;
     for (const auto& [id, model] : models_) {
       const std::uint64_t one = model.fingerprint(bits_, of_buffers);
       any |= one != 0;
-      hash = ddpscope::mixed(hash, one);
+      hash.add(one);
     }
-    (of_buffers ? digest.buffers : digest.parameters) = any ? hash : 0;
+    (of_buffers ? digest.buffers : digest.parameters) = any ? hash.value() : 0;
   }
   for (const auto& [id, model] : models_) {
     const std::string bytes = model.fingerprints(bits_);

@@ -35,6 +35,7 @@ class RankDigest {
   void on(const BackwardEndEvent& event, const RunState& state);
   void on(const OpEvent& event, const RunState&) { scale_.on_op(event); }
   void on(const CollectiveEvent& event, const RunState&);
+  void on(const ReducerEvent& event, const RunState&) { averages_ |= event.ranks > 1; }
   void on(const TreeEvent& event, const RunState& state);
   void on(const TreeEndEvent& event, const RunState& state);
   void on(const DeclarationEvent& event, const RunState& state);
@@ -63,7 +64,7 @@ class RankDigest {
   Sinks sinks_;
   std::int64_t every_;
   std::map<ModelId, ModelTensors> models_;
-  ModelTensors::Bits bits_;  // read at the end of this step
+  ModelTensors::Bits bits_;  // of one step: parameters when it begins, buffers at its end
   std::int64_t bits_step_ = 0;
   LossScale scale_;
   bool scale_known_ = false;

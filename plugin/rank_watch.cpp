@@ -5,7 +5,7 @@
 #include <cstdio>
 
 #include "checks/call_text.h"
-#include "plugin/crash_note.h"
+#include "model/clock.h"
 #include "records/report_dir.h"
 
 namespace ddpscope {
@@ -83,7 +83,7 @@ void RankWatch::beat(std::uint64_t progress, bool ended) {
   progress_ = progress;
   const LoopPosition at = where_ == nullptr ? LoopPosition{} : where_();
   const auto open = open_calls().oldest();
-  ring_.beat({.unix_ns = crash_note::unix_ns(),
+  ring_.beat({.unix_ns = unix_ns(),
               .step = at.step,
               .progress = progress,
               .module = open ? open->record.module : 0,
@@ -103,7 +103,7 @@ ProgressRecord RankWatch::record_of(const HangWatch::Stall& stall) const {
   record.reason = "stall";
   record.module_path = named.module;
   record.op = call_word(call.kind);
-  record.time_unix_ns = crash_note::unix_ns();
+  record.time_unix_ns = unix_ns();
   record.what = (stall.call.waiting > 0 ? "has waited " : "has stood still for ") +
                 duration_words(stall.waited_ns / kMsNs) + " in " + numbered_call(named) + " (" +
                 named.dtype + "[" + std::to_string(call.elements) + "], group " +

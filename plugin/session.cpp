@@ -15,6 +15,7 @@
 #include "hooks/loop_phase.h"
 #include "hooks/op_callbacks.h"
 #include "hooks/sources.h"
+#include "model/clock.h"
 #include "plugin/crash_note.h"
 #include "plugin/held_signals.h"
 #include "plugin/log.h"
@@ -30,7 +31,6 @@ using std::chrono::milliseconds;
 constexpr auto kExitLimit = milliseconds(10'000);
 constexpr auto kNoteLimit = milliseconds(200);
 constexpr auto kTerminateLimit = milliseconds(2'000);
-
 constexpr char kStrictTargets[] = "loss-target-range.strict";
 constexpr char kSharedDevices[] = "device-duplicate.shared";
 
@@ -221,7 +221,7 @@ ProgressRecord Session::progress(const char* reason) const {
   record.step = capture_.marker().completed_steps() + 1;
   record.phase = LoopPhase::now();
   record.reason = reason;
-  record.time_unix_ns = crash_note::unix_ns();
+  record.time_unix_ns = unix_ns();
   return record;
 }
 

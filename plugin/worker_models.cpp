@@ -1,6 +1,7 @@
 // What the rank file says beside findings: models, steps and where a rank stands.
 #include <algorithm>
 
+#include "model/clock.h"
 #include "plugin/flight_record.h"
 #include "plugin/log.h"
 #include "plugin/model_record.h"
