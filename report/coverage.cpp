@@ -8,19 +8,19 @@
 namespace ddpscope {
 namespace {
 
-using Ranks = std::set<std::int64_t>;
+using RankSet = std::set<std::int64_t>;
 
 /// What all ranks and findings say about one check.
 struct Evidence {
-  Ranks ran;
-  Ranks unfinished;
-  Ranks failed;
+  RankSet ran;
+  RankSet unfinished;
+  RankSet failed;
   std::int64_t suppressed = 0;
-  std::map<std::string, Ranks> blocked;  ///< by reason
+  std::map<std::string, RankSet> blocked;  ///< by reason
 };
 using EvidenceById = std::map<std::string, Evidence>;
 
-std::vector<std::int64_t> as_list(const Ranks& ranks) { return {ranks.begin(), ranks.end()}; }
+std::vector<std::int64_t> as_list(const RankSet& ranks) { return {ranks.begin(), ranks.end()}; }
 
 void add_file(EvidenceById& evidence, const RankFile& file) {
   const std::int64_t rank = file.run.rank;
@@ -45,7 +45,7 @@ void add_file(EvidenceById& evidence, const RankFile& file) {
 }
 
 Evidence merged_evidence(const Coverage& told) {
-  const Ranks ranks(told.ranks.begin(), told.ranks.end());
+  const RankSet ranks(told.ranks.begin(), told.ranks.end());
   if (told.state == CoverageState::kBlocked) return {.blocked = {{told.why, ranks}}};
   return {.ran = ranks};
 }
@@ -63,7 +63,7 @@ void add_finding(EvidenceById& evidence, const Finding& finding) {
 }
 
 Coverage blocked_coverage(const Evidence& evidence) {
-  Ranks all;
+  RankSet all;
   std::string why;
   for (const auto& [reason, ranks] : evidence.blocked) {
     all.insert(ranks.begin(), ranks.end());
@@ -79,7 +79,7 @@ Coverage judge(const Evidence& evidence) {
     return {.state = CoverageState::kFailed, .why = {}, .ranks = as_list(evidence.failed)};
   }
   if (!evidence.blocked.empty()) return blocked_coverage(evidence);
-  Ranks all = evidence.ran;
+  RankSet all = evidence.ran;
   all.insert(evidence.unfinished.begin(), evidence.unfinished.end());
   std::string why;
   if (!evidence.unfinished.empty()) {

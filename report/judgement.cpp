@@ -76,12 +76,9 @@ void judge_again(MergedReport& report) {
   for (const auto& finding : report.findings) {
     if (finding.suppressed) continue;
     const std::string& root = roots.at(finding.fingerprint);
-    incidents[root].primary = root;
-    if (root == finding.fingerprint) {
-      order.push_back(root);
-    } else {
-      incidents[root].members.push_back(finding.fingerprint);
-    }
+    const auto [incident, is_new] = incidents.try_emplace(root, Incident{.primary = root});
+    if (is_new) order.push_back(root);  // what weighs most in it gives an incident its place
+    if (root != finding.fingerprint) incident->second.members.push_back(finding.fingerprint);
   }
   report.incidents.clear();
   for (const auto& root : order) report.incidents.push_back(std::move(incidents[root]));

@@ -91,7 +91,7 @@ std::optional<RankEnding> ending_of(const RankFile& file, const LaunchedRank* la
     ending.phase = Phase::kExit;
   } else if (launched != nullptr) {
     take_launch(ending, *launched);
-  } else if (still_runs(file)) {
+  } else if (file.ran_out || still_runs(file)) {
     return std::nullopt;
   } else {
     ending.kind = EndKind::kKilled;

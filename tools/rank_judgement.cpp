@@ -36,7 +36,8 @@ RanksEndedEvent run_endings(const RunEvidence& evidence) {
                       .run = file->run,
                       .progress = file->progress,
                       .last_step = file->last_step,
-                      .summary = file->summary});
+                      .summary = file->summary,
+                      .ran_out = file->ran_out});
   }
   return endings_of(of_run, evidence.launches);
 }
@@ -82,6 +83,22 @@ RanksComparedEvent compare(const RunEvidence& evidence, MergeOptions& options) {
   return compared;
 }
 
+/// What a rank found while all of them ran knows more than what is left of them.
+void take_live(const std::vector<RankFile*>& files, Findings& at_merge) {
+  for (RankFile* file : files) {
+    std::erase_if(file->findings, [&at_merge](const Finding& live) {
+      const auto twin = std::ranges::find(at_merge, live.fingerprint, &Finding::fingerprint);
+      if (live.fingerprint.empty() || twin == at_merge.end()) return false;
+      Finding kept = live;
+      kept.causal_role = twin->causal_role;
+      kept.caused_by = twin->caused_by;
+      kept.suppressed = twin->suppressed;
+      *twin = std::move(kept);
+      return true;
+    });
+  }
+}
+
 Coverage as_coverage(const CheckCoverage& told, const RanksComparedEvent& compared) {
   const bool ran = told.state == CheckState::kPassed || told.state == CheckState::kFailed;
   return {.state = ran ? CoverageState::kPassed : CoverageState::kBlocked,
@@ -104,6 +121,7 @@ void judge_over_ranks(const RunEvidence& evidence, SuppressionList& suppressions
   };
   const RanksComparedEvent compared = compare(evidence, options);
   RanksJudgement judgement = judge_ranks(compared, judging);
+  take_live(evidence.files, judgement.findings);
   options.found_at_merge = std::move(judgement.findings);
   for (const auto& [id, told] : judgement.coverage) {
     options.judged_at_merge[id] = as_coverage(told, compared);
