@@ -12,6 +12,7 @@
 #include <thread>
 #include <vector>
 
+#include "samples/loops/reducer.h"
 #include "samples/support/arguments.h"
 #include "samples/support/process_group.h"
 
@@ -21,12 +22,15 @@ constexpr std::int64_t kInputs = 12;
 constexpr std::int64_t kWidth = 48;
 constexpr std::int64_t kRows = 32;
 
-const samples::BugNames kBugs = {"maximum-on-one-rank"};
+const samples::BugNames kBugs = {"maximum-on-one-rank", "rate-of-its-own", "averages-not-asked-for",
+                                 "middle-left-out"};
 
 struct WavesImpl : torch::nn::Module {
   torch::Tensor forward(const torch::Tensor& x) {
-    return out(torch::relu(middle(torch::relu(in(x)))));
+    const torch::Tensor hidden = torch::relu(in(x));
+    return out(leaves_middle_out ? hidden : torch::relu(middle(hidden)));
   }
+  bool leaves_middle_out = false;
   torch::nn::Linear in = register_module("in", torch::nn::Linear(kInputs, kWidth));
   torch::nn::Linear middle = register_module("middle", torch::nn::Linear(kWidth, kWidth));
   torch::nn::Linear out = register_module("out", torch::nn::Linear(kWidth, 1));
@@ -40,19 +44,22 @@ class Trainer {
         world_(world),
         store_(samples::make_store(world)),
         all_(samples::make_group(store_, world)) {
+    double rate = 0.05;
+    if (arguments.has("rate-of-its-own")) rate /= world.rank + 1;  // BUG rate-of-its-own
     optimizer_ = std::make_unique<torch::optim::SGD>(net_->parameters(),
-                                                     torch::optim::SGDOptions(0.05).momentum(0.9));
+                                                     torch::optim::SGDOptions(rate).momentum(0.9));
+    net_->leaves_middle_out = arguments.has("middle-left-out");  // BUG middle-left-out
     if (arguments.diagnostics) ddpscope::attach_diagnostics(net_);
     broadcast_from(all_, 0);
     torch::manual_seed(arguments.seed + 1 + static_cast<std::uint64_t>(world.rank));
   }
 
-  /// Gradients are averaged after the last of four backward calls.
+  /// Gradients are averaged after the last of four backward calls, in one buffer.
   void accumulate() {
     for (std::int64_t step = 1; step <= arguments_.steps; ++step) {
       net_->zero_grad();
       for (int part = 0; part < 4; ++part) (loss() / 4).backward();
-      average_gradients(all_);
+      average_in_one(all_);
       optimizer_->step();
     }
   }
@@ -102,13 +109,18 @@ class Trainer {
     }
   }
 
-  /// Pairs of processes train a network of their own each.
+  /// Pairs of processes train a network of their own each; they too average in one buffer.
   void pair() {
     const samples::World pair = {.rank = world_.rank % 2,
                                  .size = std::min(world_.size - world_.rank / 2 * 2, 2)};
     const samples::Group group =
         samples::make_group(store_, pair, "pair" + std::to_string(world_.rank / 2));
-    for (std::int64_t step = 1; step <= arguments_.steps; ++step) train_once(group);
+    for (std::int64_t step = 1; step <= arguments_.steps; ++step) {
+      net_->zero_grad();
+      loss().backward();
+      average_in_one(group);
+      optimizer_->step();
+    }
   }
 
   /// The first process evaluates while the others wait for it in the next step.
@@ -137,6 +149,16 @@ class Trainer {
     }
   }
 
+  /// A Reducer averages gradients while backward runs.
+  void reduce() { train_reduced(*make_reducer(store_, all_, net_->parameters())); }
+
+  /// The same, told that every step is like the first one.
+  void repeat() {
+    const auto reducer = make_reducer(store_, all_, net_->parameters());
+    reducer->set_static_graph();
+    train_reduced(*reducer, /*is_static=*/true);
+  }
+
  private:
   torch::Tensor loss() {
     const auto x = torch::rand({kRows, kInputs});
@@ -145,6 +167,22 @@ class Trainer {
   }
 
   int owner_of(std::size_t parameter) const { return static_cast<int>(parameter) % world_.size; }
+
+  void train_reduced(c10d::Reducer& reducer, bool is_static = false) {
+    for (std::int64_t step = 1; step <= arguments_.steps; ++step) {
+      net_->zero_grad();
+      reducer.prepare_for_forward();
+      if (reducer.should_rebuild_buckets()) reducer.rebuild_buckets();
+      const torch::Tensor result = loss();
+      reducer.prepare_for_backward({});
+      result.backward();
+      const bool asks = is_static && step == 1;
+      if (asks && !arguments_.has("averages-not-asked-for")) {  // BUG averages-not-asked-for
+        reducer.delay_all_reduce();
+      }
+      optimizer_->step();
+    }
+  }
 
   void train_once(const samples::Group& group) {
     net_->zero_grad();
@@ -160,13 +198,28 @@ class Trainer {
     if (!group) return;
     torch::NoGradGuard guard;
     for (const auto& parameter : net_->parameters()) {
-      std::vector<torch::Tensor> gradient = {parameter.grad()};
-      c10d::AllreduceOptions options;
-      if (arguments_.has("maximum-on-one-rank") && world_.rank == 1) {
-        options.reduceOp = c10d::ReduceOp::MAX;  // BUG maximum-on-one-rank
-      }
-      group->allreduce(gradient, options)->wait();
-      gradient[0].div_(count);
+      torch::Tensor gradient = parameter.grad();
+      samples::add_over_ranks(group, gradient);
+      gradient.div_(count);
+    }
+  }
+
+  void average_in_one(const samples::Group& group) {
+    if (!group) return;
+    torch::NoGradGuard guard;
+    std::vector<torch::Tensor> parts;
+    for (const auto& parameter : net_->parameters()) parts.push_back(parameter.grad().flatten());
+    std::vector<torch::Tensor> buffer = {torch::cat(parts)};
+    c10d::AllreduceOptions options;
+    if (arguments_.has("maximum-on-one-rank") && world_.rank == 1) {
+      options.reduceOp = c10d::ReduceOp::MAX;  // BUG maximum-on-one-rank
+    }
+    group->allreduce(buffer, options)->wait();
+    std::int64_t begin = 0;
+    for (const auto& parameter : net_->parameters()) {
+      const torch::Tensor part = buffer[0].narrow(0, begin, parameter.numel());
+      parameter.grad().copy_(part.view_as(parameter) / group->getSize());
+      begin += parameter.numel();
     }
   }
 
@@ -191,11 +244,14 @@ void train(const samples::Arguments& arguments, const samples::World& world) {
       {"join", &Trainer::join},
       {"pair", &Trainer::pair},
       {"evaluate", &Trainer::evaluate},
-      {"meet", &Trainer::meet}};
+      {"meet", &Trainer::meet},
+      {"reduce", &Trainer::reduce},
+      {"repeat", &Trainer::repeat}};
   const auto way = ways.find(arguments.way);
   if (way == ways.end()) {
-    throw std::runtime_error("--way is accumulate, shard, join, pair, evaluate or meet, not \"" +
-                             arguments.way + "\"");
+    throw std::runtime_error(
+        "--way is accumulate, shard, join, pair, evaluate, meet, reduce or repeat, not \"" +
+        arguments.way + "\"");
   }
   (Trainer(arguments, world).*way->second)();
 }
