@@ -41,6 +41,14 @@ class StepTimes {
         mean(&Moment::process_cpu, from, to));
   }
 
+  /// One line: name, median and 99th percentile of the wall and of the thread's time.
+  void print_tail(const char* name, std::size_t from, std::size_t to) const {
+    std::printf("%s wall_p50 %.3f wall_p99 %.3f thread_p50 %.3f thread_p99 %.3f\n", name,
+                quantile(&Moment::wall, from, to, 0.5), quantile(&Moment::wall, from, to, 0.99),
+                quantile(&Moment::thread_cpu, from, to, 0.5),
+                quantile(&Moment::thread_cpu, from, to, 0.99));
+  }
+
   /// Blocks of `length` steps alternate, the first without and the next with something: one line of
   /// by how many percent the second of two takes longer, median and quartiles. The first step of a
   /// block is left out: it pays for the change.
@@ -63,13 +71,18 @@ class StepTimes {
   }
 
   double median(double Moment::*clock, std::size_t from, std::size_t to) const {
+    return quantile(clock, from, to, 0.5);
+  }
+
+  double quantile(double Moment::*clock, std::size_t from, std::size_t to, double share) const {
     std::vector<double> times;
     for (std::size_t i = from; i < to; ++i) {
       times.push_back(moments_[i + 1].*clock - moments_[i].*clock);
     }
-    const auto middle = times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2);
-    std::nth_element(times.begin(), middle, times.end());
-    return *middle;
+    const auto place =
+        times.begin() + static_cast<std::ptrdiff_t>(share * static_cast<double>(times.size()));
+    std::nth_element(times.begin(), place, times.end());
+    return *place;
   }
 
   std::vector<Moment> moments_;

@@ -1,6 +1,7 @@
 // How long the rings of many ranks take to be compared, and in how much memory: `rank_merge FOLDER
-// [ranks] [calls]` writes them into FOLDER where they are absent, one rank with another call, and
-// compares them.
+// [ranks] [calls] [records]` writes them into FOLDER where they are absent, one rank with another
+// call, beside rank files with so many records of steps, and compares them. `ddpscope merge FOLDER`
+// then does all of it as a user would.
 #include <fcntl.h>
 #include <sys/resource.h>
 
@@ -9,10 +10,12 @@
 #include <cstdlib>
 #include <string>
 
+#include "checks/check_table.h"
 #include "checks/ranks_judge.h"
 #include "exchange/rank_compare.h"
 #include "exchange/ring_set.h"
 #include "records/file_descriptor.h"
+#include "records/jsonl_writer.h"
 
 namespace ddpscope {
 namespace {
@@ -53,16 +56,35 @@ bool write_ring(const std::string& dir, std::int64_t rank, std::int64_t ranks,
   return true;
 }
 
-int run(const std::string& dir, std::int64_t ranks, std::uint32_t calls) {
-  if (list_rings(dir).empty()) {
-    for (std::int64_t rank = 0; rank < ranks; ++rank) {
-      if (write_ring(dir, rank, ranks, calls)) continue;
-      std::fprintf(stderr, "rank_merge: cannot write into %s\n", dir.c_str());
-      return 1;
-    }
-    std::printf("%lld rings written; run again to measure\n", static_cast<long long>(ranks));
-    return 0;
+bool write_records(const std::string& dir, std::int64_t rank, std::int64_t ranks,
+                   std::int64_t records) {
+  RunRecord run;
+  run.run_id = kRunId;
+  run.rank = rank;
+  run.world_size = ranks;
+  run.host = "node" + std::to_string(rank / 8);
+  run.started = "2030-01-01T00:00:00Z";
+  for (const CheckRow& row : check_table()) run.checks.emplace_back(row.id);
+  const auto opened = JsonlWriter::open(dir, run);
+  if (opened.writer == nullptr) return false;
+  for (std::int64_t step = 1; step <= records; ++step) {
+    opened.writer->write_step({.step = step, .wall_ms = 12.5, .overhead_us = 40});
   }
+  return opened.writer->write_summary({.steps = records});
+}
+
+int write_all(const std::string& dir, std::int64_t ranks, std::uint32_t calls,
+              std::int64_t records) {
+  for (std::int64_t rank = 0; rank < ranks; ++rank) {
+    if (write_records(dir, rank, ranks, records) && write_ring(dir, rank, ranks, calls)) continue;
+    std::fprintf(stderr, "rank_merge: cannot write into %s\n", dir.c_str());
+    return 1;
+  }
+  std::printf("%lld ranks written; run again to measure\n", static_cast<long long>(ranks));
+  return 0;
+}
+
+int compare_all(const std::string& dir) {
   const auto begin = std::chrono::steady_clock::now();
   const RingSet set = open_rings(list_rings(dir), kRunId);
   CompareOptions options;
@@ -83,10 +105,12 @@ int run(const std::string& dir, std::int64_t ranks, std::uint32_t calls) {
 
 int main(int argc, char** argv) {
   if (argc < 2) {
-    std::fprintf(stderr, "usage: rank_merge FOLDER [ranks] [calls]\n");
+    std::fprintf(stderr, "usage: rank_merge FOLDER [ranks] [calls] [records]\n");
     return 2;
   }
   const std::int64_t ranks = argc > 2 ? std::atoll(argv[2]) : 1000;
   const auto calls = static_cast<std::uint32_t>(argc > 3 ? std::atoll(argv[3]) : 10'000);
-  return ddpscope::run(argv[1], ranks, calls);
+  const std::int64_t records = argc > 4 ? std::atoll(argv[4]) : 1000;
+  if (!ddpscope::list_rings(argv[1]).empty()) return ddpscope::compare_all(argv[1]);
+  return ddpscope::write_all(argv[1], ranks, calls, records);
 }

@@ -1,0 +1,89 @@
+// One of several ranks, as RANK and WORLD_SIZE say. `rank_step steps N` trains the digits network
+// on made-up data and averages each gradient by a call of its own; `rank_step calls N` reduces one
+// small tensor again and again. Prints the median and the 99th percentile of what one of them took.
+#include <ddpscope/ddpscope.h>
+#include <torch/torch.h>
+
+#include <cstdio>
+#include <exception>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "benchmarks/step_times.h"
+#include "samples/digits/averaging.h"
+#include "samples/digits/net.h"
+#include "samples/digits/optimizers.h"
+
+namespace benchmarks {
+namespace {
+constexpr std::size_t kWarmUp = 96;
+constexpr int kBatches = 16;
+constexpr std::int64_t kBatch = 32;
+constexpr digits::Bug kNoBug = digits::Bug::kNone;
+
+double train(const samples::World& world, const samples::Group& group, StepTimes& times,
+             std::size_t steps) {
+  torch::manual_seed(world.rank + 1);
+  digits::Net net(kNoBug);
+  ddpscope::attach_diagnostics(net);
+  digits::broadcast_state(group, *net, kNoBug);
+  digits::Optimizers optimizers = make_optimizers(net, world.rank, kNoBug);
+  std::vector<std::pair<torch::Tensor, torch::Tensor>> batches;
+  for (int i = 0; i < kBatches; ++i) {
+    batches.emplace_back(torch::randn({kBatch, 1, 28, 28}), torch::randint(10, {kBatch}));
+  }
+  double sum = 0;
+  times.mark();
+  for (std::size_t i = 0; i < steps; ++i) {
+    const auto& [images, labels] = batches[i % batches.size()];
+    clear_gradients(net, optimizers, kNoBug);
+    const digits::Outputs outputs = net(images);
+    torch::Tensor loss = torch::cross_entropy_loss(outputs.logits, labels);
+    loss = loss + 0.3 * torch::cross_entropy_loss(outputs.aux_logits, labels);
+    loss.backward();
+    digits::average_gradients(group, *net, kNoBug);
+    for (const auto& optimizer : optimizers) optimizer->step();
+    sum += loss.item<double>();
+    times.mark();
+  }
+  return sum;
+}
+
+double reduce(const samples::Group& group, StepTimes& times, std::size_t calls) {
+  torch::nn::Linear layer(4, 4);
+  ddpscope::attach_diagnostics(layer);
+  const torch::Tensor one = torch::zeros({16});
+  times.mark();
+  for (std::size_t i = 0; i < calls; ++i) {
+    samples::add_over_ranks(group, one);
+    times.mark();
+  }
+  return one.sum().item<double>();
+}
+
+int run(const std::string& what, std::size_t count) {
+  torch::set_num_threads(1);
+  const samples::World world = samples::world_from_environment();
+  const samples::Group group = samples::connect(world);
+  if (!group || count <= kWarmUp || (what != "steps" && what != "calls")) {
+    std::fprintf(stderr, "usage: RANK=r WORLD_SIZE=n rank_step steps|calls NUMBER, above %zu\n",
+                 kWarmUp);
+    return 2;
+  }
+  StepTimes times(count);
+  const double sum =
+      what == "steps" ? train(world, group, times, count) : reduce(group, times, count);
+  times.print_tail(what.c_str(), kWarmUp, count);
+  std::printf("sum %.17g\n", sum);  // equal with and without ddpscope
+  return 0;
+}
+}  // namespace
+}  // namespace benchmarks
+
+int main(int argc, char** argv) try {
+  return benchmarks::run(argc > 2 ? argv[1] : "", argc > 2 ? std::stoul(argv[2]) : 0);
+} catch (const std::exception& error) {
+  std::fprintf(stderr, "rank_step: %s\n", error.what());
+  return 1;
+}
