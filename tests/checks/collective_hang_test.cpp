@@ -47,6 +47,31 @@ Finding only(const RanksComparedEvent& run) {
 }
 }  // namespace
 
+TEST_CASE("collective-hang tells of ranks that left no records what it does not know", "[check]") {
+  RanksComparedEvent run = hanging();
+  Frontier& frontier = run.frontiers[0];
+  frontier.behind.clear();
+  frontier.stands.pop_back();
+  frontier.unknown = 1;
+  frontier.group = group_key(1, 4);
+  run.with_ring = {0, 1, 2};
+  const Finding finding = only(run);
+  CHECK(finding.what ==
+        "ranks 0-2 waited 30 s in all_reduce 482 of layer2.weight.grad; rank 3 left no records");
+  CHECK(finding.why.starts_with("whether the rank issued the call is not known"));
+  CHECK(finding.severity == Severity::kWarning);
+  CHECK(finding.ranks == RankList{3});
+  SECTION("and is silent where the rank failed") {
+    run.endings.ranks = {
+        {.rank = 3, .kind = EndKind::kSignal, .unix_ns = kSince, .signal = "SIGSEGV"}};
+    CHECK(judge(run).empty());
+  }
+  SECTION("and where the group is not of all ranks") {
+    frontier.group = group_key(1, 3);
+    CHECK(judge(run).empty());
+  }
+}
+
 TEST_CASE("collective-hang names who waits, in which call, and who never issued it", "[check]") {
   const Finding finding = only(hanging());
   CHECK(finding.what ==
@@ -135,7 +160,7 @@ TEST_CASE("collective-hang tells at once of a rank that left its loop", "[check]
   run.endings.ranks = {{.rank = 3, .kind = EndKind::kClean}};
   CHECK(only(run).what ==
         "ranks 0-2 waited 3 ms in all_reduce 482 of layer2.weight.grad; rank 3 last issued 481 and "
-        "left its loop after step 20");
+        "left its loop after step 19");
   run.endings.ranks.clear();
   run.frontiers[0].stands[3].ended = true;
   CHECK(fact_of(only(run), "state") == FactValue(std::string("ended")));

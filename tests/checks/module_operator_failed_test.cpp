@@ -1,5 +1,5 @@
 #include "tests/support/catch.h"
-#include "tests/support/events.h"
+#include "tests/support/reducer_events.h"
 
 namespace ddpscope::test {
 namespace {
@@ -46,6 +46,23 @@ TEST_CASE("module-operator-failed names module, inputs and their producers", "[c
         "view needs a layout that the input does not have: view size is not compatible with input "
         "tensor's size and stride");
   CHECK(finding.fixes[0].text == "reshape(...) instead of view(...)");
+}
+
+TEST_CASE("module-operator-failed knows gradients that are views of buckets", "[check]") {
+  const bool views = GENERATE(true, false);
+  Program program("module-operator-failed");
+  program.attach(1, kNet);
+  ReducerEvent built = reducer(ReducerStage::kBuilt);
+  built.bucket_views = views;
+  program.send_now(std::move(built));
+  program.send_now(OperatorFailedEvent{.op = "aten::detach_",
+                                       .message = "Can't detach views in-place. Use detach()",
+                                       .inputs = {input(22, {4}, {1})}});
+  program.exit();
+  REQUIRE(program.findings.size() == 1);
+  const Finding& finding = program.findings[0];
+  CHECK((finding.why.find("gradient_as_bucket_view") != std::string::npos) == views);
+  CHECK(finding.fixes.size() == (views ? 3 : 1));
 }
 
 TEST_CASE("module-operator-failed names a parameter by its path", "[check]") {

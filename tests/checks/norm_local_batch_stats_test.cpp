@@ -14,7 +14,7 @@ TrainingOpEvent norm(TensorId statistics, std::vector<std::int64_t> input) {
 }
 
 CollectiveEvent averaging() {
-  return {.group_size = 2, .reduce = ReduceKind::kSum, .gradients_of = {0, 1}};
+  return {.group_size = 2, .reduce = ReduceKind::kSum, .averages = true};
 }
 
 /// What one rank of `world_size` does in its first steps.
@@ -106,9 +106,8 @@ TEST_CASE("norm-local-batch-stats stays silent", "[check]") {
     for (TrainingOpEvent& op : ranks.ops) op.op = "aten::native_batch_norm";
   }
   SECTION("on ranks that average nothing") { ranks.averages = false; }
-  SECTION("on ranks that exchange no gradients") { ranks.call.gradients_of = {0}; }
+  SECTION("on ranks that exchange no gradients") { ranks.call.averages = false; }
   SECTION("on a group of one rank") { ranks.call.group_size = 1; }
-  SECTION("on gradients that are gathered") { ranks.call.reduce = ReduceKind::kNone; }
   ranks.steps(5);
   ranks.program.exit();
   CHECK(ranks.program.with_id("norm-local-batch-stats").empty());

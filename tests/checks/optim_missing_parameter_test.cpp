@@ -56,6 +56,20 @@ TEST_CASE("optim-missing-parameter knows that the optimizer was built first", "[
   CHECK(cause_of(program.findings[0]) == "built_before");
 }
 
+TEST_CASE("optim-missing-parameter asks no optimizer of an earlier loop", "[check]") {
+  Program program("optim-missing-parameter");
+  program.attach(1, {{.id = 9, .path = "first.weight"}});
+  program.create(1);
+  program.optimizer(1, {9});
+  train(program, 1, {9});
+  program.attach(2, kNet);
+  program.create(2);
+  program.optimizer(2, {1});
+  train(program, 2, {1, 2, 3}, 40);
+  REQUIRE(program.findings.size() == 1);
+  CHECK(cause_of(program.findings[0]) == "group_omits");
+}
+
 TEST_CASE("optim-missing-parameter speaks of tensors where no module is attached", "[check]") {
   Program program("optim-missing-parameter");
   program.leaf(1);

@@ -133,6 +133,42 @@ TEST_CASE("rank-first-failure blames a killed rank before those that only react"
   CHECK(fact(guessed, "reason_kind") == FactValue(std::string("killed")));
 }
 
+TEST_CASE("rank-first-failure blames the rank that left before one whose call threw for it",
+          "[check]") {
+  RankEnding threw = ended(0, EndKind::kExit, 0);
+  RankEnding left = ended(1, EndKind::kExit, 30);
+  const auto judge_with_calls = [](const RankEnding& first, const RankEnding& second) {
+    RanksComparedEvent run{.world_size = 2};
+    run.endings = {.world_size = 2, .ranks = {first, second}};
+    run.stands = {{.rank = 0, .last_seq = 8}, {.rank = 1, .last_seq = 7}};
+    run.stands[0].last.record = {.seq = 8, .group = group_key(1, 2), .state = CallState::kFailed};
+    return only(judge_ranks(run, {.enabled = {"rank-first-failure"}}).findings).rank;
+  };
+  CHECK(judge_with_calls(threw, left) == 1);
+  CHECK(judge_with_calls(threw, thrown(1, 30)) == 1);
+  CHECK(judge_with_calls(threw, ended(1, EndKind::kExit, 4000)) == 0);
+  CHECK(judge_with_calls(threw, signalled(1, "SIGTERM", 30)) == 0);
+  left.stopped = true;
+  CHECK(judge_with_calls(threw, left) == 0);
+}
+
+TEST_CASE("rank-first-failure takes the place of a killed rank from what it noted last",
+          "[check]") {
+  RanksComparedEvent run{.world_size = 2};
+  run.endings = {.world_size = 2, .ranks = {killed(0, 0), clean(1)}};
+  run.stands = {
+      {.rank = 0, .last_seq = 8, .step = 5, .phase = Phase::kInit, .beat_unix_ns = kStart}};
+  CallRecord& last = run.stands[0].last.record;
+  last = {.seq = 8, .group = group_key(1, 2), .unix_ns = kStart - kMs, .phase = Phase::kReduce};
+  const auto judged = [&run] {
+    return only(judge_ranks(run, {.enabled = {"rank-first-failure"}}).findings);
+  };
+  CHECK(judged().phase == Phase::kInit);
+  CHECK(judged().step == 5);
+  last.unix_ns = kStart + kMs;
+  CHECK(judged().phase == Phase::kReduce);
+}
+
 TEST_CASE("rank-first-failure does not blame a killed rank for what another did", "[check]") {
   CHECK(only(judge({killed(0), thrown(1, 0)})).rank == 1);
   CHECK(only(judge({killed(0, 3), signalled(1, "SIGSEGV", 0)})).rank == 1);

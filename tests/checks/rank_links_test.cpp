@@ -69,6 +69,19 @@ TEST_CASE("unequal gradients explain calls of their step and the next one", "[li
   }
 }
 
+TEST_CASE("what a Reducer did not average explains parameters that part afterwards", "[links]") {
+  const Finding drift = finding("rank-parameters-differ", 2, {{"cause", std::string("drift")}});
+  const Finding initial =
+      finding("rank-parameters-differ", 2, {{"cause", std::string("init_not_synced")}});
+  const Fact of_reducer = {"reducer_present", true};
+  CHECK(cause_of(finding("grad-not-reduced", 1), drift) == "grad-not-reduced");
+  CHECK(cause_of(finding("grad-not-reduced", 3), drift) == "");
+  CHECK(cause_of(finding("grad-not-reduced", 1), initial) == "");
+  CHECK(cause_of(finding("grad-missing", 1, {of_reducer}), drift) == "grad-missing");
+  CHECK(cause_of(finding("grad-missing", 1), drift) == "");
+  CHECK(cause_of(finding("grad-missing", 3, {of_reducer}), drift) == "");
+}
+
 TEST_CASE("a hang explains the failure of a rank that waited in it, and no other", "[links]") {
   const Finding hang = finding("collective-hang", 5, {ranks("waiting_ranks", 0)});
   const auto failure = [](std::int64_t rank, std::int64_t step) {

@@ -44,38 +44,38 @@ TEST_CASE("rank-optimizer-differs names the rate, its ranks and since when", "[c
   CHECK(finding.fixes.at(0).text.starts_with("all-reduce the metric"));
 }
 
+TEST_CASE("rank-optimizer-differs names decay and momentum of the first group", "[check]") {
+  const Findings findings = judge_run(
+      with({differ(DigestField::kWeightDecay, 1, 50), differ(DigestField::kMomentum, 1, 50),
+            differ(DigestField::kOptimizers, 1, 50)}),
+      kId);
+  REQUIRE(findings.size() == 2);
+  CHECK(findings[0].subject == "weight decay");
+  CHECK(fact_in(findings[1], "field") == text_of("momentum"));
+  CHECK(findings[1].what == "momentum 0.01 on rank 3, 0.1 on ranks 0-2, since step 1");
+}
+
 TEST_CASE("rank-optimizer-differs says options where only their hash differs", "[check]") {
   const Findings findings = judge_run(with({differ(DigestField::kOptimizers, 1, 50)}), kId);
   REQUIRE(findings.size() == 1);
   CHECK(findings[0].what ==
-        "weight decay, momentum, type or the rate of a later group differ between ranks since "
-        "step 1");
+        "the type of an optimizer or the options of a later group differ between ranks since step "
+        "1");
   CHECK(fact_in(findings[0], "field") == text_of("options"));
   CHECK(fact_in(findings[0], "value_per_rank") == text_of("absent"));
 }
 
 TEST_CASE("rank-optimizer-differs takes members at once and each field for itself", "[check]") {
-  RanksComparedEvent run =
-      with({differ(DigestField::kMembers, 1, 1), differ(DigestField::kSkippedSteps, 7, 2),
-            differ(DigestField::kLossScale, 8, 2)});
-  run.cohorts[0].values = {{.step = 2}};
-  const Findings findings = judge_run(run, kId);
+  const Findings findings =
+      judge_run(with({differ(DigestField::kMembers, 1, 1), differ(DigestField::kSkippedSteps, 7, 2),
+                      differ(DigestField::kLossScale, 8, 2)}),
+                kId);
   REQUIRE(findings.size() == 3);
   CHECK(fact_in(findings[0], "field") == text_of("members"));
   CHECK(fact_in(findings[1], "field") == text_of("loss_scale"));
   CHECK(fact_in(findings[2], "field") == text_of("skipped_steps"));
   CHECK(findings[1].fingerprint != findings[2].fingerprint);
   CHECK(findings[2].fixes.at(0).text.starts_with("reduce the flag"));
-}
-
-TEST_CASE("rank-optimizer-differs is silent where each rank steps a share of equal parameters",
-          "[check]") {
-  RanksComparedEvent run = with({differ(DigestField::kMembers, 1, 1)});
-  CHECK(judge_run(run, kId).empty());
-  run.cohorts[0].values = {{.step = 2, .of_buffers = true}};
-  CHECK(judge_run(run, kId).empty());
-  run.cohorts[0].values.push_back({.step = 2});
-  CHECK(judge_run(run, kId).size() == 1);
 }
 
 TEST_CASE("rank-optimizer-differs weighs less where gradients are not averaged", "[check]") {

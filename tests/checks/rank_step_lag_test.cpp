@@ -49,6 +49,24 @@ TEST_CASE("rank-step-lag names the rank that had fewer batches and those that wa
   CHECK(fact_in(finding, "waiting_ranks") == ranks_of({0, 1, 2}));
 }
 
+TEST_CASE("rank-step-lag tells since when a rank has skipped a batch", "[check]") {
+  RanksComparedEvent run = shorter_epoch();
+  Cohort& cohort = run.cohorts[0];
+  cohort.counts[3].backwards = 101;
+  CHECK(judge_run(run, kId).empty());
+  cohort.counts[3].skipped_steps = 1;
+  cohort.digests = {{.field = DigestField::kSkippedSteps, .step = 24, .consecutive = 77}};
+  const Findings findings = judge_run(run, kId);
+  REQUIRE(findings.size() == 1);
+  CHECK(findings[0].what ==
+        "rank 3 skipped the collectives of a batch since step 24; ranks 0-2 wait in those of "
+        "backward 101");
+  CHECK(findings[0].step == 24);
+  CHECK(fact_in(findings[0], "counter") == text_of("skipped_steps"));
+  cohort.counts[0].skipped_steps = 1;
+  CHECK(judge_run(run, kId).empty());
+}
+
 TEST_CASE("rank-step-lag sees a rank that went on to another collective", "[check]") {
   const Findings findings = judge_run(other_collective(), kId);
   REQUIRE(findings.size() == 1);

@@ -1,4 +1,6 @@
 // Where ranks stand when some wait for others.
+#include <filesystem>
+
 #include "tests/exchange/compared_rings.h"
 
 namespace ddpscope::test {
@@ -43,12 +45,44 @@ TEST_CASE("the frontier names who waits, in which call, and who never issued it"
   CHECK(frontier.stands[0].last.owner == "c.grad");
 }
 
+TEST_CASE("a call that knew only a part has the path in the model that was attached later",
+          "[compare]") {
+  TestRun run(2);
+  const auto owner_where = [&](std::vector<std::string> paths) {
+    TensorList list{.model = "Net", .tensors = {}};
+    for (std::string& path : paths) {
+      list.tensors.push_back({.path = std::move(path), .dtype = "float32"});
+    }
+    for (auto& rank : run) rank->list(list);
+    return only(run.compared()).call.owner;
+  };
+  run[0].call({.owner = "fc.weight.grad", .state = CallState::kIssued});
+  CHECK(owner_where({"body.fc.weight", "body.fc.bias"}) == "body.fc.weight.grad");
+  CHECK(owner_where({"body.fc.weight", "fc.weight"}) == "fc.weight.grad");
+  CHECK(owner_where({"body.fc.weight", "head.fc.weight"}) == "fc.weight.grad");
+  CHECK(owner_where({"body.other_fc.weight"}) == "fc.weight.grad");
+}
+
 TEST_CASE("a rank that issued no call at all is behind", "[compare]") {
   TestRun run(2);
   run[0].call({.owner = "a", .state = CallState::kIssued});
   const Frontier frontier = only(run.compared());
   CHECK(frontier.behind == RankList{1});
   CHECK(frontier.stands[1].last_seq == 0);
+}
+
+TEST_CASE("ranks wait for one that left no ring where all of them are in a call", "[compare]") {
+  TestRun run(3);
+  run.reduce_all(1, {"a"});
+  std::filesystem::remove(run.dir() + "/rank-2.ring");
+  CHECK(run.compared().frontiers.empty());
+  run[0].call({.owner = "b", .state = CallState::kIssued});
+  run[1].call({.owner = "b", .state = CallState::kIssued});
+  const Frontier frontier = only(run.compared());
+  CHECK(frontier.unknown == 1);
+  CHECK(frontier.waiting == RankList{0, 1});
+  CHECK(frontier.behind.empty());
+  CHECK(frontier.seq == 2);
 }
 
 TEST_CASE("ranks that are ahead but returned do not wait", "[compare]") {

@@ -1,5 +1,6 @@
 #include "model/open_calls.h"
 
+#include <atomic>
 #include <thread>
 
 #include "tests/support/catch.h"
@@ -72,6 +73,39 @@ TEST_CASE("calls that nobody ends give way to later ones", "[model]") {
   CHECK(calls.oldest()->record.seq == 745);
   CHECK_FALSE(calls.ended(std::uint64_t{1}));
   CHECK(calls.progress() == 1000);
+}
+
+TEST_CASE("calls are watched while threads issue and end them", "[model]") {
+  OpenCalls calls;
+  std::atomic<bool> done = false;
+  std::atomic<bool> torn = false;
+  const auto train = [&](std::uint64_t group) {
+    for (std::uint64_t i = 1; i <= 20'000; ++i) {
+      // The same number in all places: a torn read would show.
+      const auto number = calls.issued(i, {.seq = i, .group = group, .elements = i});
+      calls.returned(number, &works[group]);
+      calls.ended(number);
+    }
+  };
+  std::thread first(train, 1);
+  std::thread second(train, 2);
+  std::thread watcher([&] {
+    while (!done) {
+      const auto oldest = calls.oldest();
+      if (!oldest) continue;
+      const bool whole =
+          oldest->place == oldest->record.seq && oldest->place == oldest->record.elements;
+      if (!whole) torn = true;
+      static_cast<void>(calls.median_ns());
+    }
+  });
+  first.join();
+  second.join();
+  done = true;
+  watcher.join();
+  CHECK_FALSE(torn);
+  CHECK(calls.progress() == 80'000);
+  CHECK_FALSE(calls.oldest());
 }
 
 TEST_CASE("the median is of the calls that ended", "[model]") {

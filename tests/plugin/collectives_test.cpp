@@ -86,7 +86,7 @@ TEST_CASE("Every kind of call is noted once, on every rank") {
       INFO("rank " << rank << ", call " << i);
       const NotedCall& call = calls[i];
       CHECK(call.kind == (rank == 1 && kinds[i] == "send" ? "receive" : kinds[i]));
-      CHECK(call.seq == i + 1);
+      CHECK(call.seq == (kinds[i] == "send" ? 1 : kinds[i] == "barrier" ? i : i + 1));
       CHECK(call.group == calls_of(0)[0].group);
       CHECK(call.group_size == 2);
       CHECK(call.elements == elements[i]);
@@ -102,6 +102,38 @@ TEST_CASE("Every kind of call is noted once, on every rank") {
     CHECK(calls[0].root == -1);
     CHECK(calls[9].root == 1 - rank);
   }
+}
+
+TEST_CASE("A large sum between the forward and the optimizer is a bucket of gradients") {
+  Ranks ranks(2, [](const Place& place) {
+    const Group group = place.group();
+    Net net;
+    attach_diagnostics(net, quiet());
+    torch::optim::SGD optimizer(net->parameters(), 0.01);
+    const auto flat = [&net](bool of_gradients) {
+      torch::NoGradGuard no_grad;
+      std::vector<at::Tensor> parts;
+      for (const at::Tensor& one : net->parameters()) {
+        parts.push_back((of_gradients ? one.grad() : one).reshape(-1));
+      }
+      return torch::cat(parts);
+    };
+    all_reduce(group, flat(false));
+    for (int step = 0; step < 2; ++step) {
+      optimizer.zero_grad();
+      net->loss().backward();
+      all_reduce(group, flat(true));
+      all_reduce(group, torch::ones(8));                // a metric
+      all_reduce(group, torch::ones(1000, at::kLong));  // counts
+      optimizer.step();
+      all_reduce(group, flat(false));
+    }
+    return 0;
+  });
+  REQUIRE(ranks.exit_codes() == std::vector<int>{0, 0});
+  const std::vector<std::string> expected = {"", "bucket", "", "", "", "bucket", "", "", ""};
+  CHECK(owners_of(0) == expected);
+  CHECK(owners_of(1) == expected);
 }
 
 TEST_CASE("Calls are named after the parameters and gradients that they are given") {

@@ -13,6 +13,7 @@
 #include <functional>
 #include <nlohmann/json.hpp>
 
+#include "model/clock.h"
 #include "plugin/crash_note.h"
 #include "tests/support/catch.h"
 #include "tests/support/temporary_dir.h"
@@ -100,8 +101,7 @@ TEST_CASE("A signal that ends the process is noted and ends it as before", "[plu
     CHECK(notes[0].at("step") == 7);
     CHECK(notes[0].at("phase") == "reduce");
     CHECK(notes[0].at("module_path") == "head");
-    CHECK(std::abs(notes[0].at("time_unix_ns").get<std::int64_t>() - crash_note::unix_ns()) <
-          60'000'000'000);
+    CHECK(std::abs(notes[0].at("time_unix_ns").get<std::int64_t>() - unix_ns()) < 60'000'000'000);
     CHECK(WTERMSIG(run(
                        nothing, [signal] { ::raise(signal); }, true)
                        .status) == signal);

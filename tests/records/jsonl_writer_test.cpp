@@ -1,7 +1,10 @@
 #include "records/jsonl_writer.h"
 
 #include <fcntl.h>
+#include <signal.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <fstream>
@@ -107,6 +110,27 @@ TEST_CASE("a full disk is said once and ends writing", "[records]") {
   CHECK_FALSE(writer.write_finding(sample_finding()));
   CHECK(writer.failed());
   CHECK(writer.failure().find("No space left on device") != std::string::npos);
+}
+
+TEST_CASE("what finds no room any more is followed by the reason", "[records]") {
+  const TemporaryDir dir;
+  const std::string path = dir / "rank-0.jsonl";
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const rlimit limit{.rlim_cur = 8192, .rlim_max = 8192};
+    ::setrlimit(RLIMIT_FSIZE, &limit);
+    ::signal(SIGXFSZ, SIG_IGN);
+    const auto opened = JsonlWriter::open(dir.path(), sample_run(0, 2));
+    for (int i = 0; i < 100 && opened.writer->write_finding(sample_finding()); ++i) continue;
+    ::_exit(opened.writer->failed() && !opened.writer->write_summary({}) ? 0 : 1);
+  }
+  int status = -1;
+  ::waitpid(child, &status, 0);
+  CHECK(status == 0);
+  const auto file = std::get<RankFile>(read_rank_file(path));
+  CHECK(file.ran_out);
+  CHECK_FALSE(file.truncated);
+  CHECK(file.notes.at(0) == "the rank could write no more: File too large");
 }
 
 TEST_CASE("secrets are cut out of the command", "[records]") {

@@ -112,6 +112,17 @@ TEST_CASE("a finding is not primary while its cause is there", "[report]") {
   CHECK(merge({file_of(0, 1, {effect})}, {}).primary == "a");
 }
 
+TEST_CASE("an incident stands where the heaviest of its findings does", "[report]") {
+  Finding effect = finding_of("a", Severity::kError, 7);
+  effect.caused_by = "c";
+  const Findings all = {finding_of("b", Severity::kWarning, 1), effect,
+                        finding_of("c", Severity::kWarning, 5)};
+  const auto report = merge({file_of(0, 1, all)}, {});
+  REQUIRE(report.incidents.size() == 2);
+  CHECK(report.primary == "c");
+  CHECK(report.incidents[1].primary == "b");
+}
+
 TEST_CASE("a circle of causes still has a primary", "[report]") {
   Finding a = finding_of("a", Severity::kError);
   Finding b = finding_of("b", Severity::kError);

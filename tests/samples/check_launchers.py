@@ -11,8 +11,8 @@ import sys
 import time
 
 import rank_runs
-from findings_table import (FIRST_FAILURE, OF_SEVERAL_RANKS, OF_THE_MACHINE, cause_of, compare,
-                            expected_on, found_rows, read_table, throws)
+from findings_table import (FIRST_FAILURE, OF_SEVERAL_RANKS, OF_THE_MACHINE, beyond_consequences,
+                            cause_of, compare, expected_on, found_rows, read_table, throws)
 
 SKIPPED = 77
 BY_TOOL = ("run", "script")
@@ -57,6 +57,10 @@ def check_table(args, run, report):
     columns, table = read_table(args.expected)
     expected = expected_on(run.ranks, table[args.bug])
     found = found_rows(report["findings"], run.ranks, columns, args.expected.parent, expected)
+    if args.parted and run.ranks > 1:
+        if problem := beyond_consequences(expected, found):
+            sys.exit(f"under {run.launcher} on {run.ranks} ranks: {problem}")
+        return True
     is_listed = any(row[0] == FIRST_FAILURE for row in expected)
     if throws(expected) and not is_listed:
         found = without_failure(found, run.ranks)
@@ -102,6 +106,8 @@ def main():
         parser.add_argument(f"--{name}", type=pathlib.Path, required=True)
     parser.add_argument("--expected", type=pathlib.Path)
     parser.add_argument("--bug", required=True)
+    parser.add_argument("--parted", action="store_true",
+                        help="several ranks part, and how they hang or fail differs by run")
     parser.add_argument("--runs", type=read_run, nargs="+", required=True,
                         metavar="LAUNCHER:RANKS")
     parser.add_argument("arguments", nargs="*")
@@ -113,11 +119,12 @@ def main():
         report, statuses = report_of(args, run)
         must_fail = args.expected is not None and check_table(args, run, report)
         check_statuses(run, statuses, must_fail, report["summary"]["errors"] > 0)
-        compare_runs(known, run, report["findings"])
+        if not args.parted or run.ranks == 1:
+            compare_runs(known, run, report["findings"])
     if len(runs) < len(args.runs):
         print(f"mpirun is not installed (Debian: openmpi-bin); {len(runs)} other runs were equal")
         sys.exit(SKIPPED)
-    count = max(len(findings) for _, findings in known.values())
+    count = max((len(findings) for _, findings in known.values()), default=0)
     print(f"{len(runs)} runs gave {count} equal findings")
 
 

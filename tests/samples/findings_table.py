@@ -21,7 +21,11 @@ OVER_RANKS = {FIRST_FAILURE, "collective-hang", "collective-mismatch",
               "rank-model-differs", "rank-optimizer-differs", "rank-parameters-differ",
               "rank-step-lag"}
 OF_SEVERAL_RANKS = OVER_RANKS | {"autograd-ready-twice", "norm-local-batch-stats",
-                                 "perf-small-collectives", "collective-multi-tensor"}
+                                 "perf-small-collectives", "collective-multi-tensor",
+                                 "grad-not-reduced"}
+# What follows where ranks part, and hang or fail.
+CONSEQUENCES = {"collective-hang", "collective-mismatch", "module-operator-failed", FIRST_FAILURE,
+                "rank-parameters-differ", "rank-step-lag"}
 # The tests train on the host, where nothing waits for a device.
 OF_A_DEVICE = {"perf-sync-calls", "device-duplicate", "device-foreign-allocation"}
 
@@ -46,9 +50,17 @@ def expected_on(ranks, rows):
     return sorted(row for row in rows if row[0] not in absent)
 
 
+def beyond_consequences(expected, rows):
+    """What is wrong with these rows of ranks that parted; empty if nothing is."""
+    absent = set(expected) - set(rows)
+    other = {row[0] for row in rows} - {row[0] for row in expected} - CONSEQUENCES
+    return (f"{sorted(absent)} not among {rows}" if absent else "") + (
+        f"besides, {other} are reported" if other else "")
+
+
 def throws(rows):
     """Whether the sample ends on what was thrown, in every rank."""
-    return any(row[0] in THROWN for row in rows)
+    return any(row[0] in THROWN or row[:2] == ("grad-missing", "error") for row in rows)
 
 
 def remark(site, folder):

@@ -53,6 +53,14 @@ TEST_CASE("a rank with a clean summary ended cleanly", "[tools]") {
   CHECK(only(finished(file_of(0)), {launch_of({.rank = 0, .code = 7})}).kind == EndKind::kClean);
 }
 
+TEST_CASE("a rank that could write no more may have ended in any way", "[tools]") {
+  RankFile file = file_of(0);
+  CHECK(only(file).kind == EndKind::kKilled);
+  file.ran_out = true;
+  CHECK(endings_of({file}, {}).ranks.empty());
+  CHECK(only(file, {launch_of({.rank = 0, .code = 7})}).kind == EndKind::kExit);
+}
+
 TEST_CASE("a rank tells the device that it used", "[tools]") {
   RankFile file = finished(file_of(0));
   CHECK(only(file).device.uuid.empty());

@@ -241,6 +241,23 @@ TEST_CASE("a ring that is no good costs its rank and one remark", "[tools]") {
   CHECK(std::filesystem::exists(dir / "o/report.json"));
 }
 
+TEST_CASE("a rank that waits for one without records is found in its own ring", "[tools]") {
+  const TemporaryDir dir;
+  write_rank(dir / "o", run_of(0, 2), /*ended=*/false);
+  TestRank rank(dir / "o", 0, 2);
+  for (std::int32_t step = 1; step <= 4; ++step) {
+    rank.at_step(step);
+    reduce_all(rank);
+  }
+  rank.call({.owner = "fc1.bias.grad", .state = CallState::kIssued});
+  rank.pass_ms(30'000);
+  rank.beat("fc1");
+  const auto run = run_shell("ddpscope merge " + (dir / "o"));
+  CHECK(run.code == 1);
+  CHECK(run.says("rank 0 waited 30 s in all_reduce 13 of fc1.bias.grad; rank 1 left no records"));
+  CHECK(run.says("1 of 2 ranks left a ring"));
+}
+
 TEST_CASE("a ring whose end is cut off is compared up to there, without its names", "[tools]") {
   const TemporaryDir dir;
   write_run(dir / "o", 2, [](TestRank& rank, std::int64_t number, std::int32_t step) {

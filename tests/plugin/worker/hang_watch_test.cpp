@@ -1,5 +1,6 @@
 #include "plugin/hang_watch.h"
 
+#include "model/clock.h"
 #include "tests/support/catch.h"
 
 namespace ddpscope {

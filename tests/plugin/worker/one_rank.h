@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -120,5 +121,17 @@ class Rank {
        .shown = [this](const StepDigest& digest) { shown.push_back(digest.step); }},
       /*every=*/16};
 };
+
+/// The digest of the second step of a rank that attached `tree` and did `before` its steps.
+inline StepDigest second_step(const std::function<void(Rank&)>& before,
+                              const TreeEvent& tree = net()) {
+  Rank rank;
+  rank.send_large(TreeEvent(tree));
+  rank.members({{kWeight, kBias, kHead}});
+  before(rank);
+  rank.step();
+  rank.step();
+  return rank.digests.back();
+}
 
 }  // namespace ddpscope::test

@@ -6,24 +6,14 @@
 namespace ddpscope {
 namespace {
 using namespace test;  // NOLINT(google-build-using-namespace)
-using Act = std::function<void(Rank&)>;
-
-/// The digest of the second step of a rank that attached `tree` and did `before` its steps.
-StepDigest second_step(const Act& before, const TreeEvent& tree = net()) {
-  Rank rank;
-  rank.send_large(TreeEvent(tree));
-  rank.members({{kWeight, kBias, kHead}});
-  before(rank);
-  rank.step();
-  rank.step();
-  return rank.digests.back();
-}
 }  // namespace
 
 TEST_CASE("Another rate, decay, momentum, group or type is another optimizer", "[rank_digest]") {
   const StepDigest same = second_step([](Rank&) {});
   CHECK(same.optimizers != 0);
   CHECK(same.learning_rate == 0.1);
+  CHECK(same.weight_decay == 1e-4);
+  CHECK(same.momentum == 0.9);
   CHECK(same.groups == 1);
   CHECK(same.members == 3);
   const StepDigest other_rate = second_step([](Rank& rank) { rank.rate(0.2); });
@@ -55,6 +45,16 @@ TEST_CASE("A rank that steps a part of its parameters says nothing of the number
     rank.members({{kWeight, kHead}});
   });
   CHECK(declared.members == 1);
+}
+
+TEST_CASE("An optimizer that never steps owns no parameter", "[rank_digest]") {
+  const auto digest = second_step([](Rank& rank) {
+    OptimizerMembersEvent all{.at = rank.now(), .optimizer = kSgd + 1, .type = "torch::optim::SGD"};
+    all.groups = {{{.tensor = kWeight}, {.tensor = kBias}, {.tensor = kHead}}};
+    rank.send_large(std::move(all));
+    rank.members({{kWeight}});
+  });
+  CHECK(digest.members == 0);
 }
 
 TEST_CASE("Fingerprints are told before the first step, and of what was read in a step",

@@ -6,18 +6,6 @@
 namespace ddpscope {
 namespace {
 using namespace test;  // NOLINT(google-build-using-namespace)
-using Act = std::function<void(Rank&)>;
-
-/// The digest of the second step of a rank that attached `tree` and did `before` its steps.
-StepDigest second_step(const Act& before, const TreeEvent& tree = net()) {
-  Rank rank;
-  rank.send_large(TreeEvent(tree));
-  rank.members({{kWeight, kBias, kHead}});
-  before(rank);
-  rank.step();
-  rank.step();
-  return rank.digests.back();
-}
 }  // namespace
 
 TEST_CASE("A rank tells what it registers before the first step, in registered order",
@@ -183,16 +171,24 @@ TEST_CASE("A process group that was declared makes the run an averaging one", "[
         }).averages);
 }
 
+TEST_CASE("A Reducer over several ranks averages", "[rank_digest]") {
+  for (const std::int64_t ranks : {1, 2}) {
+    const auto digest =
+        second_step([ranks](Rank& rank) { rank.send_large(ReducerEvent{.ranks = ranks}); });
+    CHECK(digest.averages == (ranks > 1));
+  }
+}
+
 TEST_CASE("A collective over gradients averages, and those before training are not counted",
           "[rank_digest]") {
   Rank rank;
   rank.send_large(net());
-  rank.send_large(CollectiveEvent{.at = rank.now(), .tensors = {kWeight}, .gradients_of = {0}});
+  rank.send_large(CollectiveEvent{.at = rank.now(), .tensors = {kWeight}});
   rank.step();
   CHECK_FALSE(rank.digests.back().averages);
   CHECK(rank.digests.back().call_count == 0);
   rank.backward({kWeight});
-  rank.send_large(CollectiveEvent{.at = rank.now(), .gradients_of = {0, kWeight}});
+  rank.send_large(CollectiveEvent{.at = rank.now(), .averages = true});
   rank.end_step();
   CHECK(rank.digests.back().averages);
   CHECK(rank.digests.back().call_count == 1);

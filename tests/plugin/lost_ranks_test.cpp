@@ -1,0 +1,141 @@
+// Ranks that stop, are killed, or leave no records, and what a merge says of them.
+#include <signal.h>
+#include <sys/resource.h>
+
+#include <cstdio>
+#include <thread>
+
+#include "tests/plugin/noted_calls.h"
+#include "tests/plugin/on_ranks.h"
+
+namespace ddpscope::test {
+namespace {
+constexpr int kStepsOfLost = 3;
+
+/// What rank 1 does with its attach, and before its fourth step.
+struct Lost {
+  std::function<void()> before_attach = [] {};
+  bool attaches = true;
+  std::function<void()> before_step = [] {};
+};
+
+std::function<int(const Place&)> program(const Lost& lost, int hang_after_s = 5) {
+  return [lost, hang_after_s](const Place& place) {
+    const bool is_lost = place.rank == 1;
+    const Group group = place.group();
+    Net net;
+    Options options = quiet();
+    options.hang_after_s = hang_after_s;
+    if (is_lost) lost.before_attach();
+    if (!is_lost || lost.attaches) attach_diagnostics(net, options);
+    torch::optim::SGD optimizer(net->parameters(), 0.01);
+    for (int step = 0; step < 10; ++step) {
+      if (is_lost && step == kStepsOfLost) lost.before_step();
+      optimizer.zero_grad();
+      net->loss().backward();
+      for (const at::Tensor& parameter : net->parameters()) all_reduce(group, parameter.grad());
+      optimizer.step();
+    }
+    return 0;
+  };
+}
+
+struct Merged {
+  int code = -1;
+  std::string said;
+  bool says(const std::string& text) const { return said.find(text) != std::string::npos; }
+};
+
+Merged merge() {
+  Merged merged;
+  const std::string command = DDPSCOPE_TOOL " merge " + report_dir() + " 2>&1";
+  FILE* const tool = ::popen(command.c_str(), "r");
+  REQUIRE(tool != nullptr);
+  std::array<char, 4096> part{};
+  while (const std::size_t count = std::fread(part.data(), 1, part.size(), tool)) {
+    merged.said.append(part.data(), count);
+  }
+  merged.code = WEXITSTATUS(::pclose(tool));
+  return merged;
+}
+
+bool is_found_live(const std::string& id, const std::string& words) {
+  for (const std::string& line : records("finding")) {
+    const bool is_it = line.find("\"" + id + "\"") != std::string::npos;
+    if (is_it && line.find(words) != std::string::npos) return true;
+  }
+  return false;
+}
+
+void wait_until(const std::function<bool()>& done) {
+  for (int i = 0; i < 1000 && !done(); ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+}
+}  // namespace
+
+TEST_CASE("A rank that was stopped has no heartbeat, and is named while the others wait") {
+  {
+    Ranks ranks(3, program({.before_step = [] { ::raise(SIGSTOP); }}));
+    wait_until([] { return is_found_live("collective-hang", "no heartbeat"); });
+    CHECK(is_found_live("collective-hang", "no heartbeat"));
+  }
+  const Merged merged = merge();
+  INFO(merged.said);
+  CHECK(merged.code == 1);
+  CHECK(merged.says("rank 1 step 4 first (all_reduce): error: ranks 0,2 wait"));
+  CHECK(merged.says("(no heartbeat) [collective-hang]"));
+}
+
+TEST_CASE("Ranks train beside one that has no ddpscope, and the merge says whose records lack") {
+  Ranks ranks(3, program({.attaches = false}));
+  CHECK(ranks.exit_codes() == std::vector<int>{0, 0, 0});
+  const Merged merged = merge();
+  INFO(merged.said);
+  CHECK(merged.code == 4);
+  CHECK(merged.says("[tool-rank-missing]"));
+  CHECK(merged.says("0 errors, 1 warning,"));
+}
+
+TEST_CASE("A rank that waits for one without ddpscope says that it has no records of it") {
+  {
+    Ranks ranks(2,
+                program({.attaches = false,
+                         .before_step = [] { std::this_thread::sleep_for(std::chrono::hours(1)); }},
+                        /*hang_after_s=*/1));
+    wait_until([] { return is_found_live("collective-hang", "rank 1"); });
+    CHECK(is_found_live("collective-hang", "rank 1"));
+  }
+  const Merged merged = merge();
+  INFO(merged.said);
+  CHECK(merged.code == 1);
+  CHECK(merged.says("rank 1 left no records [collective-hang]"));
+  CHECK(merged.says("led to: "));
+}
+
+TEST_CASE("A rank that may write no file leaves a report of the others, and trains on") {
+  const auto limit = [] {
+    const rlimit none{.rlim_cur = 6000, .rlim_max = 6000};
+    ::setrlimit(RLIMIT_FSIZE, &none);
+  };
+  Ranks ranks(2, program({.before_attach = limit}));
+  CHECK(ranks.exit_codes() == std::vector<int>{0, 0});
+  const Merged merged = merge();
+  INFO(merged.said);
+  CHECK(merged.code == 0);
+  CHECK(merged.says("could write no more"));
+  CHECK(read_ring(ring_path(0)).calls.size() == 40);
+  CHECK_FALSE(read_ring(ring_path(1)).error.empty());
+}
+
+TEST_CASE("A killed rank is named as the first to fail") {
+  Ranks ranks(3, program({.before_step = [] { ::raise(SIGKILL); }}));
+  ranks.exit_codes();
+  const Merged merged = merge();
+  INFO(merged.said);
+  CHECK(merged.code == 1);
+  CHECK(merged.says("[rank-first-failure]"));
+  CHECK(merged.says("rank 1 failed first"));
+}
+
+}  // namespace ddpscope::test
