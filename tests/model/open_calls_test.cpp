@@ -1,5 +1,6 @@
 #include "model/open_calls.h"
 
+#include <array>
 #include <atomic>
 #include <thread>
 
@@ -79,16 +80,20 @@ TEST_CASE("calls are watched while threads issue and end them", "[model]") {
   OpenCalls calls;
   std::atomic<bool> done = false;
   std::atomic<bool> torn = false;
-  const auto train = [&](std::uint64_t group) {
+  std::array<std::atomic<std::uint64_t>, 2> made{};
+  const auto train = [&](std::size_t self) {
     for (std::uint64_t i = 1; i <= 20'000; ++i) {
+      // One that is far ahead would make a call of the other give way before it ends.
+      while (i > made[1 - self] + 100) std::this_thread::yield();
       // The same number in all places: a torn read would show.
-      const auto number = calls.issued(i, {.seq = i, .group = group, .elements = i});
-      calls.returned(number, &works[group]);
+      const auto number = calls.issued(i, {.seq = i, .group = self + 1, .elements = i});
+      calls.returned(number, &works[self]);
       calls.ended(number);
+      made[self] = i;
     }
   };
-  std::thread first(train, 1);
-  std::thread second(train, 2);
+  std::thread first(train, 0);
+  std::thread second(train, 1);
   std::thread watcher([&] {
     while (!done) {
       const auto oldest = calls.oldest();
