@@ -16,6 +16,7 @@
 #include "records/line_shape.h"
 #include "records/record_json.h"
 #include "records/report_dir.h"
+#include "records/step_line.h"
 
 namespace ddpscope {
 namespace {
@@ -39,6 +40,10 @@ class RankFileBuilder {
     ++line_;
     if (line.empty()) return true;
     if (const std::string text = shape_problem(line); !text.empty()) return refuse(text);
+    if (const auto step = line_ > 1 ? step_of_plain_line(line) : std::nullopt) {
+      file_.last_step = std::max(file_.last_step, *step);
+      return true;
+    }
     const Json json = Json::parse(line, nullptr, /*allow_exceptions=*/false);
     if (json.is_discarded() && !complete && line_ > 1) {
       file_.truncated = true;

@@ -9,7 +9,7 @@
 #include "tests/support/report_sample.h"
 #include "tests/support/temporary_dir.h"
 
-namespace ddpscope {
+namespace ddpscope::test::jsonl_reader_test {
 namespace {
 
 const std::string kName = "out/rank-2.jsonl";
@@ -51,6 +51,21 @@ TEST_CASE("an incomplete last line is noted, and the rest is read", "[records]")
   CHECK(read.truncated);
   CHECK(read.findings.size() == 1);
   CHECK(read.notes.at(0) == "line 3 is incomplete");
+}
+
+TEST_CASE("steps are read from plain lines and from odd ones alike", "[records]") {
+  const std::string plain = R"({"record":"step","step":7,"losses":[{"step":99}]})";
+  CHECK(file(run_line() + plain + "\n").last_step == 7);
+  CHECK(file(run_line() + R"({"step":8,"record":"step"})" + "\n" + plain + "\n").last_step == 8);
+  CHECK(file(run_line() + R"({"record":"step","step":8,"step":9})" + "\n").last_step == 9);
+  CHECK(file(run_line() + R"({"record":"step","step":8,"record":"later"})" + "\n").last_step == 0);
+  CHECK(file(run_line() + R"({"record":"step","step":null})" + "\n").last_step == 0);
+  CHECK(file(run_line() + plain.substr(0, 30)).truncated);
+  for (const std::string odd : {"1.5", "18446744073709551615", "\"7\"", "[7]", "{}", "true"}) {
+    CHECK(problem(run_line() + R"({"record":"step","step":)" + odd + "}\n").text ==
+          "\"step\" is no 64-bit integer");
+  }
+  CHECK(problem(run_line() + plain + "}\n").text == "the line is no JSON object");
 }
 
 TEST_CASE("a hostile file is refused with one sentence", "[records]") {
@@ -114,4 +129,4 @@ TEST_CASE("links, folders and absent files are refused", "[records]") {
 }
 
 }  // namespace
-}  // namespace ddpscope
+}  // namespace ddpscope::test::jsonl_reader_test
