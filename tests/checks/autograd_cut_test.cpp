@@ -1,7 +1,7 @@
 #include "tests/support/catch.h"
 #include "tests/support/cut_steps.h"
 
-namespace ddpscope::test {
+namespace ddpscope::test::autograd_cut_test {
 namespace {
 void expect_cut(const Findings& findings, const std::string& cause, const std::string& op) {
   REQUIRE(findings.size() == 1);
@@ -290,4 +290,4 @@ TEST_CASE("autograd-cut stays silent on what is trained elsewhere or not at all"
   }
 }
 
-}  // namespace ddpscope::test
+}  // namespace ddpscope::test::autograd_cut_test

@@ -1,7 +1,7 @@
 #include "tests/support/catch.h"
 #include "tests/support/stale_events.h"
 
-namespace ddpscope::test {
+namespace ddpscope::test::autograd_double_backward_test {
 namespace {
 GraphFreedEvent freed() {
   return {.node = "AddmmBackward0",
@@ -75,4 +75,4 @@ TEST_CASE("autograd-double-backward stays silent on backward calls that succeed"
   CHECK(program.findings.empty());
 }
 
-}  // namespace ddpscope::test
+}  // namespace ddpscope::test::autograd_double_backward_test

@@ -1,7 +1,7 @@
 #include "tests/support/catch.h"
 #include "tests/support/stale_events.h"
 
-namespace ddpscope::test {
+namespace ddpscope::test::autograd_graph_retained_test {
 namespace {
 /// A run whose cycles are its steps.
 struct Steps {
@@ -73,4 +73,4 @@ TEST_CASE("autograd-graph-retained stays silent", "[check]") {
   CHECK(steps.program.findings.empty());
 }
 
-}  // namespace ddpscope::test
+}  // namespace ddpscope::test::autograd_graph_retained_test

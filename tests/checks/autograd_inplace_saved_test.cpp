@@ -1,7 +1,7 @@
 #include "tests/support/catch.h"
 #include "tests/support/stale_events.h"
 
-namespace ddpscope::test {
+namespace ddpscope::test::autograd_inplace_saved_test {
 namespace {
 const std::vector<Registered> kNet = {{.id = 1, .path = "act.weight", .shape = {32, 256}},
                                       {.id = 2, .path = "block2.bias"},
@@ -97,4 +97,4 @@ TEST_CASE("autograd-inplace-saved stays silent", "[check]") {
   CHECK(program.findings.empty());
 }
 
-}  // namespace ddpscope::test
+}  // namespace ddpscope::test::autograd_inplace_saved_test

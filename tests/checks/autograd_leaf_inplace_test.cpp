@@ -1,7 +1,7 @@
 #include "tests/support/catch.h"
 #include "tests/support/stale_events.h"
 
-namespace ddpscope::test {
+namespace ddpscope::test::autograd_leaf_inplace_test {
 namespace {
 const std::vector<Registered> kNet = {{.id = 1, .path = "fc1.weight", .shape = {32, 256}}};
 
@@ -59,4 +59,4 @@ TEST_CASE("autograd-leaf-inplace stays silent", "[check]") {
   CHECK(program.findings.empty());
 }
 
-}  // namespace ddpscope::test
+}  // namespace ddpscope::test::autograd_leaf_inplace_test

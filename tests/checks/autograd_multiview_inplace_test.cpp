@@ -1,7 +1,7 @@
 #include "tests/support/catch.h"
 #include "tests/support/stale_events.h"
 
-namespace ddpscope::test {
+namespace ddpscope::test::autograd_multiview_inplace_test {
 namespace {
 FailedWriteEvent failed(ViewOrigin origin) {
   return {.op = "aten::mul_",
@@ -68,4 +68,4 @@ TEST_CASE("autograd-multiview-inplace stays silent", "[check]") {
   CHECK(program.findings.empty());
 }
 
-}  // namespace ddpscope::test
+}  // namespace ddpscope::test::autograd_multiview_inplace_test

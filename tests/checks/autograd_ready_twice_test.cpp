@@ -1,7 +1,7 @@
 #include "tests/support/catch.h"
 #include "tests/support/events.h"
 
-namespace ddpscope::test {
+namespace ddpscope::test::autograd_ready_twice_test {
 namespace {
 struct Pass {
   Program program;
@@ -123,4 +123,4 @@ TEST_CASE("autograd-ready-twice stays silent", "[check]") {
   CHECK(pass.program.findings.empty());
 }
 
-}  // namespace ddpscope::test
+}  // namespace ddpscope::test::autograd_ready_twice_test

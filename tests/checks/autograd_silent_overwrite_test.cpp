@@ -1,7 +1,7 @@
 #include "tests/support/catch.h"
 #include "tests/support/stale_events.h"
 
-namespace ddpscope::test {
+namespace ddpscope::test::autograd_silent_overwrite_test {
 namespace {
 const std::vector<Registered> kNet = {{.id = 1, .path = "critic.first.weight"},
                                       {.id = 2, .path = "critic.second.weight"},
@@ -76,4 +76,4 @@ TEST_CASE("autograd-silent-overwrite stays silent", "[check]") {
   CHECK(program.findings.empty());
 }
 
-}  // namespace ddpscope::test
+}  // namespace ddpscope::test::autograd_silent_overwrite_test

@@ -1,7 +1,7 @@
 #include "tests/support/catch.h"
 #include "tests/support/events.h"
 
-namespace ddpscope::test {
+namespace ddpscope::test::checkpoint_load_test {
 namespace {
 const std::vector<Registered> kNet = {{.id = 1, .path = "conv.weight", .shape = {64, 3}},
                                       {.id = 2, .path = "conv.bias", .shape = {64}},
@@ -173,4 +173,4 @@ TEST_CASE("checkpoint-load stays silent", "[check]") {
   CHECK(program.findings.empty());
 }
 
-}  // namespace ddpscope::test
+}  // namespace ddpscope::test::checkpoint_load_test

@@ -2,7 +2,7 @@
 #include "tests/support/clip_steps.h"
 #include "tests/support/events.h"
 
-namespace ddpscope::test {
+namespace ddpscope::test::clip_always_active_test {
 namespace {
 struct Loop {
   Program program{"clip-always-active"};
@@ -190,4 +190,4 @@ TEST_CASE("clip-always-active stays silent", "[check]") {
   CHECK(program.findings.empty());
 }
 
-}  // namespace ddpscope::test
+}  // namespace ddpscope::test::clip_always_active_test

@@ -5,7 +5,7 @@
 #include "tests/support/clip_steps.h"
 #include "tests/support/events.h"
 
-namespace ddpscope::test {
+namespace ddpscope::test::clip_before_unscale_test {
 namespace {
 constexpr double kScale = 65536;
 constexpr TensorId kLoss = 50;
@@ -164,4 +164,4 @@ TEST_CASE("clip-before-unscale stays silent", "[check]") {
   CHECK(program.findings.empty());
 }
 
-}  // namespace ddpscope::test
+}  // namespace ddpscope::test::clip_before_unscale_test

@@ -5,7 +5,7 @@
 #include "tests/support/clip_steps.h"
 #include "tests/support/events.h"
 
-namespace ddpscope::test {
+namespace ddpscope::test::clip_nonfinite_norm_test {
 namespace {
 const std::vector<Registered> kNet = {{.id = 1, .path = "enc.0.weight"},
                                       {.id = 2, .path = "enc.0.bias"}};
@@ -177,4 +177,4 @@ TEST_CASE("clip-nonfinite-norm stays silent", "[check]") {
   CHECK(program.findings.empty());
 }
 
-}  // namespace ddpscope::test
+}  // namespace ddpscope::test::clip_nonfinite_norm_test

@@ -1,7 +1,7 @@
 #include "tests/support/catch.h"
 #include "tests/support/rank_events.h"
 
-namespace ddpscope::test {
+namespace ddpscope::test::collective_hang_test {
 namespace {
 constexpr std::int64_t kSecondNs = 1'000'000'000;
 constexpr std::int64_t kSince = 1'900'000'000 * kSecondNs;
@@ -215,4 +215,4 @@ TEST_CASE("collective-hang blames no rank that itself waits in another group", "
   }
 }
 
-}  // namespace ddpscope::test
+}  // namespace ddpscope::test::collective_hang_test

@@ -1,7 +1,7 @@
 #include "tests/support/catch.h"
 #include "tests/support/rank_events.h"
 
-namespace ddpscope::test {
+namespace ddpscope::test::collective_mismatch_test {
 namespace {
 const CallRecord kReduce{.seq = 481,
                          .group = kTestGroup,
@@ -129,4 +129,4 @@ TEST_CASE("collective-mismatch stays silent where nothing differs", "[check]") {
   CHECK(judged(compared_run(2), "collective-mismatch").empty());
 }
 
-}  // namespace ddpscope::test
+}  // namespace ddpscope::test::collective_mismatch_test

@@ -1,7 +1,7 @@
 #include "tests/support/catch.h"
 #include "tests/support/events.h"
 
-namespace ddpscope::test {
+namespace ddpscope::test::collective_multi_tensor_test {
 namespace {
 using enum CollectiveKind;
 
@@ -117,4 +117,4 @@ TEST_CASE("collective-multi-tensor stays silent", "[check]") {
   CHECK(calls.after(event).empty());
 }
 
-}  // namespace ddpscope::test
+}  // namespace ddpscope::test::collective_multi_tensor_test

@@ -1,7 +1,7 @@
 #include "tests/support/catch.h"
 #include "tests/support/events.h"
 
-namespace ddpscope::test {
+namespace ddpscope::test::data_loader_wait_test {
 namespace {
 /// A run whose steps take `step_ms`, of which they wait for data first.
 struct Loop {
@@ -144,4 +144,4 @@ TEST_CASE("data-loader-wait still counts data of which a part is drawn", "[check
   CHECK(loop.program.findings.size() == 1);
 }
 
-}  // namespace ddpscope::test
+}  // namespace ddpscope::test::data_loader_wait_test

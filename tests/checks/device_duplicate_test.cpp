@@ -4,7 +4,7 @@
 #include "tests/support/catch.h"
 #include "tests/support/events.h"
 
-namespace ddpscope::test {
+namespace ddpscope::test::device_duplicate_test {
 namespace {
 RankEnding on(std::int64_t rank, std::string host, std::string uuid) {
   return {.rank = rank,
@@ -67,4 +67,4 @@ TEST_CASE("device-duplicate stays silent", "[check]") {
   CHECK(judged(ranks).empty());
 }
 
-}  // namespace ddpscope::test
+}  // namespace ddpscope::test::device_duplicate_test

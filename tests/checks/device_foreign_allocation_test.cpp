@@ -1,7 +1,7 @@
 #include "tests/support/catch.h"
 #include "tests/support/events.h"
 
-namespace ddpscope::test {
+namespace ddpscope::test::device_foreign_allocation_test {
 namespace {
 constexpr std::int64_t kMiB = 1 << 20;
 constexpr DeviceMemory kHome = {
@@ -106,4 +106,4 @@ TEST_CASE("device-foreign-allocation stays silent on one rank", "[check]") {
   CHECK(rank.findings.empty());
 }
 
-}  // namespace ddpscope::test
+}  // namespace ddpscope::test::device_foreign_allocation_test

@@ -1,7 +1,7 @@
 #include "tests/support/catch.h"
 #include "tests/support/events.h"
 
-namespace ddpscope::test {
+namespace ddpscope::test::device_mismatch_test {
 namespace {
 constexpr ModuleId kHead = 1001;
 constexpr char kOther[] = "cuda:1";
@@ -227,4 +227,4 @@ TEST_CASE("device-mismatch speaks of indices and numbers of a device that is not
   program.after(failed({input(20, kOther), odd}, "aten::index"));
 }
 
-}  // namespace ddpscope::test
+}  // namespace ddpscope::test::device_mismatch_test

@@ -1,7 +1,7 @@
 #include "tests/support/catch.h"
 #include "tests/support/stale_events.h"
 
-namespace ddpscope::test {
+namespace ddpscope::test::grad_missing_test {
 namespace {
 const std::vector<Registered> kNet = {{.id = 1, .path = "body.weight"},
                                       {.id = 2, .path = "fc4.weight", .shape = {32, 32}},
@@ -193,4 +193,4 @@ TEST_CASE("grad-missing stays silent", "[check]") {
   CHECK(program.findings.empty());
 }
 
-}  // namespace ddpscope::test
+}  // namespace ddpscope::test::grad_missing_test

@@ -1,7 +1,7 @@
 #include "tests/support/catch.h"
 #include "tests/support/reducer_events.h"
 
-namespace ddpscope::test {
+namespace ddpscope::test::grad_not_reduced_test {
 namespace {
 const std::vector<Registered> kNet = {{.id = 1, .path = "body.weight"},
                                       {.id = 2, .path = "body.bias"}};
@@ -66,4 +66,4 @@ TEST_CASE("grad-not-reduced stays silent", "[check]") {
   CHECK(program.findings.empty());
 }
 
-}  // namespace ddpscope::test
+}  // namespace ddpscope::test::grad_not_reduced_test

@@ -1,7 +1,7 @@
 #include "tests/support/catch.h"
 #include "tests/support/compared_ranks.h"
 
-namespace ddpscope {
+namespace ddpscope::test::grad_unused_rank_differs_test {
 namespace {
 using namespace test;  // NOLINT(google-build-using-namespace)
 constexpr char kId[] = "grad-unused-rank-differs";
@@ -93,4 +93,4 @@ TEST_CASE("grad-unused-rank-differs stays silent", "[check]") {
   }
 }
 
-}  // namespace ddpscope
+}  // namespace ddpscope::test::grad_unused_rank_differs_test

@@ -1,7 +1,7 @@
 #include "tests/support/catch.h"
 #include "tests/support/events.h"
 
-namespace ddpscope::test {
+namespace ddpscope::test::grad_zero_instead_of_none_test {
 namespace {
 const std::vector<Registered> kNet = {{.id = 1, .path = "body.weight"},
                                       {.id = 2, .path = "head_a.weight"},
@@ -116,4 +116,4 @@ TEST_CASE("grad-zero-instead-of-none stays silent", "[check]") {
   CHECK(program.findings.empty());
 }
 
-}  // namespace ddpscope::test
+}  // namespace ddpscope::test::grad_zero_instead_of_none_test

@@ -5,7 +5,7 @@
 #include "tests/support/catch.h"
 #include "tests/support/events.h"
 
-namespace ddpscope::test {
+namespace ddpscope::test::judge_test {
 namespace {
 class Throws final : public Check {
  public:
@@ -143,4 +143,4 @@ TEST_CASE("common_path is the deepest module above both", "[judge]") {
   CHECK(common_path("a", "b").empty());
 }
 
-}  // namespace ddpscope::test
+}  // namespace ddpscope::test::judge_test

@@ -1,7 +1,7 @@
 #include "tests/support/catch.h"
 #include "tests/support/events.h"
 
-namespace ddpscope::test {
+namespace ddpscope::test::loss_broadcast_test {
 namespace {
 using Shape = std::vector<std::int64_t>;
 const std::vector<Registered> kNet = {{.id = 1, .path = "fc.weight"}};
@@ -259,4 +259,4 @@ TEST_CASE("loss-broadcast stays silent on an evaluation and starts anew after lo
   CHECK(program.findings.empty());
 }
 
-}  // namespace ddpscope::test
+}  // namespace ddpscope::test::loss_broadcast_test

@@ -1,7 +1,7 @@
 #include "tests/support/catch.h"
 #include "tests/support/events.h"
 
-namespace ddpscope::test {
+namespace ddpscope::test::loss_double_softmax_test {
 namespace {
 const std::vector<Registered> kNet = {{.id = 1, .path = "out.weight"}};
 constexpr ModuleId kOut = 1001;
@@ -163,4 +163,4 @@ TEST_CASE("loss-double-softmax stays silent", "[check]") {
   CHECK(program.findings.empty());
 }
 
-}  // namespace ddpscope::test
+}  // namespace ddpscope::test::loss_double_softmax_test

@@ -1,7 +1,7 @@
 #include "tests/support/catch.h"
 #include "tests/support/events.h"
 
-namespace ddpscope::test {
+namespace ddpscope::test::loss_target_range_test {
 namespace {
 const std::vector<Registered> kNet = {{.id = 1, .path = "head.weight"}};
 
@@ -166,4 +166,4 @@ TEST_CASE("loss-target-range stays silent where nothing is outside", "[check]") 
   CHECK(program.findings.empty());
 }
 
-}  // namespace ddpscope::test
+}  // namespace ddpscope::test::loss_target_range_test

@@ -3,7 +3,7 @@
 #include "tests/support/catch.h"
 #include "tests/support/events.h"
 
-namespace ddpscope::test {
+namespace ddpscope::test::memory_growth_test {
 namespace {
 constexpr std::int64_t kMiB = 1 << 20;
 
@@ -173,4 +173,4 @@ TEST_CASE("memory-growth forgets what a later survey no longer finds", "[check]"
   CHECK(memory.found()[0].why == "no output of a surveyed operator is kept");
 }
 
-}  // namespace ddpscope::test
+}  // namespace ddpscope::test::memory_growth_test

@@ -2,7 +2,7 @@
 #include "tests/support/catch.h"
 #include "tests/support/events.h"
 
-namespace ddpscope::test {
+namespace ddpscope::test::memory_out_of_memory_test {
 namespace {
 constexpr std::int64_t kMiB = 1 << 20;
 constexpr std::int64_t kGiB = 1 << 30;
@@ -210,4 +210,4 @@ TEST_CASE("memory-out-of-memory stays silent", "[check]") {
   CHECK(run.program.findings.empty());
 }
 
-}  // namespace ddpscope::test
+}  // namespace ddpscope::test::memory_out_of_memory_test

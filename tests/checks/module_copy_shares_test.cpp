@@ -1,7 +1,7 @@
 #include "tests/support/catch.h"
 #include "tests/support/events.h"
 
-namespace ddpscope::test {
+namespace ddpscope::test::module_copy_shares_test {
 namespace {
 std::vector<Registered> net(TensorId first, int count) {
   std::vector<Registered> tensors;
@@ -161,4 +161,4 @@ TEST_CASE("module-copy-shares counts anew after lost events", "[check]") {
   CHECK(program.findings.empty());
 }
 
-}  // namespace ddpscope::test
+}  // namespace ddpscope::test::module_copy_shares_test

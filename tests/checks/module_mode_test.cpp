@@ -1,7 +1,7 @@
 #include "tests/support/catch.h"
 #include "tests/support/events.h"
 
-namespace ddpscope::test {
+namespace ddpscope::test::module_mode_test {
 namespace {
 std::vector<Registered> net(bool affine_trains, bool affine = true) {
   std::vector<Registered> tensors = {
@@ -168,4 +168,4 @@ TEST_CASE("module-mode stays silent", "[check]") {
   CHECK(program.findings.empty());
 }
 
-}  // namespace ddpscope::test
+}  // namespace ddpscope::test::module_mode_test

@@ -1,7 +1,7 @@
 #include "tests/support/catch.h"
 #include "tests/support/reducer_events.h"
 
-namespace ddpscope::test {
+namespace ddpscope::test::module_operator_failed_test {
 namespace {
 const std::vector<Registered> kNet = {{.id = 1, .path = "head.weight", .shape = {16, 4}}};
 constexpr ModuleId kHead = 1001;
@@ -142,4 +142,4 @@ TEST_CASE("module-operator-failed stays silent on exceptions not from operators"
   CHECK(program.findings.empty());
 }
 
-}  // namespace ddpscope::test
+}  // namespace ddpscope::test::module_operator_failed_test

@@ -1,7 +1,7 @@
 #include "tests/support/catch.h"
 #include "tests/support/events.h"
 
-namespace ddpscope::test {
+namespace ddpscope::test::module_plain_tensor_test {
 namespace {
 const std::vector<Registered> kNet = {{.id = 1, .path = "in.weight"},
                                       {.id = 2, .path = "out.weight"}};
@@ -185,4 +185,4 @@ TEST_CASE("module-plain-tensor stays silent", "[check]") {
   CHECK(program.findings.empty());
 }
 
-}  // namespace ddpscope::test
+}  // namespace ddpscope::test::module_plain_tensor_test

@@ -1,7 +1,7 @@
 #include "tests/support/catch.h"
 #include "tests/support/events.h"
 
-namespace ddpscope::test {
+namespace ddpscope::test::module_replaced_test {
 namespace {
 const std::vector<Registered> kNet = {{.id = 1, .path = "embed.weight"},
                                       {.id = 2, .path = "head.weight"}};
@@ -218,4 +218,4 @@ TEST_CASE("module-replaced stays silent on what only looks like a stand-in", "[c
   CHECK(program.findings.empty());
 }
 
-}  // namespace ddpscope::test
+}  // namespace ddpscope::test::module_replaced_test

@@ -1,7 +1,7 @@
 #include "tests/support/catch.h"
 #include "tests/support/events.h"
 
-namespace ddpscope::test {
+namespace ddpscope::test::module_shared_twice_test {
 namespace {
 const std::vector<Registered> kTied = {{.id = 1, .path = "a.weight"},
                                        {.id = 2, .path = "a.bias"},
@@ -108,4 +108,4 @@ TEST_CASE("module-shared-twice stays silent", "[check]") {
   CHECK(program.findings.empty());
 }
 
-}  // namespace ddpscope::test
+}  // namespace ddpscope::test::module_shared_twice_test

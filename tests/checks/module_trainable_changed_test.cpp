@@ -1,7 +1,7 @@
 #include "tests/support/catch.h"
 #include "tests/support/events.h"
 
-namespace ddpscope::test {
+namespace ddpscope::test::module_trainable_changed_test {
 namespace {
 constexpr char kId[] = "module-trainable-changed";
 
@@ -232,4 +232,4 @@ TEST_CASE("module-trainable-changed begins its windows anew after lost events", 
   CHECK(loop.found().size() == 1);
 }
 
-}  // namespace ddpscope::test
+}  // namespace ddpscope::test::module_trainable_changed_test

@@ -1,7 +1,7 @@
 #include "tests/support/catch.h"
 #include "tests/support/events.h"
 
-namespace ddpscope::test {
+namespace ddpscope::test::module_unregistered_test {
 namespace {
 void train(Program& program, const std::vector<TensorId>& leaves, int steps = 4) {
   for (int i = 0; i < steps; ++i) {
@@ -163,4 +163,4 @@ TEST_CASE("module-unregistered stays silent", "[check]") {
   CHECK(program.findings.empty());
 }
 
-}  // namespace ddpscope::test
+}  // namespace ddpscope::test::module_unregistered_test

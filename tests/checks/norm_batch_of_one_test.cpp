@@ -1,7 +1,7 @@
 #include "tests/support/catch.h"
 #include "tests/support/events.h"
 
-namespace ddpscope::test {
+namespace ddpscope::test::norm_batch_of_one_test {
 namespace {
 constexpr char kRefused[] =
     "Expected more than 1 value per channel when training, got input size [1, 4, 1, 1]\nmore";
@@ -156,4 +156,4 @@ TEST_CASE("norm-batch-of-one stays silent on few values in one step alone", "[ch
   CHECK(program.findings.empty());
 }
 
-}  // namespace ddpscope::test
+}  // namespace ddpscope::test::norm_batch_of_one_test

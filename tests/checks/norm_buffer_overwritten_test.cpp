@@ -1,7 +1,7 @@
 #include "tests/support/catch.h"
 #include "tests/support/stale_events.h"
 
-namespace ddpscope::test {
+namespace ddpscope::test::norm_buffer_overwritten_test {
 namespace {
 const std::vector<Registered> kNet = {{.id = 1, .path = "bn3.weight"},
                                       {.id = 3, .path = "bn3.running_mean", .is_buffer = true}};
@@ -62,4 +62,4 @@ TEST_CASE("norm-buffer-overwritten stays silent", "[check]") {
   CHECK(program.findings.empty());
 }
 
-}  // namespace ddpscope::test
+}  // namespace ddpscope::test::norm_buffer_overwritten_test

@@ -1,7 +1,7 @@
 #include "tests/support/catch.h"
 #include "tests/support/events.h"
 
-namespace ddpscope::test {
+namespace ddpscope::test::norm_local_batch_stats_test {
 namespace {
 std::vector<Registered> net() {
   return {{.id = 1, .path = "head.weight"},
@@ -113,4 +113,4 @@ TEST_CASE("norm-local-batch-stats stays silent", "[check]") {
   CHECK(ranks.program.with_id("norm-local-batch-stats").empty());
 }
 
-}  // namespace ddpscope::test
+}  // namespace ddpscope::test::norm_local_batch_stats_test

@@ -4,7 +4,7 @@
 #include "tests/support/catch.h"
 #include "tests/support/nonfinite_steps.h"
 
-namespace ddpscope::test {
+namespace ddpscope::test::numeric_half_range_test {
 namespace {
 constexpr char kCheck[] = "numeric-half-range";
 
@@ -171,4 +171,4 @@ TEST_CASE("numeric-half-range stays silent on gradients", "[check]") {
   CHECK(run.program.findings.empty());
 }
 
-}  // namespace ddpscope::test
+}  // namespace ddpscope::test::numeric_half_range_test

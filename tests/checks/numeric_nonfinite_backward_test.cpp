@@ -1,7 +1,7 @@
 #include "tests/support/catch.h"
 #include "tests/support/nonfinite_steps.h"
 
-namespace ddpscope::test {
+namespace ddpscope::test::numeric_nonfinite_backward_test {
 namespace {
 constexpr char kCheck[] = "numeric-nonfinite-backward";
 
@@ -177,4 +177,4 @@ TEST_CASE("numeric-nonfinite-backward stays silent", "[check]") {
   CHECK(run.program.findings.empty());
 }
 
-}  // namespace ddpscope::test
+}  // namespace ddpscope::test::numeric_nonfinite_backward_test

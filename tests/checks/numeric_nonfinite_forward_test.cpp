@@ -1,7 +1,7 @@
 #include "tests/support/catch.h"
 #include "tests/support/nonfinite_steps.h"
 
-namespace ddpscope::test {
+namespace ddpscope::test::numeric_nonfinite_forward_test {
 
 TEST_CASE("numeric-nonfinite-forward names the operator that made the loss NaN", "[check]") {
   NonfiniteSteps run("numeric-nonfinite-forward");
@@ -212,4 +212,4 @@ TEST_CASE("numeric-nonfinite-forward stays silent", "[check]") {
   CHECK(run.program.findings.empty());
 }
 
-}  // namespace ddpscope::test
+}  // namespace ddpscope::test::numeric_nonfinite_forward_test

@@ -1,7 +1,7 @@
 #include "tests/support/catch.h"
 #include "tests/support/nonfinite_steps.h"
 
-namespace ddpscope::test {
+namespace ddpscope::test::numeric_risky_domain_test {
 namespace {
 constexpr char kCheck[] = "numeric-risky-domain";
 
@@ -179,4 +179,4 @@ TEST_CASE("numeric-risky-domain stays silent", "[check]") {
   }
 }
 
-}  // namespace ddpscope::test
+}  // namespace ddpscope::test::numeric_risky_domain_test

@@ -1,7 +1,7 @@
 #include "tests/support/catch.h"
 #include "tests/support/events.h"
 
-namespace ddpscope::test {
+namespace ddpscope::test::optim_empty_test {
 
 TEST_CASE("optim-empty reports an optimizer whose first step changes nothing", "[check]") {
   Program program("optim-empty");
@@ -86,4 +86,4 @@ TEST_CASE("optim-empty stays silent", "[check]") {
   CHECK(program.findings.empty());
 }
 
-}  // namespace ddpscope::test
+}  // namespace ddpscope::test::optim_empty_test

@@ -1,7 +1,7 @@
 #include "tests/support/catch.h"
 #include "tests/support/events.h"
 
-namespace ddpscope::test {
+namespace ddpscope::test::optim_foreign_parameter_test {
 namespace {
 const std::vector<Registered> kNet = {{.id = 1, .path = "body.weight", .shape = {8}},
                                       {.id = 2, .path = "fc.weight", .shape = {4}}};
@@ -119,4 +119,4 @@ TEST_CASE("optim-foreign-parameter stays silent", "[check]") {
   CHECK(program.findings.empty());
 }
 
-}  // namespace ddpscope::test
+}  // namespace ddpscope::test::optim_foreign_parameter_test

@@ -1,7 +1,7 @@
 #include "tests/support/catch.h"
 #include "tests/support/events.h"
 
-namespace ddpscope::test {
+namespace ddpscope::test::optim_missing_parameter_test {
 namespace {
 const std::vector<Registered> kNet = {{.id = 1, .path = "body.weight"},
                                       {.id = 2, .path = "fc.weight", .shape = {10, 512}},
@@ -174,4 +174,4 @@ TEST_CASE("optim-missing-parameter stays silent", "[check]") {
   CHECK(program.findings.empty());
 }
 
-}  // namespace ddpscope::test
+}  // namespace ddpscope::test::optim_missing_parameter_test

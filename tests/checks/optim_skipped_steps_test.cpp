@@ -2,7 +2,7 @@
 #include "tests/support/clip_steps.h"
 #include "tests/support/events.h"
 
-namespace ddpscope::test {
+namespace ddpscope::test::optim_skipped_steps_test {
 namespace {
 constexpr TensorId kLoss = 50;
 
@@ -154,4 +154,4 @@ TEST_CASE("optim-skipped-steps stays silent", "[check]") {
   CHECK(program.findings.empty());
 }
 
-}  // namespace ddpscope::test
+}  // namespace ddpscope::test::optim_skipped_steps_test

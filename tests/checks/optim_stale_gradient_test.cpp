@@ -1,7 +1,7 @@
 #include "tests/support/catch.h"
 #include "tests/support/events.h"
 
-namespace ddpscope::test {
+namespace ddpscope::test::optim_stale_gradient_test {
 namespace {
 const std::vector<Registered> kNet = {{.id = 1, .path = "a.weight"}, {.id = 2, .path = "b.weight"}};
 
@@ -163,4 +163,4 @@ TEST_CASE("optim-stale-gradient stays silent", "[check]") {
   CHECK(program.findings.empty());
 }
 
-}  // namespace ddpscope::test
+}  // namespace ddpscope::test::optim_stale_gradient_test

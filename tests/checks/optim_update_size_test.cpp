@@ -1,7 +1,7 @@
 #include "tests/support/catch.h"
 #include "tests/support/events.h"
 
-namespace ddpscope::test {
+namespace ddpscope::test::optim_update_size_test {
 namespace {
 struct Loop {
   Program program{"optim-update-size"};
@@ -186,4 +186,4 @@ TEST_CASE("optim-update-size reports 16-bit weights that moved before and are st
         "learning rate 1e-06: the update is below half a unit in the last place of bfloat16");
 }
 
-}  // namespace ddpscope::test
+}  // namespace ddpscope::test::optim_update_size_test

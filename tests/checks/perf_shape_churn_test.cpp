@@ -1,7 +1,7 @@
 #include "tests/support/catch.h"
 #include "tests/support/events.h"
 
-namespace ddpscope::test {
+namespace ddpscope::test::perf_shape_churn_test {
 namespace {
 /// Steps of which some meet an input shape that is new to a convolution.
 struct Steps {
@@ -115,4 +115,4 @@ TEST_CASE("perf-shape-churn stays silent", "[check]") {
   CHECK(steps.program.findings.empty());
 }
 
-}  // namespace ddpscope::test
+}  // namespace ddpscope::test::perf_shape_churn_test

@@ -1,7 +1,7 @@
 #include "tests/support/catch.h"
 #include "tests/support/events.h"
 
-namespace ddpscope::test {
+namespace ddpscope::test::perf_small_collectives_test {
 namespace {
 constexpr TensorId kParameters = 40;
 constexpr TensorId kAnchors = 100;  // a buffer
@@ -203,4 +203,4 @@ TEST_CASE("perf-small-collectives stays silent on few parameters", "[check]") {
   CHECK(ranks.program.findings.size() == (ranks.parameters == 31 ? 0 : 1));
 }
 
-}  // namespace ddpscope::test
+}  // namespace ddpscope::test::perf_small_collectives_test

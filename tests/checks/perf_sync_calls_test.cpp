@@ -1,7 +1,7 @@
 #include "tests/support/catch.h"
 #include "tests/support/events.h"
 
-namespace ddpscope::test {
+namespace ddpscope::test::perf_sync_calls_test {
 namespace {
 using enum WaitIn;
 
@@ -168,4 +168,4 @@ TEST_CASE("perf-sync-calls stays silent", "[check]") {
   CHECK(steps.program.findings.empty());
 }
 
-}  // namespace ddpscope::test
+}  // namespace ddpscope::test::perf_sync_calls_test

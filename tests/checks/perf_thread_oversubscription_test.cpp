@@ -1,7 +1,7 @@
 #include "tests/support/catch.h"
 #include "tests/support/events.h"
 
-namespace ddpscope::test {
+namespace ddpscope::test::perf_thread_oversubscription_test {
 namespace {
 /// Cycles of 100 ms on a host.
 struct Host {
@@ -126,4 +126,4 @@ TEST_CASE("perf-thread-oversubscription stays silent", "[check]") {
   CHECK(host.program.findings.empty());
 }
 
-}  // namespace ddpscope::test
+}  // namespace ddpscope::test::perf_thread_oversubscription_test

@@ -4,7 +4,7 @@
 #include "checks/ranks_judge.h"
 #include "tests/support/catch.h"
 
-namespace ddpscope {
+namespace ddpscope::test::rank_first_failure_test {
 namespace {
 constexpr std::int64_t kMs = 1'000'000;
 constexpr std::int64_t kStart = 1'900'000'000'000'000'000;
@@ -240,4 +240,4 @@ TEST_CASE("rank-first-failure stays silent", "[check]") {
   }
 }
 
-}  // namespace ddpscope
+}  // namespace ddpscope::test::rank_first_failure_test

@@ -3,7 +3,7 @@
 
 #include "tests/support/catch.h"
 
-namespace ddpscope::test {
+namespace ddpscope::test::rank_links_test {
 namespace {
 Finding finding(const std::string& id, std::int64_t step, std::vector<Fact> facts = {}) {
   Finding one{.id = id, .severity = Severity::kError, .step = step, .facts = std::move(facts)};
@@ -178,4 +178,4 @@ TEST_CASE("no chain of causes is closed to a circle, and the suppressed explain 
   CHECK(cause_of(suppressed, finding("collective-hang", 5)) == "");
 }
 
-}  // namespace ddpscope::test
+}  // namespace ddpscope::test::rank_links_test

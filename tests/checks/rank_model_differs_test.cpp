@@ -1,7 +1,7 @@
 #include "tests/support/catch.h"
 #include "tests/support/compared_ranks.h"
 
-namespace ddpscope {
+namespace ddpscope::test::rank_model_differs_test {
 namespace {
 using namespace test;  // NOLINT(google-build-using-namespace)
 constexpr char kId[] = "rank-model-differs";
@@ -115,4 +115,4 @@ TEST_CASE("rank-model-differs stays silent", "[check]") {
   }
 }
 
-}  // namespace ddpscope
+}  // namespace ddpscope::test::rank_model_differs_test

@@ -1,7 +1,7 @@
 #include "tests/support/catch.h"
 #include "tests/support/compared_ranks.h"
 
-namespace ddpscope {
+namespace ddpscope::test::rank_optimizer_differs_test {
 namespace {
 using namespace test;  // NOLINT(google-build-using-namespace)
 constexpr char kId[] = "rank-optimizer-differs";
@@ -106,4 +106,4 @@ TEST_CASE("rank-optimizer-differs stays silent", "[check]") {
   SECTION("where all agree") { CHECK(judge_run(four_ranks(), kId).empty()); }
 }
 
-}  // namespace ddpscope
+}  // namespace ddpscope::test::rank_optimizer_differs_test

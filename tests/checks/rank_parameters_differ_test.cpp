@@ -1,7 +1,7 @@
 #include "tests/support/catch.h"
 #include "tests/support/compared_ranks.h"
 
-namespace ddpscope {
+namespace ddpscope::test::rank_parameters_differ_test {
 namespace {
 using namespace test;  // NOLINT(google-build-using-namespace)
 constexpr char kId[] = "rank-parameters-differ";
@@ -124,4 +124,4 @@ TEST_CASE("rank-parameters-differ stays silent", "[check]") {
   }
 }
 
-}  // namespace ddpscope
+}  // namespace ddpscope::test::rank_parameters_differ_test

@@ -1,7 +1,7 @@
 #include "tests/support/catch.h"
 #include "tests/support/compared_ranks.h"
 
-namespace ddpscope {
+namespace ddpscope::test::rank_step_lag_test {
 namespace {
 using namespace test;  // NOLINT(google-build-using-namespace)
 constexpr char kId[] = "rank-step-lag";
@@ -119,4 +119,4 @@ TEST_CASE("rank-step-lag stays silent", "[check]") {
   }
 }
 
-}  // namespace ddpscope
+}  // namespace ddpscope::test::rank_step_lag_test

@@ -4,7 +4,7 @@
 #include "tests/support/catch.h"
 #include "tests/support/rank_events.h"
 
-namespace ddpscope::test {
+namespace ddpscope::test::ranks_judge_test {
 namespace {
 class Says final : public Check {
  public:
@@ -93,4 +93,4 @@ TEST_CASE("no check of the table runs in one rank that judges all of them", "[ju
   CHECK_FALSE(is_over_ranks(*find_check("grad-missing")));
 }
 
-}  // namespace ddpscope::test
+}  // namespace ddpscope::test::ranks_judge_test

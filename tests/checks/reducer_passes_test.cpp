@@ -3,7 +3,7 @@
 #include "tests/support/catch.h"
 #include "tests/support/reducer_events.h"
 
-namespace ddpscope::test {
+namespace ddpscope::test::reducer_passes_test {
 namespace {
 const std::vector<Registered> kNet = {{.id = 1, .path = "body.weight"},
                                       {.id = 2, .path = "fc4.weight", .shape = {32, 32}},
@@ -155,4 +155,4 @@ TEST_CASE("grad-missing stays silent on what a Reducer does not wait for", "[che
   CHECK(program.findings.empty());
 }
 
-}  // namespace ddpscope::test
+}  // namespace ddpscope::test::reducer_passes_test

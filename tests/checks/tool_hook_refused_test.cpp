@@ -1,7 +1,7 @@
 #include "tests/support/catch.h"
 #include "tests/support/events.h"
 
-namespace ddpscope::test {
+namespace ddpscope::test::tool_hook_refused_test {
 namespace {
 HookRefusedEvent refused() {
   return {.source = "gradient",
@@ -54,4 +54,4 @@ TEST_CASE("tool-hook-refused stays silent where nothing was refused", "[check]")
   CHECK(program.findings.empty());
 }
 
-}  // namespace ddpscope::test
+}  // namespace ddpscope::test::tool_hook_refused_test

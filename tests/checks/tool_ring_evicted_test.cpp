@@ -1,7 +1,7 @@
 #include "tests/support/catch.h"
 #include "tests/support/stale_events.h"
 
-namespace ddpscope::test {
+namespace ddpscope::test::tool_ring_evicted_test {
 namespace {
 StaleSavedEvent evicted(TensorId id) {
   StaleSavedEvent event = stale(id);
@@ -49,4 +49,4 @@ TEST_CASE("tool-ring-evicted stays silent", "[check]") {
   CHECK(program.findings.empty());
 }
 
-}  // namespace ddpscope::test
+}  // namespace ddpscope::test::tool_ring_evicted_test

@@ -6,7 +6,7 @@
 #include "tests/support/catch.h"
 #include "tests/support/temporary_dir.h"
 
-namespace ddpscope {
+namespace ddpscope::test::error_file_test {
 namespace {
 
 std::string text_of(const std::string& path) {
@@ -31,4 +31,4 @@ TEST_CASE("an error file that is there is not replaced", "[records]") {
 }
 
 }  // namespace
-}  // namespace ddpscope
+}  // namespace ddpscope::test::error_file_test

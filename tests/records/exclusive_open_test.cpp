@@ -16,7 +16,7 @@
 #include "tests/support/report_sample.h"
 #include "tests/support/temporary_dir.h"
 
-namespace ddpscope {
+namespace ddpscope::test::exclusive_open_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -233,4 +233,4 @@ TEST_CASE("processes that start at once as one rank keep a file each", "[records
 }
 
 }  // namespace
-}  // namespace ddpscope
+}  // namespace ddpscope::test::exclusive_open_test

@@ -9,7 +9,7 @@
 #include "tests/support/report_sample.h"
 #include "tests/support/temporary_dir.h"
 
-namespace ddpscope {
+namespace ddpscope::test::jsonl_round_trip_test {
 namespace {
 
 RankFile read(const std::string& path) {
@@ -114,4 +114,4 @@ TEST_CASE("a finding too long for a line is shortened, not lost", "[records]") {
 }
 
 }  // namespace
-}  // namespace ddpscope
+}  // namespace ddpscope::test::jsonl_round_trip_test

@@ -14,7 +14,7 @@
 #include "tests/support/report_sample.h"
 #include "tests/support/temporary_dir.h"
 
-namespace ddpscope {
+namespace ddpscope::test::jsonl_writer_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -159,4 +159,4 @@ TEST_CASE("secrets are cut out of the command", "[records]") {
 }
 
 }  // namespace
-}  // namespace ddpscope
+}  // namespace ddpscope::test::jsonl_writer_test

@@ -6,7 +6,7 @@
 #include "tests/support/catch.h"
 #include "tests/support/temporary_dir.h"
 
-namespace ddpscope {
+namespace ddpscope::test::launch_file_test {
 namespace {
 
 std::string problem(const std::string& text) {
@@ -60,4 +60,4 @@ TEST_CASE("a launch record that is a link or a folder is refused", "[records]") 
 }
 
 }  // namespace
-}  // namespace ddpscope
+}  // namespace ddpscope::test::launch_file_test

@@ -11,7 +11,7 @@
 #include "tests/support/report_sample.h"
 #include "tests/support/temporary_dir.h"
 
-namespace ddpscope {
+namespace ddpscope::test::report_dir_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -104,4 +104,4 @@ TEST_CASE("a file is replaced whole or not at all", "[records]") {
 }
 
 }  // namespace
-}  // namespace ddpscope
+}  // namespace ddpscope::test::report_dir_test

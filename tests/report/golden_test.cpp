@@ -6,7 +6,7 @@
 #include "tests/support/catch.h"
 #include "tests/support/report_sample.h"
 
-namespace ddpscope {
+namespace ddpscope::test::golden_test {
 namespace {
 
 std::string golden_path(std::string_view name) {
@@ -74,4 +74,4 @@ TEST_CASE("colour is there only when it is asked for", "[report]") {
 }
 
 }  // namespace
-}  // namespace ddpscope
+}  // namespace ddpscope::test::golden_test

@@ -5,7 +5,7 @@
 #include "tests/support/catch.h"
 #include "tests/support/report_sample.h"
 
-namespace ddpscope {
+namespace ddpscope::test::hostile_test {
 namespace {
 
 const std::string kHostile =
@@ -74,4 +74,4 @@ TEST_CASE("a terminal gets printable text alone", "[report]") {
 }
 
 }  // namespace
-}  // namespace ddpscope
+}  // namespace ddpscope::test::hostile_test

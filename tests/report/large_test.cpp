@@ -4,7 +4,7 @@
 #include "tests/support/catch.h"
 #include "tests/support/report_sample.h"
 
-namespace ddpscope {
+namespace ddpscope::test::large_test {
 namespace {
 
 /// Names that are new on every rank, within what a reader of rank files takes.
@@ -39,4 +39,4 @@ TEST_CASE("the cost of a report grows with its names", "[report]") {
 }
 
 }  // namespace
-}  // namespace ddpscope
+}  // namespace ddpscope::test::large_test

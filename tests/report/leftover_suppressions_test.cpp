@@ -2,7 +2,7 @@
 #include "tests/support/catch.h"
 #include "tests/support/report_sample.h"
 
-namespace ddpscope {
+namespace ddpscope::test::leftover_suppressions_test {
 namespace {
 using State = SuppressionState;
 
@@ -92,4 +92,4 @@ TEST_CASE("of many suppressions that are left over the first are told", "[report
 }
 
 }  // namespace
-}  // namespace ddpscope
+}  // namespace ddpscope::test::leftover_suppressions_test

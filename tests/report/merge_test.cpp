@@ -4,7 +4,7 @@
 #include "tests/support/catch.h"
 #include "tests/support/report_sample.h"
 
-namespace ddpscope {
+namespace ddpscope::test::merge_test {
 namespace {
 
 RankFile file_of(std::int64_t rank, std::int64_t world_size, Findings findings = {}) {
@@ -161,4 +161,4 @@ TEST_CASE("ranks print as ranges", "[report]") {
 }
 
 }  // namespace
-}  // namespace ddpscope
+}  // namespace ddpscope::test::merge_test

@@ -4,7 +4,7 @@
 #include "tests/support/catch.h"
 #include "tests/support/report_sample.h"
 
-namespace ddpscope {
+namespace ddpscope::test::sites_test {
 namespace {
 
 Frame own(const std::string& function, const std::string& file, std::int64_t line) {
@@ -91,4 +91,4 @@ TEST_CASE("the page shows the program's frames and folds those of libraries", "[
   CHECK(single.find("Frames of libraries") == std::string::npos);
 }
 
-}  // namespace ddpscope
+}  // namespace ddpscope::test::sites_test

@@ -4,7 +4,7 @@
 
 #include "tests/support/catch.h"
 
-namespace ddpscope {
+namespace ddpscope::test::device_of_rank_test {
 namespace {
 // Two devices that each hold their number of bytes.
 std::optional<DeviceIdentity> identify(std::int64_t index) noexcept {
@@ -66,4 +66,4 @@ TEST_CASE("Where there is one device nothing is read", "[worker]") {
   CHECK(blind.read({.step = 1, .cycle = 1}) == nullptr);
 }
 
-}  // namespace ddpscope
+}  // namespace ddpscope::test::device_of_rank_test

@@ -7,7 +7,7 @@
 
 #include "tests/support/catch.h"
 
-namespace ddpscope {
+namespace ddpscope::test::event_queue_test {
 namespace {
 
 Event event_of(std::uint64_t thread, std::int64_t step) {
@@ -74,4 +74,4 @@ TEST_CASE("Each event of several threads is taken once and in order, or counted"
 }
 
 }  // namespace
-}  // namespace ddpscope
+}  // namespace ddpscope::test::event_queue_test

@@ -3,7 +3,7 @@
 #include "model/clock.h"
 #include "tests/support/catch.h"
 
-namespace ddpscope {
+namespace ddpscope::test::hang_watch_test {
 namespace {
 constexpr std::int64_t kSecond = 1'000'000'000;
 const int work = 0;
@@ -70,4 +70,4 @@ TEST_CASE("where calls are slow, a hang is five times the median", "[hang]") {
 }
 
 }  // namespace
-}  // namespace ddpscope
+}  // namespace ddpscope::test::hang_watch_test

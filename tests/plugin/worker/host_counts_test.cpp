@@ -16,7 +16,7 @@
 #include "tests/support/catch.h"
 #include "tests/support/temporary_dir.h"
 
-namespace ddpscope {
+namespace ddpscope::test::host_counts_test {
 namespace {
 constexpr std::int64_t kMiB = 1 << 20;
 
@@ -138,4 +138,4 @@ TEST_CASE("Without groups nothing is limited", "[worker]") {
   CHECK(groups.limits().cores == 0);
 }
 }  // namespace
-}  // namespace ddpscope
+}  // namespace ddpscope::test::host_counts_test

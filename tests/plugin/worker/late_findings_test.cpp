@@ -6,7 +6,7 @@
 #include "tests/support/catch.h"
 #include "tests/support/temporary_dir.h"
 
-namespace ddpscope {
+namespace ddpscope::test::late_findings_test {
 namespace {
 using std::chrono::seconds;
 constexpr TensorId kWeight = 7;
@@ -151,4 +151,4 @@ TEST_CASE("Where the program looked at the gradient and left the step out nothin
 }
 
 }  // namespace
-}  // namespace ddpscope
+}  // namespace ddpscope::test::late_findings_test

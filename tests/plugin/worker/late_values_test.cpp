@@ -6,7 +6,7 @@
 
 #include "tests/support/catch.h"
 
-namespace ddpscope {
+namespace ddpscope::test::late_values_test {
 namespace {
 
 /// What a worker does with its events, each named by a letter and its step.
@@ -145,4 +145,4 @@ TEST_CASE("No more than a number of events is held back", "[late_values]") {
 }
 
 }  // namespace
-}  // namespace ddpscope
+}  // namespace ddpscope::test::late_values_test

@@ -3,7 +3,7 @@
 #include "tests/plugin/worker/one_rank.h"
 #include "tests/support/catch.h"
 
-namespace ddpscope {
+namespace ddpscope::test::rank_digest_options_test {
 namespace {
 using namespace test;  // NOLINT(google-build-using-namespace)
 }  // namespace
@@ -103,4 +103,4 @@ TEST_CASE("What is declared to be of this rank alone is not compared by value or
   CHECK(one.gradients != told(1, {kWeight}).gradients);
 }
 
-}  // namespace ddpscope
+}  // namespace ddpscope::test::rank_digest_options_test

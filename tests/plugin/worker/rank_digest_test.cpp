@@ -3,7 +3,7 @@
 #include "tests/plugin/worker/one_rank.h"
 #include "tests/support/catch.h"
 
-namespace ddpscope {
+namespace ddpscope::test::rank_digest_test {
 namespace {
 using namespace test;  // NOLINT(google-build-using-namespace)
 }  // namespace
@@ -224,4 +224,4 @@ TEST_CASE("A report shows the first digests, each sixteenth, and what changed", 
   CHECK(rank.shown == std::vector<std::int64_t>{0, 1, 2, 4, 8, 11, 16});
 }
 
-}  // namespace ddpscope
+}  // namespace ddpscope::test::rank_digest_test

@@ -8,7 +8,7 @@
 #include "tests/support/catch.h"
 #include "tests/support/temporary_dir.h"
 
-namespace ddpscope {
+namespace ddpscope::test::rank_watch_test {
 namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
@@ -141,4 +141,4 @@ TEST_CASE("a rank that waits too long says where, once", "[ranks]") {
 }
 
 }  // namespace
-}  // namespace ddpscope
+}  // namespace ddpscope::test::rank_watch_test

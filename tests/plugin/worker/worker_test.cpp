@@ -10,7 +10,7 @@
 #include "tests/support/catch.h"
 #include "tests/support/temporary_dir.h"
 
-namespace ddpscope {
+namespace ddpscope::test::worker_test {
 namespace {
 using std::chrono::seconds;
 
@@ -164,4 +164,4 @@ TEST_CASE("Of a long suppressions file the first thousand lines are told", "[wor
 }
 
 }  // namespace
-}  // namespace ddpscope
+}  // namespace ddpscope::test::worker_test
