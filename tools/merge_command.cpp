@@ -7,14 +7,14 @@
 
 namespace ddpscope {
 namespace {
-struct Options {
+struct MergeArguments {
   std::vector<std::string> dirs;
   ReportPaths paths;
   std::string fail_on = "error";
   std::string suppressions;
 };
 
-int merge_dirs(const Options& options) {
+int merge_dirs(const MergeArguments& options) {
   const auto fail_on = severity_of(options.fail_on);
   const auto judged = read_reports(options.dirs, options.suppressions);
   require_files(judged, options.dirs.front());
@@ -27,7 +27,7 @@ int merge_dirs(const Options& options) {
 }  // namespace
 
 CommandAction make_merge_command(CLI::App& app) {
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<MergeArguments>();
   app.add_option("DIR", options->dirs, "Report folders of one run")->required();
   app.add_option("-o,--output", options->paths.html, "HTML report; default: DIR/report.html");
   app.add_option("--json", options->paths.json, "JSON report; default: DIR/report.json");

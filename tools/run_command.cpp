@@ -23,7 +23,7 @@
 
 namespace ddpscope {
 namespace {
-struct Options {
+struct RunArguments {
   int nproc = 1;
   std::string level;
   std::string out;
@@ -39,7 +39,7 @@ struct RunSettings {
   std::string suppressions;
 };
 
-RunSettings read_settings(const Options& options, const std::string& variable) {
+RunSettings read_settings(const RunArguments& options, const std::string& variable) {
   CheckIds ids;
   for (const auto& row : check_table()) ids.emplace_back(row.id);
   const auto parsed = parse_environment(variable, ids);
@@ -70,7 +70,7 @@ std::string report_dir_pattern(const std::string& out) {
 }
 
 /// Returns the run id that the ranks get.
-std::string set_diagnostics(ProcessEnvironment& environment, const Options& options,
+std::string set_diagnostics(ProcessEnvironment& environment, const RunArguments& options,
                             const RunSettings& settings) {
   std::vector<SettingOverride> overrides;
   if (!options.level.empty()) overrides.push_back({"level", options.level});
@@ -163,7 +163,7 @@ int judge(const RunSettings& settings, const LaunchResult& result) {
   return program_code != 0 ? program_code : judged_exit_code(judged, settings.fail_on);
 }
 
-int run_program(const Options& options, const CommandContext& context) {
+int run_program(const RunArguments& options, const CommandContext& context) {
   if (context.program.empty()) {
     throw CommandError(ExitStatus::kUsage,
                        "no program is named: ddpscope run [options] -- PROG ARGS");
@@ -187,7 +187,7 @@ int run_program(const Options& options, const CommandContext& context) {
 }  // namespace
 
 CommandAction make_run_command(CLI::App& app) {
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<RunArguments>();
   app.add_option("--nproc", options->nproc, "Number of ranks; default 1")
       ->check(CLI::Range(1, 1024));
   app.add_option("--level", options->level, "What is looked at: watch, values or stacks")

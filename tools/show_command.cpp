@@ -17,7 +17,7 @@
 
 namespace ddpscope {
 namespace {
-struct Options {
+struct ShowArguments {
   std::string path;
   std::string id = "*";
   std::int64_t rank = -1;
@@ -27,7 +27,7 @@ struct Options {
   std::string suppressions;
 };
 
-bool is_wanted(const Finding& finding, const Options& options) {
+bool is_wanted(const Finding& finding, const ShowArguments& options) {
   if (!glob_match(options.id, finding.id)) return false;
   return options.rank < 0 || finding.rank == options.rank ||
          std::ranges::find(finding.ranks, options.rank) != finding.ranks.end();
@@ -64,7 +64,7 @@ void name_frames(Findings& findings, const std::string& folder) {
   }
 }
 
-int show(const Options& options) {
+int show(const ShowArguments& options) {
   const auto fail_on = severity_of(options.fail_on);
   auto judged = read_reports({options.path}, options.suppressions);
   require_files(judged, options.path);
@@ -78,7 +78,7 @@ int show(const Options& options) {
 }  // namespace
 
 CommandAction make_show_command(CLI::App& app) {
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<ShowArguments>();
   app.add_option("PATH", options->path, "A report folder, or one rank-<r>.jsonl")->required();
   app.add_option("--id", options->id, "Only findings whose id matches this glob");
   app.add_option("--rank", options->rank, "Only findings of this rank")

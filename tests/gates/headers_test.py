@@ -43,6 +43,10 @@ class Headers(planted.GateTest):
         self.plant("plugin/session.h", "#include <ddpscope/ddpscope.h>\n" + NEEDY)
         self.assert_passes()
 
+    def test_headers_of_programs_are_left_out(self):
+        self.plant("tests/support/place.h", NEEDY)
+        self.assert_passes()
+
     def test_what_compiled_is_remembered_and_what_did_not_is_not(self):
         cache = ["--cache", self.tree / "headers.json"]
         self.assert_passes(self.tree, *cache)
