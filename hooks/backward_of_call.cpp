@@ -109,7 +109,7 @@ std::size_t valid(const edge_list& edges) {
 }
 }  // namespace
 
-BackwardOfCall::BackwardOfCall(const torch::nn::Module& module, const std::vector<HookMatch>& hooks,
+BackwardOfCall::BackwardOfCall(const torch::nn::Module& module, const HookMatches& hooks,
                                const std::vector<at::Tensor>& inputs)
     : module_(module), hooks_(hooks), input_edges_(edges_of(inputs)) {}
 

@@ -22,7 +22,7 @@ namespace ddpscope {
 class BackwardOfCall {
  public:
   /// Before forward: an in-place operator gives its input another node.
-  BackwardOfCall(const torch::nn::Module& module, const std::vector<HookMatch>& hooks,
+  BackwardOfCall(const torch::nn::Module& module, const HookMatches& hooks,
                  const std::vector<at::Tensor>& inputs);
   /// After forward.
   void listen(const std::shared_ptr<BackwardOfCall>& self, const std::vector<at::Tensor>& outputs);
@@ -54,7 +54,7 @@ class BackwardOfCall {
   void tell(Side side, const std::vector<at::Tensor>& gradients);
 
   const torch::nn::Module& module_;
-  const std::vector<HookMatch> hooks_;
+  const HookMatches hooks_;
   std::vector<torch::autograd::Edge> input_edges_;  // during forward only
   std::mutex mutex_;
   Stage outputs_;

@@ -5,42 +5,48 @@
 #include <algorithm>
 
 #include "hooks/backward_of_call.h"
+#include "hooks/near_tls.h"
 
 namespace ddpscope {
 namespace {
 using torch::nn::Module;
-thread_local HookedCall* innermost = nullptr;
-thread_local int callbacks = 0;
+DDPSCOPE_NEAR thread_local HookedCall* innermost = nullptr;
+DDPSCOPE_NEAR thread_local int callbacks = 0;
 }  // namespace
 
 InCallback::InCallback() noexcept { ++callbacks; }
 InCallback::~InCallback() noexcept { --callbacks; }
 bool InCallback::here() noexcept { return callbacks > 0; }
 
-std::unique_ptr<HookedCall> HookedCall::of(const Module& module, CallSource source,
-                                           std::string_view op) {
-  if (InCallback::here()) return nullptr;
+bool HookedCall::is_told(const Module& module, CallSource source) {
   const auto tells_it = [&](const HookedCall& call) { return &call.module_ == &module; };
   if (innermost != nullptr && innermost->source_ == CallSource::kDeclared && tells_it(*innermost)) {
-    return nullptr;
+    return true;
   }
-  if (source == CallSource::kOperator) {
-    for (const HookedCall* call = innermost; call != nullptr; call = call->outer_) {
-      if (tells_it(*call)) return nullptr;
-    }
+  if (source != CallSource::kOperator) return false;
+  for (const HookedCall* call = innermost; call != nullptr; call = call->outer_) {
+    if (tells_it(*call)) return true;
   }
-  std::vector<HookMatch> hooks = UserHooks::matching(module);
-  if (hooks.empty()) return nullptr;
-  return std::unique_ptr<HookedCall>(new HookedCall(module, source, std::move(hooks), op));
+  return false;
 }
 
-HookedCall::HookedCall(const Module& module, CallSource source, std::vector<HookMatch> hooks,
-                       std::string_view op)
-    : module_(module), source_(source), op_(op), hooks_(std::move(hooks)), outer_(innermost) {
-  innermost = this;
+HookMatches HookedCall::hooks_of(const Module& module, CallSource source) {
+  if (InCallback::here() || is_told(module, source)) return {};
+  return UserHooks::matching(module);
 }
 
-HookedCall::~HookedCall() { innermost = outer_; }
+HookedCall::HookedCall(const Module& module, CallSource source, std::string_view op)
+    : module_(module),
+      source_(source),
+      op_(op),
+      hooks_(hooks_of(module, source)),
+      outer_(innermost) {
+  if (*this) innermost = this;
+}
+
+HookedCall::~HookedCall() {
+  if (*this) innermost = outer_;
+}
 
 ForwardView HookedCall::view(const HookMember& member, std::span<const at::Tensor> outputs) const {
   const bool is_inferred = source_ != CallSource::kDeclared && member.is_inferred;

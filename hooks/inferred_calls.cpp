@@ -15,6 +15,7 @@
 #include "hooks/own_operators.h"
 #include "hooks/range_ops.h"
 #include "hooks/readers.h"
+#include "hooks/telling_tensors.h"
 
 namespace ddpscope {
 namespace {
@@ -33,7 +34,8 @@ bool may_be_parameter(const c10::TensorImpl* tensor) {
 }
 
 const Module* owner_of(const c10::TensorImpl* tensor) {
-  return may_be_parameter(tensor) ? UserHooks::inferred_with(tensor) : nullptr;
+  const bool may_tell = may_be_parameter(tensor) && TellingTensors::may_hold(tensor);
+  return may_tell ? UserHooks::inferred_with(tensor) : nullptr;
 }
 
 std::vector<at::Tensor> kept(const OperatorTensors& tensors) {
@@ -109,6 +111,7 @@ constinit std::atomic<bool> InferredCall::wanted_{false};
 const Module* InferredCall::module_read_by(const OperatorTensors& inputs) {
   if (inputs.size() < 2 || std::ranges::none_of(inputs, may_be_parameter)) return nullptr;
   if (!may_be_forward()) return nullptr;
+  UserHooks::settle();
   const Module* module = nullptr;
   bool reads_other = false;
   for (const c10::TensorImpl* tensor : inputs) {
@@ -121,8 +124,10 @@ const Module* InferredCall::module_read_by(const OperatorTensors& inputs) {
 }
 
 InferredCall::InferredCall(const Module* module, const char* op, const OperatorTensors& inputs) {
-  if (module != nullptr) call_ = HookedCall::of(*module, CallSource::kOperator, op);
-  if (call_ == nullptr) return;
+  if (module == nullptr) return;
+  auto call = std::make_unique<HookedCall>(*module, CallSource::kOperator, op);
+  if (!*call) return;
+  call_ = std::move(call);
   std::vector<at::Tensor> others = kept(inputs);
   std::erase_if(others, [](const at::Tensor& tensor) {
     return owner_of(tensor.unsafeGetTensorImpl()) != nullptr;

@@ -25,7 +25,7 @@ ModuleCall::ModuleCall(const torch::nn::Module& module, CallSource source)
     : module_(module),
       recorders_(recorder_count.load(std::memory_order_acquire)),
       exceptions_(std::uncaught_exceptions()) {
-  if (UserHooks::any()) hooked_ = HookedCall::of(module, source);
+  if (UserHooks::any()) hooked_.emplace(module, source);
   for (std::size_t i = 0; i < recorders_; ++i) recorders[i].before(module_);
 }
 

@@ -2,7 +2,7 @@
 
 #include <torch/nn/module.h>
 
-#include <memory>
+#include <optional>
 #include <vector>
 
 #include "hooks/hooked_call.h"
@@ -20,7 +20,7 @@ class ModuleCall {
   ModuleCall& operator=(const ModuleCall&) = delete;
 
   /// Whether the program has hooks on this module: only then `begin` and `end` are called.
-  bool is_hooked() const noexcept { return hooked_ != nullptr; }
+  bool is_hooked() const noexcept { return hooked_.has_value() && *hooked_; }
   void begin(std::vector<at::Tensor> inputs) { hooked_->begin(std::move(inputs)); }
   void end(std::vector<at::Tensor> outputs, at::Tensor* result) {
     hooked_->end(std::move(outputs), result);
@@ -30,7 +30,7 @@ class ModuleCall {
   const torch::nn::Module& module_;
   std::size_t recorders_;
   int exceptions_;
-  std::unique_ptr<HookedCall> hooked_;
+  std::optional<HookedCall> hooked_;
 };
 
 }  // namespace ddpscope

@@ -85,11 +85,12 @@ const torch::nn::Module* normalization_with(const MaybeTensor& weight, const May
 // Their forward is compiled into the program; it calls one operator with the layer's own tensors.
 template <class Run>
 at::Tensor as_call_of(const torch::nn::Module* module, const at::Tensor& input, const Run& run) {
-  const auto call = module == nullptr ? nullptr : HookedCall::of(*module, CallSource::kForward);
-  if (call == nullptr) return run();
-  call->begin({input});
+  if (module == nullptr) return run();
+  HookedCall call(*module, CallSource::kForward);
+  if (!call) return run();
+  call.begin({input});
   at::Tensor result = run();
-  call->end({result}, &result);
+  call.end({result}, &result);
   return result;
 }
 

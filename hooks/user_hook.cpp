@@ -3,6 +3,7 @@
 #include "hooks/capture.h"
 #include "hooks/inferred_calls.h"
 #include "hooks/module_sight.h"
+#include "hooks/telling_tensors.h"
 #include "hooks/user_hooks.h"
 
 namespace ddpscope {
@@ -31,6 +32,7 @@ std::shared_ptr<const UserHook::Members> UserHook::look(const Module& root) {
     if (sight.is_builtin) return;  // its forward tells more
     for (const auto& item : Registered::parameters(module)) {
       members->by_tensor.emplace(item.value().unsafeGetTensorImpl(), &module);
+      if (is_inferred) TellingTensors::add(item.value().unsafeGetTensorImpl());
     }
     if (!is_normalization(module)) return;
     for (const auto& item : Registered::buffers(module)) {
@@ -150,6 +152,10 @@ const Module* UserHook::module_at(std::string_view path) {
       return nullptr;
     }
   }
+}
+
+void UserHook::settle() {
+  if (const std::shared_ptr<Module> root = life_.lock()) members_now(*root);
 }
 
 bool UserHook::reads_operators() { return members_.load()->any_inferred; }

@@ -6,6 +6,7 @@
 #include "hooks/inferred_calls.h"
 #include "hooks/module_hooks.h"
 #include "hooks/module_sight.h"
+#include "hooks/telling_tensors.h"
 #include "hooks/training_ops.h"
 
 namespace ddpscope {
@@ -57,9 +58,11 @@ std::vector<HookPtr> living(const std::vector<HookPtr>& hooks) {
 
 void publish(std::vector<HookPtr> hooks, std::atomic<bool>& any) {
   any.store(!hooks.empty());
-  infer_calls(
-      std::ranges::any_of(hooks, [](const HookPtr& hook) { return hook->reads_operators(); }));
+  const bool reads =
+      std::ranges::any_of(hooks, [](const HookPtr& hook) { return hook->reads_operators(); });
   published().table.store(table_of(std::move(hooks)));
+  ModuleTracker::mark_changed();  // who settled before did so without these
+  infer_calls(reads);
 }
 
 template <class Find>
@@ -108,8 +111,8 @@ void UserHooks::remove(std::uint64_t id) noexcept try {
 } catch (...) {  // no memory for the shorter list: the hook is removed all the same
 }
 
-std::vector<HookMatch> UserHooks::matching(const Module& module) {
-  std::vector<HookMatch> matches;
+HookMatches UserHooks::matching(const Module& module) {
+  HookMatches matches;
   const TablePtr table = published().table.load();
   const auto add = [&](const HookPtr& hook) {
     if (MemberPtr member = hook->member(module)) matches.push_back({hook, std::move(member)});
@@ -129,6 +132,14 @@ const Module* UserHooks::norm_with(const c10::TensorImpl* tensor) {
 
 const Module* UserHooks::inferred_with(const c10::TensorImpl* tensor) {
   return first_of(&Table::readers, [tensor](UserHook& hook) { return hook.inferred_with(tensor); });
+}
+
+void UserHooks::settle() {
+  if (TellingTensors::are_settled()) return;
+  const std::uint64_t change = ModuleTracker::changes();
+  const TablePtr table = published().table.load();
+  for (const HookPtr& hook : table->readers) hook->settle();
+  TellingTensors::settle(change);
 }
 
 const Module* UserHooks::module_at(std::string_view path) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <c10/util/SmallVector.h>
 #include <torch/nn/module.h>
 
 #include <atomic>
@@ -82,6 +83,8 @@ class UserHook {
   const torch::nn::Module* module() const noexcept { return module_; }
   bool has_whole_tree() const noexcept { return whole_tree_; }
   bool reads_operators();
+  /// Looks at the modules again, where any changed.
+  void settle();
   const HookCallbacks& callbacks() const noexcept { return callbacks_; }
 
  private:
@@ -108,6 +111,7 @@ struct HookMatch {
   std::shared_ptr<UserHook> hook;
   MemberPtr member;
 };
+using HookMatches = c10::SmallVector<HookMatch, 2>;
 
 /// The hooks of the program. Readers take no lock.
 class UserHooks {
@@ -121,10 +125,12 @@ class UserHooks {
   static void remove(std::uint64_t id) noexcept;
 
   /// Those for this module, in order of their registration.
-  static std::vector<HookMatch> matching(const torch::nn::Module& module);
+  static HookMatches matching(const torch::nn::Module& module);
   static const torch::nn::Module* norm_with(const c10::TensorImpl* tensor);
   static const torch::nn::Module* inferred_with(const c10::TensorImpl* tensor);
   static const torch::nn::Module* module_at(std::string_view path);
+  /// Every hook that operators may tell of looks at its modules.
+  static void settle();
 
  private:
   static constinit std::atomic<bool> any_;

@@ -189,7 +189,7 @@ std::vector<ModuleCoverage> hook_coverage(const Module& root) {
 
 struct Scope::Call {
   std::unique_ptr<ModuleCall> module;
-  std::unique_ptr<HookedCall> hooked;
+  std::optional<HookedCall> hooked;
   bool entered = false;
   int exceptions = std::uncaught_exceptions();
 
@@ -208,8 +208,8 @@ Scope::Scope(std::string_view module_path) : call_(std::make_unique<Call>()) {
     if (module == nullptr) module = reinterpret_cast<const Module*>(known);
   });
   if (module == nullptr || !UserHooks::any()) return;
-  call_->hooked = HookedCall::of(*module, CallSource::kDeclared);
-  if (call_->hooked != nullptr) call_->hooked->begin({});
+  call_->hooked.emplace(*module, CallSource::kDeclared);
+  if (*call_->hooked) call_->hooked->begin({});
 }
 
 Scope::Scope(const Module& module) : call_(std::make_unique<Call>()) {
@@ -219,7 +219,7 @@ Scope::Scope(const Module& module) : call_(std::make_unique<Call>()) {
 
 Scope::~Scope() noexcept(false) {
   if (std::uncaught_exceptions() > call_->exceptions) return;
-  if (call_->hooked != nullptr) call_->hooked->end({}, nullptr);
+  if (call_->hooked && *call_->hooked) call_->hooked->end({}, nullptr);
   if (call_->module != nullptr && call_->module->is_hooked()) call_->module->end({}, nullptr);
 }
 
