@@ -1,3 +1,4 @@
+#include <atomic>
 #include <string>
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 #include <torch/csrc/distributed/c10d/Work.hpp>
@@ -58,15 +59,18 @@ bool waits_in(const Options& options) {
   }
 }
 
-// Between the issue and `returned` nobody could tell to which call the end of this `Work` belongs.
-// To ask the `Work` of a device is no brief thing.
+// Set at start-up: whether Gloo's own threads tell the ends of its calls.
+constinit std::atomic<bool> ends_are_told{false};
+
+// To ask a `Work` takes its lock, for which the thread that ends it may wait; to ask that of a
+// device is no brief thing.
 template <const char* kBackend, class Run>
 WorkPointer run_logged(const c10d::Backend* backend, const CallFacts& facts, const Run& run) {
   LoggedCall call(*backend, facts);
   WorkPointer work = run();
   call.returned(work.get());
-  const bool ended = kBackend == kGloo && call.is_outermost() && work && work->isCompleted();
-  if (ended) call.ended(/*failed=*/!work->isSuccess());
+  const bool is_asked = kBackend == kGloo && !ends_are_told && call.is_outermost() && work;
+  if (is_asked && work->isCompleted()) call.ended(/*failed=*/!work->isSuccess());
   return work;
 }
 
@@ -241,11 +245,13 @@ bool install_call_ends() noexcept {
   const std::string gloo = kGloo;
   bool live = MonitoredBarrier::Hooked::install(
       (gloo + "16monitoredBarrierERKNS_14BarrierOptionsEb").c_str(), MonitoredBarrier::call);
-  live &=
+  const bool finished =
       Finished::Hooked::install((gloo + "9AsyncWork14finishWorkGlooEv").c_str(), Finished::call);
-  live &= FinishedWithError::Hooked::install(
+  const bool failed = FinishedWithError::Hooked::install(
       (gloo + "9AsyncWork19finishWorkGlooErrorERKNSt15__exception_ptr13exception_ptrE").c_str(),
       FinishedWithError::call);
+  ends_are_told = finished && failed;
+  live &= finished && failed;
   live &= WorkWait<0>::Hooked::install((gloo + "8SendWork" + kWait).c_str(), WorkWait<0>::call);
   live &= WorkWait<1>::Hooked::install((gloo + "8RecvWork" + kWait).c_str(), WorkWait<1>::call);
   return live;

@@ -227,7 +227,8 @@ LoggedCall::~LoggedCall() noexcept {
 
 void LoggedCall::returned(const void* work) noexcept {
   if (number_ == 0) return;
-  as_guest("collective", [&](Capture&) { open_calls().returned(number_, work); });
+  const std::optional<bool> failed = open_calls().returned(number_, work);
+  if (failed.has_value()) ended(*failed);
 }
 
 void LoggedCall::ended(bool failed) noexcept {
@@ -256,7 +257,9 @@ CallWait::~CallWait() noexcept {
 
 void call_ended(const void* work, bool failed) noexcept {
   as_guest("collective", [&](Capture& capture) {
-    if (const auto call = open_calls().ended(work)) note_end(capture, *call, 0, failed);
+    if (const auto call = open_calls().backend_ended(work, failed)) {
+      note_end(capture, *call, 0, failed);
+    }
   });
 }
 

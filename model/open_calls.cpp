@@ -12,109 +12,147 @@ using std::memory_order_acquire;
 using std::memory_order_relaxed;
 using std::memory_order_release;
 
+// The word of a slot: number of the call, threads that wait in it, whether it ended.
+constexpr std::uint64_t kEnded = 1;
+constexpr std::uint64_t kFilling = kEnded;  // of no call
+constexpr std::uint64_t kOneWaiting = 2;
+constexpr int kMostWaiting = (1 << 16) - 1;
+constexpr int kNumberShift = 17;
+constexpr std::uintptr_t kFailed = 1;  // beside the address of a `Work`
+
+std::uint64_t number_in(std::uint64_t word) { return word >> kNumberShift; }
+int waiting_in(std::uint64_t word) {
+  return static_cast<int>(word / kOneWaiting) & kMostWaiting;
+}
+
 // Nobody is told when a message has left.
 bool tells_its_end(const OpenCalls::Call& call) {
   return call.record.kind != CollectiveKind::kSend && call.record.kind != CollectiveKind::kReceive;
 }
 }  // namespace
 
-// What follows the 0 is released: who reads any of it sees the number gone as well.
-void OpenCalls::Slot::fill(std::uint64_t new_number, std::uint64_t new_place,
-                           const CallRecord& call) {
-  number.store(0, memory_order_relaxed);
+// What follows the first store is released: who reads any of it sees the call gone as well.
+void OpenCalls::Slot::fill(std::uint64_t number, std::uint64_t new_place, const CallRecord& call) {
+  // Another thread is at it, 256 calls behind or ahead: this call is not watched.
+  if (state.exchange(kFilling, std::memory_order_acq_rel) == kFilling) return;
   place.store(new_place, memory_order_release);
   const auto words = std::bit_cast<RecordWords>(call);
   for (std::size_t i = 0; i < words.size(); ++i) record[i].store(words[i], memory_order_release);
   issued_ns.store(steady_ns(), memory_order_release);
-  waiting.store(1, memory_order_release);
-  ended.store(false, memory_order_release);
-  work = nullptr;
-  number.store(new_number, memory_order_release);
+  work.store(nullptr, memory_order_release);
+  state.store(number << kNumberShift | kOneWaiting, memory_order_release);
 }
 
 std::optional<OpenCalls::Call> OpenCalls::Slot::read() const {
-  Call call{.number = number.load(memory_order_acquire)};
+  const std::uint64_t word = state.load(memory_order_acquire);
+  Call call{.number = number_in(word)};
   if (call.number == 0) return std::nullopt;
   call.place = place.load(memory_order_acquire);
   RecordWords words;
   for (std::size_t i = 0; i < words.size(); ++i) words[i] = record[i].load(memory_order_acquire);
   call.record = std::bit_cast<CallRecord>(words);
   call.issued_ns = issued_ns.load(memory_order_acquire);
-  call.waiting = waiting.load(memory_order_acquire);
-  call.ended = ended.load(memory_order_acquire);
-  if (number.load(memory_order_relaxed) != call.number) return std::nullopt;
+  call.waiting = waiting_in(word);
+  call.ended = (word & kEnded) != 0;
+  if (number_in(state.load(memory_order_relaxed)) != call.number) return std::nullopt;
   return call;
 }
 
 std::uint64_t OpenCalls::issued(std::uint64_t place, const CallRecord& record) {
-  const std::lock_guard lock(mutex_);
-  const std::uint64_t before = issued_.load(memory_order_relaxed);
+  const std::uint64_t before = issued_.fetch_add(1, memory_order_release);
   slots_[before % kCalls].fill(before + 1, place, record);
-  issued_.store(before + 1, memory_order_release);
   return before + 1;
 }
 
-OpenCalls::Slot* OpenCalls::find(const void* work) {
+OpenCalls::Found OpenCalls::find(const void* work) {
   // A call is waited for soon after it was issued.
-  const std::uint64_t issued = issued_.load(memory_order_relaxed);
+  const std::uint64_t issued = issued_.load(memory_order_acquire);
   const std::uint64_t held = std::min<std::uint64_t>(issued, kCalls);
   for (std::uint64_t back = 1; work != nullptr && back <= held; ++back) {
     Slot& slot = slots_[(issued - back) % kCalls];
-    if (slot.work == work) return &slot;
+    const std::uint64_t number = number_in(slot.state.load(memory_order_acquire));
+    if (number != 0 && slot.work.load() == work) return {&slot, number};
   }
-  return nullptr;
+  return {};
 }
 
-OpenCalls::Slot* OpenCalls::find(std::uint64_t number) {
-  if (number == 0) return nullptr;
+OpenCalls::Found OpenCalls::find(std::uint64_t number) {
+  if (number == 0) return {};
   Slot& slot = slots_[(number - 1) % kCalls];
-  return slot.number.load(memory_order_relaxed) == number ? &slot : nullptr;
+  const bool is_held = number_in(slot.state.load(memory_order_acquire)) == number;
+  return is_held ? Found{&slot, number} : Found{};
 }
 
-std::optional<OpenCalls::Call> OpenCalls::end(Slot* slot) {
-  if (slot == nullptr) return std::nullopt;
-  if (!slot->ended.exchange(true, memory_order_relaxed)) {
-    const std::uint64_t before = ended_.load(memory_order_relaxed);
-    times_ns_[before % kTimes].store(steady_ns() - slot->issued_ns.load(memory_order_relaxed),
-                                     memory_order_relaxed);
-    ended_.store(before + 1, memory_order_release);
+std::optional<std::uint64_t> OpenCalls::change(const Found& found, std::uint64_t bits,
+                                               int waiting) {
+  if (found.slot == nullptr) return std::nullopt;
+  std::uint64_t before = found.slot->state.load(memory_order_acquire);
+  while (number_in(before) == found.number) {
+    const bool fits = waiting_in(before) + waiting >= 0 && waiting_in(before) < kMostWaiting;
+    const std::uint64_t after =
+        (before | bits) + static_cast<std::uint64_t>(fits ? waiting : 0) * kOneWaiting;
+    if (found.slot->state.compare_exchange_weak(before, after, std::memory_order_acq_rel,
+                                                memory_order_acquire)) {
+      return before;
+    }
   }
-  return slot->read();
+  return std::nullopt;
 }
 
-void OpenCalls::returned(std::uint64_t number, const void* work) {
-  const std::lock_guard lock(mutex_);
-  Slot* const slot = find(number);
-  if (slot == nullptr) return;
-  slot->waiting.fetch_sub(1, memory_order_relaxed);
-  slot->work = work;
+std::optional<OpenCalls::Call> OpenCalls::read(const Found& found) {
+  if (found.slot == nullptr) return std::nullopt;
+  std::optional<Call> call = found.slot->read();
+  return call && call->number == found.number ? call : std::nullopt;
 }
 
-std::optional<OpenCalls::Call> OpenCalls::ended(const void* work) {
-  const std::lock_guard lock(mutex_);
-  return end(find(work));
+std::optional<OpenCalls::Call> OpenCalls::end(const Found& found) {
+  const std::optional<Call> call = read(found);
+  const std::optional<std::uint64_t> before = change(found, kEnded, 0);
+  if (!call || !before) return std::nullopt;
+  if ((*before & kEnded) == 0) {
+    const std::uint64_t earlier = ended_.fetch_add(1, memory_order_release);
+    times_ns_[earlier % kTimes].store(steady_ns() - call->issued_ns, memory_order_relaxed);
+  }
+  return call;
 }
 
-std::optional<OpenCalls::Call> OpenCalls::ended(std::uint64_t number) {
-  const std::lock_guard lock(mutex_);
-  return end(find(number));
+// Here the call gets its `Work` and then looks for an end; there the end is noted and then looked
+// for its call: one of the two sees the other.
+std::optional<bool> OpenCalls::returned(std::uint64_t number, const void* work) {
+  const Found found = find(number);
+  if (found.slot == nullptr) return std::nullopt;
+  found.slot->work.store(work);
+  change(found, 0, -1);
+  const std::int64_t issued_ns = found.slot->issued_ns.load(memory_order_acquire);
+  const auto address = reinterpret_cast<std::uintptr_t>(work);
+  for (const End& end : ends_) {
+    const std::uintptr_t told = end.work.load();
+    // An older end is of another `Work` at this address.
+    const bool is_it = work != nullptr && (told & ~kFailed) == address &&
+                       end.at_ns.load(memory_order_acquire) >= issued_ns;
+    if (is_it) return (told & kFailed) != 0;
+  }
+  return std::nullopt;
 }
+
+std::optional<OpenCalls::Call> OpenCalls::backend_ended(const void* work, bool failed) {
+  End& end = ends_[end_count_.fetch_add(1, memory_order_relaxed) % kEnds];
+  end.work.store(0, memory_order_relaxed);
+  end.at_ns.store(steady_ns(), memory_order_release);
+  end.work.store(reinterpret_cast<std::uintptr_t>(work) | (failed ? kFailed : 0));
+  return ended(work);
+}
+
+std::optional<OpenCalls::Call> OpenCalls::ended(const void* work) { return end(find(work)); }
+
+std::optional<OpenCalls::Call> OpenCalls::ended(std::uint64_t number) { return end(find(number)); }
 
 std::optional<OpenCalls::Call> OpenCalls::wait_began(const void* work) {
-  const std::lock_guard lock(mutex_);
-  Slot* const slot = find(work);
-  if (slot == nullptr) return std::nullopt;
-  slot->waiting.fetch_add(1, memory_order_relaxed);
-  return slot->read();
+  const Found found = find(work);
+  return change(found, 0, 1) ? read(found) : std::nullopt;
 }
 
-void OpenCalls::wait_ended(const void* work) {
-  const std::lock_guard lock(mutex_);
-  Slot* const slot = find(work);
-  if (slot != nullptr && slot->waiting.load(memory_order_relaxed) > 0) {
-    slot->waiting.fetch_sub(1, memory_order_relaxed);
-  }
-}
+void OpenCalls::wait_ended(const void* work) { change(find(work), 0, -1); }
 
 std::optional<OpenCalls::Call> OpenCalls::oldest() const {
   std::optional<Call> oldest;

@@ -3,7 +3,6 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
-#include <mutex>
 #include <optional>
 
 #include "model/call_log.h"
@@ -12,7 +11,7 @@ namespace ddpscope {
 
 /// The last collectives of this process: which are under way, and who waits in them. A call is
 /// found by its `Work`, whose address is no reference: another call may get it later, and is then
-/// what is meant.
+/// what is meant. Nothing here takes a lock.
 class OpenCalls {
  public:
   struct Call {
@@ -26,15 +25,18 @@ class OpenCalls {
 
   /// Returns the number of the call.
   std::uint64_t issued(std::uint64_t place, const CallRecord& record);
-  /// The program waits in the call itself, from its issue to here.
-  void returned(std::uint64_t number, const void* work);
+  /// The program waits in the call itself, from its issue to here. Whether the call failed, if a
+  /// thread of the backend told its end before anybody knew of which call it was.
+  std::optional<bool> returned(std::uint64_t number, const void* work);
   /// The call has ended, whoever tells it. The call that `work` is of.
   std::optional<Call> ended(const void* work);
   std::optional<Call> ended(std::uint64_t number);
+  /// The same, told by the backend.
+  std::optional<Call> backend_ended(const void* work, bool failed);
   std::optional<Call> wait_began(const void* work);
   void wait_ended(const void* work);
 
-  // For the thread that watches: these take no lock and hold up no call.
+  // For the thread that watches:
 
   /// The call that is under way for the longest time, of those that can tell when they end or that
   /// somebody waits in.
@@ -47,28 +49,43 @@ class OpenCalls {
  private:
   static constexpr std::size_t kCalls = 256;
   static constexpr std::size_t kTimes = 64;
+  static constexpr std::size_t kEnds = 16;
   using RecordWords = std::array<std::uint64_t, sizeof(CallRecord) / sizeof(std::uint64_t)>;
 
-  /// Written under the lock, read without.
+  /// Calls come and go without a lock: a thread of the backend that ends a call must not wait for
+  /// the one that issues the next. One word says which call is held, and changes in one piece.
   struct Slot {
-    std::atomic<std::uint64_t> number = 0;  ///< 0: none, or about to be another
+    std::atomic<std::uint64_t> state = 0;  ///< number, waiting threads, whether it ended; of call 0 where it holds none
     std::atomic<std::uint64_t> place = 0;
     std::array<std::atomic<std::uint64_t>, std::tuple_size_v<RecordWords>> record{};
     std::atomic<std::int64_t> issued_ns = 0;
-    std::atomic<int> waiting = 0;
-    std::atomic<bool> ended = false;
-    const void* work = nullptr;  // under the lock only
+    std::atomic<const void*> work = nullptr;
 
-    void fill(std::uint64_t new_number, std::uint64_t new_place, const CallRecord& call);
+    void fill(std::uint64_t number, std::uint64_t new_place, const CallRecord& call);
     /// Nothing where there is no call, or where it gives way to another right now.
     std::optional<Call> read() const;
   };
-  Slot* find(const void* work);
-  Slot* find(std::uint64_t number);
-  std::optional<Call> end(Slot* slot);
+  /// An end that the backend told: the address of the `Work`, and 1 where it failed.
+  struct End {
+    std::atomic<std::uintptr_t> work = 0;
+    std::atomic<std::int64_t> at_ns = 0;
+  };
+  /// A slot and the call that is meant in it.
+  struct Found {
+    Slot* slot = nullptr;
+    std::uint64_t number = 0;
+  };
+  Found find(const void* work);
+  Found find(std::uint64_t number);
+  std::optional<Call> end(const Found& found);
+  /// Sets `bits` and changes the number of threads that wait. The word before; nothing where the
+  /// call has given way.
+  static std::optional<std::uint64_t> change(const Found& found, std::uint64_t bits, int waiting);
+  static std::optional<Call> read(const Found& found);
 
-  std::mutex mutex_;  // among the threads that call
   std::array<Slot, kCalls> slots_;
+  std::array<End, kEnds> ends_;
+  std::atomic<std::uint64_t> end_count_ = 0;
   std::array<std::atomic<std::int64_t>, kTimes> times_ns_{};
   std::atomic<std::uint64_t> issued_ = 0;
   std::atomic<std::uint64_t> ended_ = 0;

@@ -47,6 +47,19 @@ TEST_CASE("a work that is no call of ours is none", "[model]") {
   CHECK_FALSE(calls.ended(std::uint64_t{7}));
 }
 
+TEST_CASE("an end that is told before the call has its work is the call's", "[model]") {
+  OpenCalls calls;
+  const auto failed = GENERATE(false, true);
+  calls.backend_ended(&works[0], true);  // of another call, long ago
+  const auto first = calls.issued(1, call(1));
+  CHECK_FALSE(calls.returned(first, &works[0]).has_value());
+  const auto second = calls.issued(2, call(2));
+  CHECK_FALSE(calls.backend_ended(&works[1], failed));
+  CHECK(calls.returned(second, &works[1]) == failed);
+  CHECK(calls.ended(second)->place == 2);
+  CHECK(calls.backend_ended(&works[0], failed)->place == 1);
+}
+
 TEST_CASE("somebody waits from the issue to the return, and in each wait", "[model]") {
   OpenCalls calls;
   const auto number = calls.issued(1, call(1));
