@@ -11,7 +11,7 @@
 namespace ddpscope {
 
 /// The tensors by which operators tell the calls of hooked modules: a look at one line of the cache
-/// in place of one at each hook. Says yes for others, too, and for all of them where modules changed
+/// in place of one at each hook. Says yes for others too, and for all of them where modules changed
 /// since the hooks looked at theirs.
 class TellingTensors {
  public:

@@ -21,9 +21,7 @@ constexpr int kNumberShift = 17;
 constexpr std::uintptr_t kFailed = 1;  // beside the address of a `Work`
 
 std::uint64_t number_in(std::uint64_t word) { return word >> kNumberShift; }
-int waiting_in(std::uint64_t word) {
-  return static_cast<int>(word / kOneWaiting) & kMostWaiting;
-}
+int waiting_in(std::uint64_t word) { return static_cast<int>(word / kOneWaiting) & kMostWaiting; }
 
 // Nobody is told when a message has left.
 bool tells_its_end(const OpenCalls::Call& call) {

@@ -55,7 +55,8 @@ class OpenCalls {
   /// Calls come and go without a lock: a thread of the backend that ends a call must not wait for
   /// the one that issues the next. One word says which call is held, and changes in one piece.
   struct Slot {
-    std::atomic<std::uint64_t> state = 0;  ///< number, waiting threads, whether it ended; of call 0 where it holds none
+    /// Number of the call, 0 for none; threads that wait in it; whether it ended.
+    std::atomic<std::uint64_t> state = 0;
     std::atomic<std::uint64_t> place = 0;
     std::array<std::atomic<std::uint64_t>, std::tuple_size_v<RecordWords>> record{};
     std::atomic<std::int64_t> issued_ns = 0;
