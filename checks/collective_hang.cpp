@@ -118,6 +118,7 @@ Finding hang_finding(const Hang& hang, const RanksComparedEvent& run) {
       {"drop or repeat the tail so that all ranks have as many batches", Applicability::kLikely},
       {"raise the group's timeout if the rank is only slow", Applicability::kNeedsDecision}};
   finding.facts = hang_facts(hang);
+  if (!frontier.call.site.frames.empty()) finding.sites.push_back(frontier.call.site);
   return finding;
 }
 

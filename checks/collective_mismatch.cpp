@@ -6,6 +6,7 @@
 
 #include "checks/call_text.h"
 #include "checks/check.h"
+#include "checks/site_text.h"
 #include "model/fact_keys.h"
 #include "model/rank_words.h"
 
@@ -68,6 +69,18 @@ std::string why_of(const CallsDiffer& difference, const CallSide& odd, const Cal
          "the values or waits for good";
 }
 
+/// Where each side called, as far as stacks were taken; the usual call first.
+void add_sites(const CallSide& usual, const CallSide& odd, Finding& finding) {
+  std::vector<FactScalar> lines;
+  for (const CallSide* side : {&usual, &odd}) {
+    if (side->call.site.frames.empty()) continue;
+    finding.sites.push_back(side->call.site);
+    const std::string line = line_of(side->call.site);
+    if (!line.empty()) lines.push_back(line + " on " + rank_words(side->ranks));
+  }
+  if (!lines.empty()) finding.facts.push_back({fact::kSitePerSide, std::move(lines)});
+}
+
 std::vector<FactScalar> listed_ranks(const RankList& ranks) { return {ranks.begin(), ranks.end()}; }
 
 Finding mismatch(const CallsDiffer& difference) {
@@ -93,6 +106,7 @@ Finding mismatch(const CallsDiffer& difference) {
       {fact::kFields, std::vector<FactScalar>(difference.fields.begin(), difference.fields.end())},
       {fact::kCallPerSide, std::vector<FactScalar>(words.begin(), words.end())},
       {fact::kMinorityRanks, listed_ranks(odd.ranks)}};
+  add_sites(usual, odd, finding);
   return finding;
 }
 

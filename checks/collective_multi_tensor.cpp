@@ -19,11 +19,11 @@ bool takes_copies(const CollectiveEvent& event) {
          (event.kind == kAllReduce || event.kind == kBroadcast || event.kind == kReduce);
 }
 
-bool all_known(const std::vector<TensorId>& ids) {
+bool all_known(const ListedIds& ids) {
   return !ids.empty() && std::ranges::find(ids, TensorId{0}) == ids.end();
 }
 
-bool are_different(const std::vector<TensorId>& ids) {
+bool are_different(const ListedIds& ids) {
   return all_known(ids) && std::ranges::count(ids, ids[0]) < std::ssize(ids);
 }
 

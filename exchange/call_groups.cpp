@@ -7,6 +7,7 @@
 
 #include "exchange/tensor_compare.h"
 #include "model/rank_words.h"
+#include "records/site_line.h"
 
 namespace ddpscope {
 namespace {
@@ -106,6 +107,16 @@ std::string path_in_model(const std::string& name, const RingReader& ring) {
   return registered_path(std::string_view(name).substr(0, name.size() - kGradient.size()), ring) +
          std::string(kGradient);
 }
+
+Site site_of(StackId stack, const RingReader& ring) {
+  if (stack == 0) return {};
+  for (const Blob& blob : ring.blobs()) {
+    if (blob.kind == BlobKind::kSite && blob.number == stack) {
+      return site_in(blob.bytes).value_or(Site{});
+    }
+  }
+  return {};
+}
 }  // namespace
 
 ComparedCall compared(const CallRecord& call, const RingReader& ring) {
@@ -118,6 +129,7 @@ ComparedCall compared(const CallRecord& call, const RingReader& ring) {
 ComparedCall compared_in_model(const CallRecord& call, const RingReader& ring) {
   ComparedCall named = compared(call, ring);
   named.owner = path_in_model(named.owner, ring);
+  named.site = site_of(call.stack, ring);
   return named;
 }
 

@@ -42,7 +42,8 @@ std::optional<CallRecord> find_call(const GroupMember& member, std::uint64_t gro
                                     std::uint64_t seq);
 
 ComparedCall compared(const CallRecord& call, const RingReader& ring);
-/// The same with the owner's path in the model that was attached last; reads its list of tensors.
+/// The same with its site, and with the owner's path in the model that was attached last; reads its
+/// list of tensors.
 ComparedCall compared_in_model(const CallRecord& call, const RingReader& ring);
 
 }  // namespace ddpscope

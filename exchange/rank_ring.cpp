@@ -159,7 +159,7 @@ void RingWriter::put(const Blob& blob) noexcept {
     mapping_->kept.name(blob.bytes);
     return;
   }
-  if (blob.kind == BlobKind::kTensors) {
+  if (blob.kind == BlobKind::kTensors || blob.kind == BlobKind::kSite) {
     mapping_->kept.put(blob);
     return;
   }

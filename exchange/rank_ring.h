@@ -18,7 +18,7 @@ namespace ddpscope {
 // the process. Little endian, version in its head, internal: only ddpscope of this version reads
 // it.
 
-inline constexpr std::uint32_t kRingVersion = 2;
+inline constexpr std::uint32_t kRingVersion = 3;
 inline constexpr std::size_t kDigestSlots = 4096;
 
 struct RingSizes {
@@ -34,6 +34,7 @@ enum class BlobKind : std::uint32_t {
   kTensors = 2,       ///< kept: the registered tensors of one model, exchange/tensor_list.h
   kGradients = 3,     ///< recent: one bit per registered parameter, those that received a gradient
   kFingerprints = 4,  ///< recent: eight bytes per registered parameter, then per buffer
+  kSite = 5,          ///< kept: the frames of the stack that its `number` says, records/site_line.h
 };
 
 struct Blob {

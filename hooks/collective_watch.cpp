@@ -15,7 +15,6 @@
 
 namespace ddpscope {
 namespace {
-constexpr std::size_t kListed = 16;    // tensors that an event names
 constexpr std::size_t kCompared = 64;  // tensors whose storages are told apart
 
 std::uint32_t microseconds(std::int64_t ns) {
@@ -95,9 +94,7 @@ NameId name_raw(Capture& capture, const RawValues& raw, CollectiveEvent& event) 
 /// Names the tensors in the event; the first one's owner is the owner of the call.
 NameId name_tensors(Capture& capture, std::span<const at::Tensor> tensors, CollectiveEvent& event) {
   NameId first = 0;
-  const std::size_t named = std::min(tensors.size(), kListed);
-  event.tensors.reserve(named);
-  event.gradients_of.reserve(named);
+  const std::size_t named = std::min(tensors.size(), kListedTensors);
   for (std::size_t i = 0; i < named; ++i) {
     if (!tensors[i].defined()) continue;
     const CallOwner owner = call_names().owner_of(capture, tensors[i]);
@@ -138,6 +135,7 @@ CallRecord record_of(const CollectiveEvent& event, const CallFacts& facts) {
           .step = static_cast<std::int32_t>(event.at.step),
           .list = static_cast<std::uint32_t>(event.list),
           .root = facts.root,
+          .stack = event.stack,
           .kind = facts.kind,
           .reduce = facts.reduce,
           .phase = LoopPhase::now()};
@@ -190,12 +188,12 @@ void note_end(Capture& capture, const OpenCalls::Call& call, std::int64_t waited
 
 void tell_end(Capture& capture, const OpenCalls::Call& call, std::int64_t waited_ns, bool threw) {
   note_end(capture, call, waited_ns, threw);
-  capture.put_large(CollectiveEndEvent{.at = capture.marker().now(),
-                                       .seq = call.record.seq,
-                                       .group = call.record.group,
-                                       .waited_ms = static_cast<double>(waited_ns) / 1e6,
-                                       .in_backward = inside_backward(),
-                                       .threw = threw});
+  capture.put(CollectiveEndEvent{.at = capture.marker().now(),
+                                 .seq = call.record.seq,
+                                 .group = call.record.group,
+                                 .waited_ms = static_cast<double>(waited_ns) / 1e6,
+                                 .in_backward = inside_backward(),
+                                 .threw = threw});
 }
 }  // namespace
 

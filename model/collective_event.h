@@ -6,6 +6,7 @@
 
 #include "model/autograd_event.h"
 #include "model/finding.h"
+#include "model/short_list.h"
 #include "model/tensor_info.h"
 
 namespace ddpscope {
@@ -64,12 +65,18 @@ struct CallRecord {
   NameId dtype = 0;
   std::int32_t root = -1;       ///< of a broadcast, a reduction or a gathering to one rank
   std::uint32_t waited_us = 0;  ///< of the caller, inside the call or in wait()
+  StackId stack = 0;            ///< at the issue; 0: none was taken
   CollectiveKind kind = CollectiveKind::kAllReduce;
   ReduceKind reduce = ReduceKind::kNone;
   Phase phase = Phase::kInit;
   CallState state = CallState::kIssued;
+  std::uint32_t unused = 0;
 };
-static_assert(sizeof(CallRecord) == 64);
+static_assert(sizeof(CallRecord) == 72);
+
+/// Tensors of a call that an event names.
+constexpr std::size_t kListedTensors = 16;
+using ListedIds = ShortList<TensorId, kListedTensors>;
 
 /// A call with what only this rank can tell of its tensors; sent when it is issued.
 struct CollectiveEvent {
@@ -80,11 +87,11 @@ struct CollectiveEvent {
   std::string backend;  ///< gloo, nccl or mpi
   CollectiveKind kind = CollectiveKind::kAllReduce;
   ReduceKind reduce = ReduceKind::kNone;
-  bool coalesced = false;              ///< each tensor of the list is one of its own
-  std::vector<TensorId> tensors;       ///< 0 where it is not known; a few of a long list
-  std::vector<TensorId> gradients_of;  ///< the parameters whose gradients they are, else 0
-  bool averages = false;               ///< a sum over ranks of gradients, or of a buffer of them
-  std::int64_t list = 1;               ///< tensors in the call
+  bool coalesced = false;  ///< each tensor of the list is one of its own
+  ListedIds tensors;       ///< 0 where it is not known; a few of a long list
+  ListedIds gradients_of;  ///< the parameters whose gradients they are, else 0
+  bool averages = false;   ///< a sum over ranks of gradients, or of a buffer of them
+  std::int64_t list = 1;   ///< tensors in the call
   std::int64_t distinct_storages = 1;
   std::int64_t devices = 1;
   std::int64_t elements = 0;

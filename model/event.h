@@ -44,9 +44,8 @@ using Event = std::variant<
     std::unique_ptr<ParameterUpdatesEvent>, StepWaitEvent, std::unique_ptr<HostCountsEvent>,
     std::unique_ptr<KeptOutputsEvent>, std::unique_ptr<ConvolutionShapeEvent>,
     std::unique_ptr<DeviceWaitsEvent>, ValuesAwaitedEvent, std::unique_ptr<DeviceValuesEvent>,
-    std::unique_ptr<GradientsRepairedEvent>, std::unique_ptr<CollectiveEvent>,
-    std::unique_ptr<CollectiveEndEvent>, StepEndEvent, std::unique_ptr<TensorBitsEvent>,
-    std::unique_ptr<OptimizerRatesEvent>, std::unique_ptr<DeviceMemoryEvent>,
-    std::unique_ptr<ReducerEvent>>;
+    std::unique_ptr<GradientsRepairedEvent>, std::unique_ptr<CollectiveEvent>, CollectiveEndEvent,
+    StepEndEvent, std::unique_ptr<TensorBitsEvent>, std::unique_ptr<OptimizerRatesEvent>,
+    std::unique_ptr<DeviceMemoryEvent>, std::unique_ptr<ReducerEvent>>;
 
 }  // namespace ddpscope

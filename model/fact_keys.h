@@ -225,6 +225,7 @@ inline constexpr char kSharedOp[] = "shared_op";
 inline constexpr char kShares[] = "shares";
 inline constexpr char kSignal[] = "signal";
 inline constexpr char kSinceStep[] = "since_step";
+inline constexpr char kSitePerSide[] = "site_per_side";
 inline constexpr char kSkippedRatio[] = "skipped_ratio";
 inline constexpr char kSkipped[] = "skipped";
 inline constexpr char kSmallestLayer[] = "smallest_layer";

@@ -24,6 +24,7 @@ struct ComparedCall {
   std::string owner;
   std::string module;
   std::string dtype;
+  Site site;  ///< without frames where no stack was taken
 };
 
 struct CallSide {

@@ -113,6 +113,8 @@ void Worker::judge(const Event& event) {
     model_ended(*end);
   } else if (const auto* cycle = std::get_if<CycleEndEvent>(&event)) {
     cycle_ended(*cycle);
+  } else if (const auto* call = std::get_if<std::unique_ptr<CollectiveEvent>>(&event)) {
+    tell_site(**call);
   } else if (const auto* waits = std::get_if<std::unique_ptr<DeviceWaitsEvent>>(&event)) {
     host_reads_ += (*waits)->host_reads;
   }

@@ -5,6 +5,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <thread>
 
@@ -92,6 +93,7 @@ class Worker {
   void watch_ranks();
   void tell_stall(const ProgressRecord& stall);
   RankDigest::Sinks digest_sinks();
+  void tell_site(const CollectiveEvent& event);
   void settle();
   void print(const Finding& finding, bool is_first);
   bool prints_live() const;
@@ -122,6 +124,7 @@ class Worker {
   RankWatch ranks_;
   LiveCompare live_compare_;
   std::optional<RankDigest> digest_;  // of several ranks
+  std::set<StackId> told_sites_;      // those in the ring
   int quiet_rounds_ = 0;
   std::int64_t dropped_told_ = 0;
   std::int64_t last_step_ = 0;

@@ -63,11 +63,7 @@ Frame frame(const Json& json) {
 
 std::vector<Site> sites(const Json& object) {
   std::vector<Site> result;
-  for (const auto& json : list(object, "sites")) {
-    Site site = {text(json, "role"), {}, enumerator(json, "state", SiteState())};
-    for (const auto& each : list(json, "frames")) site.frames.push_back(frame(each));
-    result.push_back(std::move(site));
-  }
+  for (const auto& json : list(object, "sites")) result.push_back(site_from_json(json));
   return result;
 }
 
@@ -183,6 +179,12 @@ SuppressionRecord suppression_from_json(const Json& json) {
           .text = text(json, "text"),
           .until = text(json, "until"),
           .state = enumerator(json, "state", SuppressionState::kUnused)};
+}
+
+Site site_from_json(const Json& json) {
+  Site site = {text(json, "role"), {}, enumerator(json, "state", SiteState())};
+  for (const auto& each : list(json, "frames")) site.frames.push_back(frame(each));
+  return site;
 }
 
 SummaryRecord summary_from_json(const Json& json) {

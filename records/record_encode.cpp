@@ -54,21 +54,7 @@ Json fixes_to_json(const std::vector<Fix>& fixes) {
 
 Json sites_to_json(const std::vector<Site>& sites) {
   Json list = Json::array();
-  for (const auto& site : sites) {
-    Json frames = Json::array();
-    for (const auto& frame : site.frames) {
-      frames.push_back({{"function", valid_utf8(frame.function)},
-                        {"file", valid_utf8(frame.file)},
-                        {"line", frame.line},
-                        {"module", valid_utf8(frame.module)},
-                        {"offset", frame.offset},
-                        {"source", valid_utf8(frame.source)},
-                        {"build_id", valid_utf8(frame.build_id)},
-                        {"library", frame.library}});
-    }
-    list.push_back(
-        {{"role", valid_utf8(site.role)}, {"frames", frames}, {"state", word(site.state)}});
-  }
+  for (const auto& site : sites) list.push_back(to_json(site));
   return list;
 }
 
@@ -255,6 +241,21 @@ Json to_json(const SummaryRecord& summary) {
           {"overhead", overhead},
           {"watched", watched},
           {"clean_exit", summary.clean_exit}};
+}
+
+Json to_json(const Site& site) {
+  Json frames = Json::array();
+  for (const auto& frame : site.frames) {
+    frames.push_back({{"function", valid_utf8(frame.function)},
+                      {"file", valid_utf8(frame.file)},
+                      {"line", frame.line},
+                      {"module", valid_utf8(frame.module)},
+                      {"offset", frame.offset},
+                      {"source", valid_utf8(frame.source)},
+                      {"build_id", valid_utf8(frame.build_id)},
+                      {"library", frame.library}});
+  }
+  return {{"role", valid_utf8(site.role)}, {"frames", frames}, {"state", word(site.state)}};
 }
 
 Json to_json(const LaunchRecord& launch) {

@@ -27,6 +27,7 @@ nlohmann::ordered_json to_json(const ProgressRecord& progress);
 nlohmann::ordered_json to_json(const SuppressionRecord& suppression);
 nlohmann::ordered_json to_json(const SummaryRecord& summary);
 nlohmann::ordered_json to_json(const LaunchRecord& launch);
+nlohmann::ordered_json to_json(const Site& site);
 
 /// The members of a progress record that name where it stood, to be put into another text:
 /// `,"model":"net","module_path":"head","op":"aten::view"`.
@@ -44,5 +45,6 @@ Finding finding_from_json(const nlohmann::ordered_json& json);
 ProgressRecord progress_from_json(const nlohmann::ordered_json& json);
 SuppressionRecord suppression_from_json(const nlohmann::ordered_json& json);
 SummaryRecord summary_from_json(const nlohmann::ordered_json& json);
+Site site_from_json(const nlohmann::ordered_json& json);
 
 }  // namespace ddpscope

@@ -97,6 +97,22 @@ TEST_CASE("collective-mismatch names the operation where that differs", "[check]
         "way");
 }
 
+TEST_CASE("collective-mismatch names the lines of both sides", "[check]") {
+  const auto called_at = [](std::int64_t line) {
+    return Site{.role = "called", .frames = {{.file = "src/train.cpp", .line = line}}};
+  };
+  CallSide odd = broadcast({1}), usual = reduction({0});
+  CHECK(fact_of(only({differ({odd, usual}, {"kind"})}), "site_per_side") ==
+        FactValue(std::string("absent")));
+  odd.call.site = called_at(90);
+  usual.call.site = called_at(88);
+  const Finding finding = only({differ({odd, usual}, {"kind"})});
+  CHECK(fact_of(finding, "site_per_side") ==
+        words({"train.cpp:88 on rank 0", "train.cpp:90 on rank 1"}));
+  REQUIRE(finding.sites.size() == 2);
+  CHECK(finding.sites[1].frames[0].line == 90);
+}
+
 TEST_CASE("collective-mismatch says of a barrier that it is one", "[check]") {
   CallRecord record = kReduce;
   record.kind = CollectiveKind::kBarrier;

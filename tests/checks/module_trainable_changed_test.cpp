@@ -54,7 +54,7 @@ struct Loop {
   bool trunk;
   bool told = false;
   std::vector<TensorId> members = {1, 2, 3};
-  std::vector<TensorId> averaged;
+  ListedIds averaged;
   std::int64_t elements = 4;
 };
 

@@ -1,4 +1,5 @@
 // Which call of a group is the first that ranks issued differently.
+#include "records/site_line.h"
 #include "tests/exchange/compared_rings.h"
 
 namespace ddpscope::test {
@@ -43,6 +44,26 @@ TEST_CASE("the first differing call is told with all sides, the smaller first", 
   CHECK(differ.sides[1].call.dtype == "float32");
   CHECK(differ.sides[1].call.record.elements == 16);
   CHECK(differ.missing == 0);
+}
+
+TEST_CASE("each side tells where it called, as far as its ring holds that", "[compare]") {
+  TestRun run(3);
+  run[0].site(7, line_of_json({.role = "called", .frames = {{.file = "train.cpp", .line = 88}}}));
+  run[0].call({.elements = 1, .stack = 7});
+  run[1].site(7, R"({"role":"called","frames":{"file":7}})");
+  run[1].call({.elements = 2, .stack = 7});
+  run[2].call({.elements = 3, .stack = 7});  // of which its ring has no site
+  const CallsDiffer differ = only(run.compared());
+  REQUIRE(differ.sides.size() == 3);
+  for (const CallSide& side : differ.sides) {
+    if (side.ranks != RankList{0}) {
+      CHECK(side.call.site.frames.empty());
+      continue;
+    }
+    REQUIRE(side.call.site.frames.size() == 1);
+    CHECK(side.call.site.frames[0].file == "train.cpp");
+    CHECK(side.call.site.frames[0].line == 88);
+  }
 }
 
 TEST_CASE("two swapped reductions of equal size differ by their owners", "[compare]") {

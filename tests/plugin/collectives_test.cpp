@@ -95,6 +95,9 @@ TEST_CASE("Every kind of call is noted once, on every rank") {
       CHECK(call.dtype == (kinds[i] == "barrier" ? "" : "float32"));
       CHECK(call.unix_ns > 1'600'000'000'000'000'000);
     }
+    CHECK(calls[0].file.ends_with("collectives_test.cpp"));
+    CHECK(calls[0].line > 0);
+    CHECK(calls[0].line < calls[9].line);
     CHECK(calls[0].reduce == "sum");
     CHECK(calls[3].reduce == "max");
     CHECK(calls[2].reduce == "-");

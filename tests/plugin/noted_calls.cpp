@@ -2,7 +2,7 @@
 
 #include <array>
 
-#include "exchange/rank_ring.h"
+#include "exchange/call_groups.h"
 
 namespace ddpscope::test {
 namespace {
@@ -24,6 +24,10 @@ NotedCall noted(const CallRecord& call, const RingReader& ring) {
   constexpr std::array<const char*, 6> kPhases = {"init",   "forward",   "backward",
                                                   "reduce", "optimizer", "exit"};
   constexpr std::array<const char*, 3> kStates = {"issued", "completed", "failed"};
+  Frame caller;
+  for (const Frame& frame : compared_in_model(call, ring).site.frames) {
+    if (caller.file.empty() && !frame.library) caller = frame;
+  }
   return {.seq = call.seq,
           .group = call.group,
           .group_size = group_size(call.group),
@@ -37,7 +41,9 @@ NotedCall noted(const CallRecord& call, const RingReader& ring) {
           .kind = word(call.kind, kKinds),
           .reduce = reduce_word(call.reduce),
           .phase = word(call.phase, kPhases),
-          .state = word(call.state, kStates)};
+          .state = word(call.state, kStates),
+          .file = caller.file,
+          .line = caller.line};
 }
 }  // namespace
 

@@ -22,6 +22,8 @@ struct NotedCall {
   std::string reduce;  ///< sum, max, - or other
   std::string phase;
   std::string state;  ///< issued, completed or failed
+  std::string file;   ///< where it was called; empty: not known
+  std::int64_t line = 0;
 };
 
 struct RingLeft {

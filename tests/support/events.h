@@ -58,11 +58,15 @@ class Program {
   std::int64_t step_now() const { return clock_.step(); }
   Stamp now() const { return {.step = clock_.step(), .cycle = clock_.cycle(), .thread = 1}; }
   void send(Event event) { judge_.consume(event); }
-  /// An event that travels by pointer, as of now.
+  /// An event as of now.
   template <class T>
   void send_now(T event) {
     event.at = now();
-    send(std::make_unique<T>(std::move(event)));
+    if constexpr (std::is_constructible_v<Event, T>) {
+      send(std::move(event));
+    } else {
+      send(std::make_unique<T>(std::move(event)));
+    }
   }
 
   double wall_ms = 0;             ///< of each cycle

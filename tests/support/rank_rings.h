@@ -26,6 +26,7 @@ struct TestCall {
   std::string dtype = "float32";
   std::int32_t root = -1;
   CallState state = CallState::kCompleted;
+  StackId stack = 0;
 };
 
 /// Writes one rank's ring as a rank would; each call takes a millisecond.
@@ -53,6 +54,7 @@ class TestRank {
                             .module = writer.name(call.module),
                             .dtype = writer.name(call.dtype),
                             .root = call.root,
+                            .stack = call.stack,
                             .kind = call.kind,
                             .reduce = call.reduce,
                             .phase = Phase::kReduce};
@@ -69,6 +71,9 @@ class TestRank {
   }
   void list(const TensorList& list, std::int64_t step = 0, std::uint32_t model = 0) {
     writer.put(Blob{BlobKind::kTensors, model, step, encode(list)});
+  }
+  void site(StackId stack, const std::string& json) {
+    writer.put({.kind = BlobKind::kSite, .number = stack, .bytes = json});
   }
   void beat(const std::string& module, Phase phase = Phase::kForward, bool ended = false) {
     writer.beat({.unix_ns = now(),
