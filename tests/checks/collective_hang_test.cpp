@@ -72,6 +72,15 @@ TEST_CASE("collective-hang tells of ranks that left no records what it does not 
   }
 }
 
+TEST_CASE("collective-hang shows the line that waits, where it is known", "[check]") {
+  RanksComparedEvent run = hanging();
+  CHECK(only(run).sites.empty());
+  run.frontiers[0].call.site = {.role = "called", .frames = {{.file = "train.cpp", .line = 88}}};
+  const Finding finding = only(run);
+  REQUIRE(finding.sites.size() == 1);
+  CHECK(finding.sites[0].frames[0].line == 88);
+}
+
 TEST_CASE("collective-hang names who waits, in which call, and who never issued it", "[check]") {
   const Finding finding = only(hanging());
   CHECK(finding.what ==
