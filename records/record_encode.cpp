@@ -245,15 +245,16 @@ Json to_json(const SummaryRecord& summary) {
 
 Json to_json(const Site& site) {
   Json frames = Json::array();
-  for (const auto& frame : site.frames) {
-    frames.push_back({{"function", valid_utf8(frame.function)},
-                      {"file", valid_utf8(frame.file)},
-                      {"line", frame.line},
-                      {"module", valid_utf8(frame.module)},
-                      {"offset", frame.offset},
-                      {"source", valid_utf8(frame.source)},
-                      {"build_id", valid_utf8(frame.build_id)},
-                      {"library", frame.library}});
+  for (const auto& [function, file, line, module, offset, source, build_id, library] :
+       site.frames) {
+    frames.push_back({{"function", valid_utf8(function)},
+                      {"file", valid_utf8(file)},
+                      {"line", line},
+                      {"module", valid_utf8(module)},
+                      {"offset", offset},
+                      {"source", valid_utf8(source)},
+                      {"build_id", valid_utf8(build_id)},
+                      {"library", library}});
   }
   return {{"role", valid_utf8(site.role)}, {"frames", frames}, {"state", word(site.state)}};
 }
