@@ -8,7 +8,7 @@ if(DDPSCOPE_SANITIZE)
   # Reports need functions and lines; with more, a file that includes LibTorch compiles twice as long.
   # Null and the size of an object are AddressSanitizer's too, and cost UBSan a third of the time.
   target_compile_options(ddpscope_build INTERFACE
-    $<$<COMPILE_LANGUAGE:CXX,C>:-fsanitize=${DDPSCOPE_SANITIZE};-fno-sanitize=null,object-size,vptr;-fno-sanitize-recover=all;-fno-omit-frame-pointer;-g1>)
+    $<$<COMPILE_LANGUAGE:CXX,C>:-fsanitize=${DDPSCOPE_SANITIZE};-fno-sanitize=null,object-size;-fno-sanitize-recover=all;-fno-omit-frame-pointer;-g1>)
   target_link_options(ddpscope_build INTERFACE -fsanitize=${DDPSCOPE_SANITIZE})
 endif()
 if(DDPSCOPE_TOP_LEVEL AND NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
