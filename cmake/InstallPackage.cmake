@@ -8,6 +8,7 @@ if(TARGET ddpscope_device)
   install(TARGETS ddpscope_device LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 endif()
 install(FILES ${PROJECT_SOURCE_DIR}/include/ddpscope/ddpscope.h
+  ${PROJECT_SOURCE_DIR}/include/ddpscope/export.h
   ${PROJECT_SOURCE_DIR}/include/ddpscope/hooks.h
   ${PROJECT_SOURCE_DIR}/include/ddpscope/observed_call.h
   ${PROJECT_BINARY_DIR}/include/ddpscope/version.h

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <ddpscope/export.h>
 #include <ddpscope/version.h>
 #include <torch/nn/module.h>
 #include <torch/nn/pimpl.h>
@@ -14,8 +15,6 @@
 #include <utility>
 #include <variant>
 #include <vector>
-
-#define DDPSCOPE_API __attribute__((visibility("default")))
 
 namespace c10d {
 class ProcessGroup;
