@@ -3,13 +3,15 @@
 file(WRITE ${PROJECT_BINARY_DIR}/torch_headers.cpp "")
 add_library(ddpscope_torch_headers OBJECT EXCLUDE_FROM_ALL ${PROJECT_BINARY_DIR}/torch_headers.cpp)
 target_link_libraries(ddpscope_torch_headers PRIVATE ddpscope_build ddpscope::torch_cpu)
-set(ddpscope_program_options -g1 $<$<CONFIG:Release>:-O1>)  # reports name lines
-target_compile_options(ddpscope_torch_headers PRIVATE ${ddpscope_program_options})
+# Reports name lines; what is tested so with -O1 is tested with -O2 by setting this.
+set(DDPSCOPE_PROGRAM_OPTIONS "-g1;$<$<CONFIG:Release>:-O1>" CACHE STRING
+  "How samples and the programs of the tests are compiled, such as -O2;-g")
+target_compile_options(ddpscope_torch_headers PRIVATE ${DDPSCOPE_PROGRAM_OPTIONS})
 target_precompile_headers(ddpscope_torch_headers PRIVATE <torch/torch.h>)
 
 # ddpscope_read_torch_headers(<target>)
 # The target is compiled as user programs are, with the shared header read first.
 function(ddpscope_read_torch_headers target)
-  target_compile_options(${target} PRIVATE ${ddpscope_program_options})
+  target_compile_options(${target} PRIVATE ${DDPSCOPE_PROGRAM_OPTIONS})
   target_precompile_headers(${target} REUSE_FROM ddpscope_torch_headers)
 endfunction()
