@@ -108,9 +108,8 @@ class CostGovernor {
   static constexpr std::size_t kPairs = 1024;
   std::vector<std::pair<float, float>> pairs_;  // resting, watched; the last ones
   std::int64_t pair_count_ = 0;
-  // Of a millisecond of the hooks' clock, which does not see what is left to others. Networks of
-  // many kinds showed 1.1 to 1.5; this run's own replaces it.
-  double weight_ = 1.5;
+  double weight_ =
+      1;  // of a millisecond of the hooks' clock: what it does not see is left to others
 };
 
 }  // namespace ddpscope
