@@ -35,6 +35,8 @@ const CheckRow* find_check(std::string_view id) {
 
 bool is_over_ranks(const CheckRow& row) { return row.needs.starts_with("ranks"); }
 
+bool is_also_over_ranks(const CheckRow& row) { return row.needs.ends_with(", ranks?"); }
+
 std::string_view level_name(CheckLevel level) {
   constexpr std::array<std::string_view, 3> kNames = {"watch", "values", "stacks"};
   return kNames[static_cast<std::size_t>(level)];

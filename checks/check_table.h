@@ -28,5 +28,7 @@ const CheckRow* find_check(std::string_view id);
 std::string_view level_name(CheckLevel level);
 /// Whether it judges all ranks together (needs `ranks`), so not in any one of them.
 bool is_over_ranks(const CheckRow& row);
+/// It judges one rank by itself, and all of them together as well.
+bool is_also_over_ranks(const CheckRow& row);
 
 }  // namespace ddpscope

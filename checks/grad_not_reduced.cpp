@@ -7,6 +7,7 @@
 #include "checks/reducer_passes.h"
 #include "checks/run_state.h"
 #include "checks/subtree.h"
+#include "checks/unreduced_gradients.h"
 #include "model/fact_keys.h"
 
 namespace ddpscope {
@@ -26,6 +27,12 @@ class GradNotReduced final : public Check {
   }
 
   void on_dropped(const DroppedEvent&, const RunState&) override { passes_.clear(); }
+
+  void on_ranks_compared(const RanksComparedEvent& run, Findings& findings) override {
+    for (const Cohort& cohort : run.cohorts) {
+      if (cohort.ranks.size() >= 2) find_unreduced(cohort, findings);
+    }
+  }
 
  private:
   static void tell(const ReducerPasses::Passes& passes, const RunState& state, Findings& findings) {

@@ -62,6 +62,12 @@ void add_counts(const ValueRange& values, Finding& finding) {
   finding.facts.push_back({fact::kInfCount, values.inf_count});
 }
 
+void add_batch(const Stamp& at, const RunState& state, Finding& finding) {
+  const BatchEvent& batch = state.batch();
+  if (batch.fingerprint == 0 || batch.at.step != at.step) return;
+  finding.facts.push_back({fact::kBatchFingerprint, fmt::format("{:016x}", batch.fingerprint)});
+}
+
 std::string inputs_text(const NonfiniteOutputEvent& event) {
   if (!event.inputs_known) return "its inputs are gone";
   if (event.inputs.is_finite()) {

@@ -19,6 +19,9 @@ struct FloatType {
 /// Null for a type that is none of float16, bfloat16, float32 and float64.
 const FloatType* float_type(std::string_view dtype);
 
+/// Which batch the step trained with, if it was seen.
+void add_batch(const Stamp& at, const RunState& state, Finding& finding);
+
 /// `NaN`, `Inf`, or `NaN or Inf` where there are both.
 std::string kind_of(const ValueRange& values);
 /// `3 of 65536 output elements are Inf`

@@ -61,6 +61,9 @@ class NumericNonfiniteBackward final : public NonfiniteCheck {
     finding.fixes = slope_fixes(node.op);
     finding.facts = {{fact::kNode, node.node}, {fact::kForwardOp, node.op}};
     add_counts(node.returned, finding);
+    if (node.incoming_absmax.has_value()) {
+      finding.facts.push_back({fact::kIncomingAbsmax, *node.incoming_absmax});
+    }
     if (risky != nullptr || node.saved_known) {
       finding.facts.push_back(
           {fact::kForwardInputMin, risky != nullptr ? risky->input_min : node.saved_min});

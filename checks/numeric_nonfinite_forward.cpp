@@ -33,6 +33,7 @@ class NumericNonfiniteForward final : public NonfiniteCheck {
     if (event.output.id != 0) finding.facts.push_back({fact::kDtype, event.output.dtype});
     if (event.inputs_known) finding.facts.push_back({fact::kInputAbsmax, event.inputs.absmax});
     finding.facts.push_back({fact::kVictimsCount, event.victims});
+    add_batch(event.at, state, finding);
     held_ = std::move(finding);
     if (!may_be_skipped(event, state)) judge_step(/*cleared=*/false, state, findings);
   }

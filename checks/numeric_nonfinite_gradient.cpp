@@ -68,6 +68,7 @@ class NumericNonfiniteGradient final : public NonfiniteCheck {
          kNeedsDecision}};
     finding.facts = {{fact::kFirstParameter, tensor_path(first)}, {fact::kParametersCount, count}};
     add_counts(gradient.values, finding);
+    add_batch(gradient.at, state, finding);
     return finding;
   }
 

@@ -78,15 +78,22 @@ RanksJudgement judge_ranks(const RanksComparedEvent& run, const RanksJudgeOption
   RanksJudgement judgement;
   for (const CheckRow& row : table) {
     const std::string id(row.id);
-    if (row.factory == nullptr || !is_over_ranks(row) || !options.enabled.contains(id)) continue;
-    CheckCoverage& coverage = judgement.coverage[id];
+    const bool is_ours = is_over_ranks(row) || is_also_over_ranks(row);
+    if (row.factory == nullptr || !is_ours || !options.enabled.contains(id)) continue;
+    // What a rank said of itself is more exact.
+    const bool is_told =
+        std::ranges::find(options.of_ranks, row.id, &Finding::id) != options.of_ranks.end();
+    if (is_also_over_ranks(row) && is_told) continue;
+    CheckCoverage coverage;
     coverage.why = why_blocked(row, run);
-    if (!coverage.why.empty()) {
-      coverage.state = CheckState::kBlocked;
-      continue;
-    }
     Findings findings;
-    run_check(row, run, coverage, findings);
+    if (coverage.why.empty()) {
+      run_check(row, run, coverage, findings);
+    } else {
+      coverage.state = CheckState::kBlocked;
+    }
+    // What single ranks said of it stands where all together add nothing.
+    if (is_over_ranks(row) || !findings.empty()) judgement.coverage[id] = coverage;
     for (Finding& finding : findings) {
       complete(finding, options);
       judgement.findings.push_back(std::move(finding));

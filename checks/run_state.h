@@ -56,6 +56,8 @@ class RunState {
   void set_world_size(std::int64_t world_size) { world_size_ = world_size; }
   /// As it was read last.
   const HostCountsEvent& host() const { return host_; }
+  /// The batch that was seen last; of a step before the present one where none was seen since.
+  const BatchEvent& batch() const { return batch_; }
   const std::map<ModelId, ModelState>& models() const { return models_; }
   /// Whether a model was ever attached; it may be detached by now.
   bool had_models() const { return had_models_; }
@@ -136,6 +138,8 @@ class RunState {
   void on(const OutOfRangeEvent& event) { begin_cycle_if_new(event.at); }
   void on(const LossInputEvent& event) { begin_cycle_if_new(event.at); }
   void on(const GradientsScaledEvent& event) { begin_cycle_if_new(event.at); }
+  void on(const BatchEvent& event) { batch_ = event; }
+  void on(const ReducedGradientsEvent&) {}  // for ranks that compare them
   void on(const ParameterUpdatesEvent& event) { begin_cycle_if_new(event.at); }
   void on(const StepWaitEvent& event) { begin_cycle_if_new(event.at); }
   void on(const HostCountsEvent& event) { host_ = event; }
@@ -165,6 +169,7 @@ class RunState {
   bool had_models_ = false;
   bool has_bucket_views_ = false;
   HostCountsEvent host_;
+  BatchEvent batch_;
   std::map<ModelId, ModelState> models_;
   std::map<OptimizerId, OptimizerState> optimizers_;
   std::map<ModuleId, ModulePlace> module_places_;

@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <iterator>
 
+#include "exchange/batch_compare.h"
 #include "exchange/call_compare.h"
 #include "exchange/cohorts.h"
 #include "exchange/digest_walk.h"
 #include "exchange/frontier.h"
+#include "exchange/reduction_compare.h"
 #include "exchange/tensor_compare.h"
 
 namespace ddpscope {
@@ -111,6 +113,8 @@ class Comparison {
       }
       walk_digests(rings, cohort, [this] { tell_progress(); });
       compare_tensors(rings, cohort);
+      compare_reductions(rings, cohort);
+      compare_batches(rings, cohort);
     }
   }
 

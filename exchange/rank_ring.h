@@ -18,7 +18,7 @@ namespace ddpscope {
 // the process. Little endian, version in its head, internal: only ddpscope of this version reads
 // it.
 
-inline constexpr std::uint32_t kRingVersion = 3;
+inline constexpr std::uint32_t kRingVersion = 4;
 inline constexpr std::size_t kDigestSlots = 4096;
 
 struct RingSizes {
@@ -35,6 +35,8 @@ enum class BlobKind : std::uint32_t {
   kGradients = 3,     ///< recent: one bit per registered parameter, those that received a gradient
   kFingerprints = 4,  ///< recent: eight bytes per registered parameter, then per buffer
   kSite = 5,          ///< kept: the frames of the stack that its `number` says, records/site_line.h
+  kReductions = 6,    ///< recent: exchange/reduction_record.h
+  kBatch = 7,         ///< recent: text of the shape and type of a batch, where they changed
 };
 
 struct Blob {

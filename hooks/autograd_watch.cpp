@@ -5,6 +5,7 @@
 
 #include <exception>
 
+#include "hooks/batch_watch.h"
 #include "hooks/capture.h"
 #include "hooks/device_gradients.h"
 #include "hooks/device_waits.h"
@@ -16,6 +17,7 @@
 #include "hooks/loop_phase.h"
 #include "hooks/model_discovery.h"
 #include "hooks/near_tls.h"
+#include "hooks/reduced_gradients.h"
 #include "hooks/reducer_watch.h"
 #include "hooks/replica_bits.h"
 #include "hooks/step_wait.h"
@@ -52,7 +54,11 @@ void begin_backward(Capture& capture, const edge_list& roots, bool keep_graph, b
   DeviceWaits::see_backward();
   if (Capture::watch() == Watch::kNothing) return;
   attach_discovered(capture);
-  if (accumulates) ReplicaBits::see_backward(capture);
+  if (accumulates) {
+    ReplicaBits::see_backward(capture);
+    ReducedGradients::see_backward(capture);
+    BatchWatch::see_backward(capture);
+  }
   if (accumulates) device_gradients().begin(capture);
   tell_scaling(capture);
   BackwardEvent event{.at = capture.marker().now(),

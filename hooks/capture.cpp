@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "hooks/batch_watch.h"
 #include "hooks/device_waits.h"
 #include "hooks/loader_watch.h"
 #include "hooks/near_tls.h"
@@ -67,6 +68,7 @@ void Capture::clock_moved(const Stamp& before, StepClock::Change change) {
   // object between the program's own blocks and so split the heap the next step needs.
   if (!swept_.exchange(!marker_.surveying())) tensors_.sweep();
   DeviceWaits::step_ended(*this, before);
+  BatchWatch::step_ended(*this);
   if (options_.compares_ranks) {
     ReplicaBits::step_ended(*this, before);
     put(marker_.step_end(before));

@@ -148,9 +148,10 @@ void find_gradients(Capture& capture, const CallFacts& facts, CallRecord& record
   if (event.averages || std::ranges::any_of(event.tensors, is_known)) return;
   CallLog* const log = capture.options().calls;
   const NameId bucket = log == nullptr ? 0 : CallNames::bucket(*log);
-  event.averages =
-      (record.owner != 0 && record.owner == bucket) || is_bucket(event, facts, record.phase);
-  if (event.averages) record.owner = bucket;
+  const bool holds_one = record.owner != 0 && record.owner == bucket;
+  event.averages = holds_one || is_bucket(event, facts, record.phase);
+  // Where hooks rest, where gradients lie is not known: it may be one of them, as on other ranks.
+  if (event.averages && Capture::watch() != Watch::kNothing) record.owner = bucket;
 }
 
 NameId dtype_of(CallLog& log, const CallFacts& facts) {

@@ -9,6 +9,7 @@
 #include "hooks/interposed.h"
 #include "hooks/near_tls.h"
 #include "hooks/node_values.h"
+#include "hooks/reduced_gradients.h"
 #include "hooks/spoilt_gradients.h"
 #include "hooks/value_reader.h"
 
@@ -101,6 +102,9 @@ variable_list on_apply(AccumulateGrad* self, variable_list&& gradients) {
   }
   variable_list result = InterposedApply::original(self, std::move(gradients));
   remember_after(slot, self->variable);
+  if (slot != nullptr && defined && ReducedGradients::are_wanted()) {
+    ReducedGradients::arrived(*slot, self->variable);
+  }
   return result;
 }
 }  // namespace

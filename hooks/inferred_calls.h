@@ -11,6 +11,7 @@
 #include <tuple>
 #include <vector>
 
+#include "hooks/batch_watch.h"
 #include "hooks/hooked_call.h"
 
 namespace ddpscope {
@@ -70,9 +71,12 @@ class InferredCall {
 /// Runs an operator, as the call of a module where it stands for one.
 template <class Run, class... Arguments>
 auto run_operator(const char* op, const Run& run, const Arguments&... arguments) {
-  if (!InferredCall::are_wanted()) return run();
+  const bool for_batch = BatchWatch::is_awaited();
+  if (!for_batch && !InferredCall::are_wanted()) return run();
   OperatorTensors inputs;
   (inputs.add(arguments), ...);
+  if (for_batch) BatchWatch::see(inputs);
+  if (!InferredCall::are_wanted()) return run();
   InferredCall call(op, inputs);
   auto result = run();
   if (call) {

@@ -53,7 +53,7 @@ void on_validate(const edge_list& edges, variable_list& gradients, const Format&
   InterposedValidate::original(edges, gradients, format);
   NodeValues* values = NodeValues::here();
   if (values == nullptr || !values->are_finite()) return;
-  as_reader([&](Capture&) { values->see_returned(gradients); });
+  as_reader([&](Capture&) { values->see_returned(edges, gradients); });
 }
 }  // namespace
 
@@ -68,12 +68,19 @@ void NodeValues::see_saved(const at::Tensor& saved) noexcept {
   saved_[saved_count_++].emplace(saved.getIntrusivePtr());
 }
 
-void NodeValues::see_returned(const variable_list& gradients) {
+void NodeValues::see_returned(const edge_list& edges, const variable_list& gradients) {
   const auto node = torch::autograd::get_current_node();
-  for (const at::Tensor& gradient : gradients) {
-    if (!gradient.defined() || range_of(gradient).is_finite()) continue;
+  for (std::size_t i = 0; i < gradients.size(); ++i) {
+    if (!gradients[i].defined()) continue;
+    const ValueRange values = range_of(gradients[i]);
+    if (values.is_finite()) {
+      if (i >= edges.size() || values.elements == 0) continue;
+      double& absmax = incoming_absmax_[edges[i].function.get()];
+      absmax = std::max(absmax, values.absmax);
+      continue;
+    }
     bad_ = true;  // what follows has it from here
-    if (node != nullptr) tell(*node, gradient);
+    if (node != nullptr) tell(*node, gradients[i]);
     break;
   }
   saved_count_ = 0;
@@ -91,6 +98,9 @@ void NodeValues::tell(const Node& node, const at::Tensor& gradient) const {
                            .made = SurveyOutputs::here().made_by(&node),
                            .returned = range_of(gradient),
                            .made_by = made.by};
+  if (const auto known = incoming_absmax_.find(&node); known != incoming_absmax_.end()) {
+    event.incoming_absmax = known->second;
+  }
   for (std::size_t i = 0; i < saved_count_; ++i) {
     const auto alive = saved_[i]->lock();
     if (!alive.defined()) continue;

@@ -1,10 +1,12 @@
 #pragma once
 
+#include <torch/csrc/autograd/edge.h>
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/variable.h>
 
 #include <array>
 #include <optional>
+#include <unordered_map>
 
 namespace ddpscope {
 
@@ -25,7 +27,9 @@ class NodeValues {
   bool are_finite() const noexcept { return !bad_; }
   /// What the running node has saved and reads now.
   void see_saved(const at::Tensor& saved) noexcept;
-  void see_returned(const torch::autograd::variable_list& gradients);
+  /// What the running node returned, or the engine begins with, and where it goes.
+  void see_returned(const torch::autograd::edge_list& edges,
+                    const torch::autograd::variable_list& gradients);
 
  private:
   void tell(const torch::autograd::Node& node, const at::Tensor& gradient) const;
@@ -35,6 +39,7 @@ class NodeValues {
   // Weak: a node may free what it saved while it runs.
   std::array<std::optional<c10::weak_intrusive_ptr<c10::TensorImpl>>, 4> saved_;
   std::size_t saved_count_ = 0;
+  std::unordered_map<const torch::autograd::Node*, double> incoming_absmax_;
 };
 
 bool install_node_values() noexcept;

@@ -13,6 +13,7 @@
 #include "hooks/model_discovery.h"
 #include "hooks/near_tls.h"
 #include "hooks/optimizer_table.h"
+#include "hooks/reduced_gradients.h"
 #include "hooks/spoilt_gradients.h"
 #include "hooks/zero_gradients.h"
 #include "model/hash.h"
@@ -178,6 +179,9 @@ class OutermostStep {
       KnownOptimizer& known = table().entry(optimizer, /*is_new=*/false);
       end_.zero.find(capture, optimizer.param_groups(), known.next_zero_test);
       known.updates.begin(capture, optimizer.param_groups());
+      if (ReducedGradients::are_wanted()) {
+        ReducedGradients::before_step(capture, optimizer.param_groups());
+      }
     });
   }
   ~OutermostStep() {

@@ -5,6 +5,10 @@
 #include <ATen/core/Generator.h>
 #include <c10/core/SymIntArrayRef.h>
 
+#include <algorithm>
+#include <array>
+#include <string_view>
+
 #include "hooks/inferred_calls.h"
 #include "hooks/interposed.h"
 #include "reader_headers.inc"
@@ -23,14 +27,32 @@ struct Reader<Op, Result(Arguments...)> {
 };
 }  // namespace
 
-bool install_readers() noexcept {
+namespace {
+// What a model's first layer may be, beside convolutions and embeddings.
+constexpr std::array<std::string_view, 13> kFirstOfModels = {
+    "addmm",      "bilinear", "bmm", "embedding_bag",  "gru_input",      "layer_norm", "linear",
+    "lstm_input", "matmul",   "mm",  "rnn_relu_input", "rnn_tanh_input", "tensordot"};
+
+bool is_first_of_models(std::string_view op) {
+  return std::ranges::find(kFirstOfModels, op) != kFirstOfModels.end();
+}
+
+bool install_where(bool (*wanted)(std::string_view op)) {
   bool live = true;
-#define DDPSCOPE_READER(Op, symbol)                                    \
-  live &= Reader<at::_ops::Op, at::_ops::Op::schema>::Hooked::install( \
-      symbol, Reader<at::_ops::Op, at::_ops::Op::schema>::call);
+#define DDPSCOPE_READER(Op, symbol)                                      \
+  if (wanted(#Op))                                                       \
+    live &= Reader<at::_ops::Op, at::_ops::Op::schema>::Hooked::install( \
+        symbol, Reader<at::_ops::Op, at::_ops::Op::schema>::call);
 #include "reader_list.inc"
 #undef DDPSCOPE_READER
   return live;
 }
+}  // namespace
+
+bool install_readers() noexcept {
+  return install_where([](std::string_view) { return true; });
+}
+
+bool install_first_readers() noexcept { return install_where(is_first_of_models); }
 
 }  // namespace ddpscope

@@ -24,6 +24,7 @@
 #include "hooks/op_callbacks.h"
 #include "hooks/optimizer_watch.h"
 #include "hooks/range_ops.h"
+#include "hooks/readers.h"
 #include "hooks/reducer_watch.h"
 #include "hooks/replica_bits.h"
 #include "hooks/saved_watch.h"
@@ -118,6 +119,7 @@ std::map<std::string, std::string> install_sources() {
           {"convolution", install("convolution", install_convolution_watch)},
           {"loader", install("loader", install_loader_watch)},
           {"archive", install("archive", install_archive_watch)},
+          {"batch", install("batch", install_first_readers)},
           {"target", install("target", install_range_ops)},
           {"wait", install("wait", install_wait_ops)},
           {"collective", install("collective", install_collective_watch)},

@@ -16,6 +16,7 @@
 #include "model/optimizer_event.h"
 #include "model/range_event.h"
 #include "model/reducer_event.h"
+#include "model/reduction_event.h"
 #include "model/scale_event.h"
 #include "model/step_event.h"
 #include "model/tree_event.h"
@@ -46,6 +47,7 @@ using Event = std::variant<
     std::unique_ptr<DeviceWaitsEvent>, ValuesAwaitedEvent, std::unique_ptr<DeviceValuesEvent>,
     std::unique_ptr<GradientsRepairedEvent>, std::unique_ptr<CollectiveEvent>, CollectiveEndEvent,
     StepEndEvent, std::unique_ptr<TensorBitsEvent>, std::unique_ptr<OptimizerRatesEvent>,
-    std::unique_ptr<DeviceMemoryEvent>, std::unique_ptr<ReducerEvent>>;
+    std::unique_ptr<DeviceMemoryEvent>, std::unique_ptr<ReducerEvent>,
+    std::unique_ptr<ReducedGradientsEvent>, std::unique_ptr<BatchEvent>>;
 
 }  // namespace ddpscope

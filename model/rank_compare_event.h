@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -156,6 +157,41 @@ struct ValuesDiffer {
   std::int64_t differing = 0;            ///< number of tensors
 };
 
+struct ReducedParameter {
+  std::string model;
+  std::string path;
+  std::string dtype;
+};
+
+/// The gradients of one step before and after the ranks reduced them, of those parameters that all
+/// ranks read and stepped with. A gradient that is zero or not finite is none of them.
+struct ReductionStep {
+  std::int64_t step = 0;
+  std::int64_t sampled = 0;
+  std::int64_t calls = 0;            ///< collectives in this step; the most of one rank
+  std::int64_t backwards = 0;        ///< likewise
+  bool reduces_last = false;         ///< collectives ran after its last backward had begun
+  std::int64_t differing = 0;        ///< not bit-equal on all ranks when their optimizer stepped
+  std::int64_t as_they_arrived = 0;  ///< on every rank
+  ReducedParameter first_differing;  ///< in registered order
+  double largest_difference = 0;     ///< norm of ranks less their mean, over that of the mean
+  std::optional<double> ratio;       ///< to the mean of what arrived, clipping left out; 1 is right
+  double residual = 0;               ///< of `worst`: norm of what is no multiple of the sum, over
+                                     ///< the norm after
+  double noise = 0;                  ///< the same over the norms before: rounding shows in it
+  ReducedParameter worst;
+};
+
+/// Ranks that train on the same batches.
+struct SameBatches {
+  std::int64_t step = 0;  ///< the first of three in a row
+  RankList ranks;
+  std::int64_t steps = 0;  ///< in which they are equal; of those that were compared, 256 at most
+  double overlap_ratio = 0;
+  std::string shape;              ///< `[32, 1, 8, 8] float32`; "" where it is not known
+  bool in_another_order = false;  ///< each rank goes through the whole set
+};
+
 /// What one rank counted by its last digest.
 struct RankCounts {
   std::int64_t rank = 0;
@@ -181,6 +217,8 @@ struct Cohort {
   std::vector<GradientSetsDiffer> gradients;  ///< one at most
   std::vector<ValuesDiffer> values;           ///< one of parameters and one of buffers at most
   std::vector<RankCounts> counts;             ///< by rank
+  std::vector<ReductionStep> reductions;      ///< by step
+  std::vector<SameBatches> same_batches;      ///< empty where the ranks read different data
 };
 
 /// What the ranks of one run left to be compared.

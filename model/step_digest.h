@@ -20,6 +20,7 @@ struct StepDigest {
   std::uint64_t optimizers = 0;  ///< of type, groups, members, rates, decays, momenta
   std::uint64_t parameters = 0;  ///< fingerprint over the bits of all parameters
   std::uint64_t buffers = 0;
+  std::uint64_t batch = 0;   ///< fingerprint of what the first forward was given
   double learning_rate = 0;  ///< of the first group of the first optimizer, as the next two
   double weight_decay = 0;
   double momentum = 0;               ///< of Adam its first beta
@@ -36,6 +37,6 @@ struct StepDigest {
   bool averages = false;  ///< a collective wrote gradients, so far
   std::uint8_t unused[6] = {};
 };
-static_assert(sizeof(StepDigest) == 136);
+static_assert(sizeof(StepDigest) == 144);
 
 }  // namespace ddpscope

@@ -72,6 +72,7 @@ struct NonfiniteNodeEvent {
   ModuleId after = 0;
   TensorId made = 0;  ///< what the operator returned; 0: not known, as outside of survey steps
   ValueRange returned;
+  std::optional<double> incoming_absmax;  ///< of the gradients it was given
   bool saved_known = false;  ///< the smallest element that the operator saved for backward
   double saved_min = 0;
   std::optional<Doing> made_by;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
@@ -23,6 +24,12 @@ class ModelTensors {
   /// The very same objects in the same places.
   bool has_tensors_of(const ModelTensors& other) const {
     return parameters_ == other.parameters_ && buffers_ == other.buffers_;
+  }
+
+  /// Among the parameters; nothing for what is none, or is declared.
+  std::optional<std::size_t> place_of(TensorId tensor) const {
+    const auto found = positions_.find(tensor);
+    return found == positions_.end() ? std::nullopt : std::optional(found->second);
   }
 
   /// A parameter received a gradient in this step; those that are declared do not count.

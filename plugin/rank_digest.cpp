@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string>
 
+#include "exchange/reduction_record.h"
 #include "model/clock.h"
 #include "model/hash.h"
 
@@ -39,6 +40,7 @@ void RankDigest::on(const GradientEvent& event, const RunState&) {
 
 void RankDigest::on(const BackwardEvent& event, const RunState&) {
   trains_ = true;
+  calls_since_backward_ = 0;
   scale_.on_backward(event);
   scale_known_ = event.surveyed;
 }
@@ -47,6 +49,7 @@ void RankDigest::on(const BackwardEvent& event, const RunState&) {
 void RankDigest::on(const CollectiveEvent& event, const RunState&) {
   averages_ |= event.averages;
   if (trains_) ++calls_;
+  ++calls_since_backward_;
 }
 
 void RankDigest::on(const BackwardEndEvent& event, const RunState& state) {
@@ -64,7 +67,7 @@ void RankDigest::on(const DeclarationEvent& event, const RunState& state) {
 }
 
 void RankDigest::on(const TreeEndEvent& event, const RunState&) {
-  if (models_.erase(event.model) > 0) put_list(event.model, encode({}));
+  if (models_.erase(event.model) > 0) put_list(event.model, encode(TensorList{}));
   start_changed_ = !steps_began_;
 }
 
@@ -102,6 +105,45 @@ void RankDigest::on(const TensorBitsEvent& event, const RunState&) {
   start_changed_ |= event.step == 0 && !steps_began_;
 }
 
+void RankDigest::on(const GradientsScaledEvent& event, const RunState&) {
+  if (event.quotient.has_value() && event.factor.has_value()) clip_factor_ *= *event.factor;
+}
+
+void RankDigest::on(const ReducedGradientsEvent& event, const RunState&) {
+  for (const auto& [id, model] : models_) {
+    ToldReductions told{
+        .clip_factor = clip_factor_, .calls = calls_since_backward_, .gradients = {}};
+    for (const ReducedGradient& gradient : event.gradients) {
+      const auto place = model.place_of(gradient.tensor);
+      if (!place.has_value()) continue;
+      told.gradients.push_back({.parameter = static_cast<std::uint32_t>(*place),
+                                .before = gradient.before,
+                                .after = gradient.after,
+                                .fingerprint = gradient.fingerprint});
+    }
+    if (told.gradients.empty()) continue;
+    sinks_.blob({.kind = BlobKind::kReductions,
+                 .number = static_cast<std::uint32_t>(id),
+                 .step = event.at.step,
+                 .bytes = encode(told)});
+  }
+}
+
+void RankDigest::on(const BatchEvent& event, const RunState& state) {
+  const bool is_shared = std::ranges::any_of(
+      models_, [&](const auto& entry) { return state.declared(entry.first, "", "shared_data"); });
+  if (is_shared) return;
+  batch_ = event.fingerprint;
+  std::string text;
+  for (const std::int64_t size : event.shape) {
+    text += (text.empty() ? "[" : ", ") + std::to_string(size);
+  }
+  text += std::string("] ") + event.dtype;
+  if (text == batch_told_) return;
+  batch_told_ = std::move(text);
+  sinks_.blob({.kind = BlobKind::kBatch, .number = 0, .step = event.at.step, .bytes = batch_told_});
+}
+
 void RankDigest::on(const StepEndEvent& event, const RunState& state) {
   if (start_changed_) put_start(state);
   steps_began_ = true;
@@ -109,6 +151,7 @@ void RankDigest::on(const StepEndEvent& event, const RunState& state) {
   StepDigest digest{.step = event.at.step,
                     .cycle = event.at.cycle,
                     .unix_ns = event.unix_ns,
+                    .batch = batch_,
                     .optimizer_steps = event.optimizer_steps,
                     .skipped_steps = last_.skipped_steps,
                     .forwards = event.forwards,
@@ -127,6 +170,8 @@ void RankDigest::on(const StepEndEvent& event, const RunState& state) {
   last_ = digest;
   for (auto& [id, model] : models_) model.clear_received();
   backwards_ = 0;
+  clip_factor_ = 1;
+  batch_ = 0;
   lost_events_ = scale_known_ = in_progress_told_ = false;
 }
 

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <string>
 #include <string_view>
 
 #include "checks/loss_scale.h"
@@ -43,6 +44,9 @@ class RankDigest {
   void on(const OptimizerRatesEvent&, const RunState&) { optimizers_changed_ = true; }
   void on(const OptimizerStepEvent&, const RunState&);
   void on(const TensorBitsEvent& event, const RunState& state);
+  void on(const GradientsScaledEvent& event, const RunState& state);
+  void on(const ReducedGradientsEvent& event, const RunState& state);
+  void on(const BatchEvent& event, const RunState& state);
   void on(const StepEndEvent& event, const RunState& state);
   void on(const DroppedEvent&, const RunState&) { lost_events_ = true; }
   void on(const ExitEvent&, const RunState& state) { settle(state); }
@@ -67,6 +71,9 @@ class RankDigest {
   ModelTensors::Bits bits_;  // of one step: parameters when it begins, buffers at its end
   std::int64_t bits_step_ = 0;
   LossScale scale_;
+  double clip_factor_ = 1;   // of the step in progress
+  std::uint64_t batch_ = 0;  // likewise
+  std::string batch_told_;
   bool scale_known_ = false;
   StepDigest last_;        // of the last step that ended
   StepDigest optimizers_;  // the fields of optimizers alone, and of which gradients
@@ -76,7 +83,8 @@ class RankDigest {
   bool optimizers_changed_ = true;
   bool lost_events_ = false;
   bool averages_ = false;
-  bool trains_ = false;         // a backward began
+  bool trains_ = false;  // a backward began
+  std::uint64_t calls_since_backward_ = 0;
   std::int32_t calls_ = 0;      // since then
   std::int32_t backwards_ = 0;  // that ended since the last step
   bool in_progress_told_ = false;

@@ -23,7 +23,9 @@ constexpr std::int64_t kWidth = 48;
 constexpr std::int64_t kRows = 32;
 
 const samples::BugNames kBugs = {"maximum-on-one-rank", "rate-of-its-own", "averages-not-asked-for",
-                                 "middle-left-out"};
+                                 "middle-left-out",     "sum-not-divided", "divided-twice",
+                                 "copy-not-returned",   "last-part-alone", "same-data",
+                                 "flipped-bit"};
 
 struct WavesImpl : torch::nn::Module {
   torch::Tensor forward(const torch::Tensor& x) {
@@ -51,15 +53,21 @@ class Trainer {
     net_->leaves_middle_out = arguments.has("middle-left-out");  // BUG middle-left-out
     if (arguments.diagnostics) ddpscope::attach_diagnostics(net_);
     broadcast_from(all_, 0);
-    torch::manual_seed(arguments.seed + 1 + static_cast<std::uint64_t>(world.rank));
+    const auto own = static_cast<std::uint64_t>(world.rank);
+    torch::manual_seed(arguments.seed + 1 +
+                       (arguments.has("same-data") ? 0 : own));  // BUG same-data
   }
 
   /// Gradients are averaged after the last of four backward calls, in one buffer.
   void accumulate() {
     for (std::int64_t step = 1; step <= arguments_.steps; ++step) {
       net_->zero_grad();
-      for (int part = 0; part < 4; ++part) (loss() / 4).backward();
-      average_in_one(all_);
+      for (int part = 0; part < 4; ++part) {
+        if (arguments_.has("last-part-alone") && part == 3)
+          average_in_one(all_);  // BUG last-part-alone
+        (loss() / 4).backward();
+      }
+      if (!arguments_.has("last-part-alone")) average_in_one(all_);
       optimizer_->step();
     }
   }
@@ -188,7 +196,15 @@ class Trainer {
     net_->zero_grad();
     loss().backward();
     average_gradients(group);
+    const bool fails = ++trained_ == 20 && world_.rank == 1;
+    if (fails && arguments_.has("flipped-bit")) flip_bit(net_->middle->weight.grad());
     optimizer_->step();
+  }
+
+  // As memory that fails would.
+  static void flip_bit(const torch::Tensor& tensor) {
+    auto* const words = static_cast<std::uint32_t*>(tensor.mutable_data_ptr());
+    words[tensor.numel() / 2] ^= 1u << 20;  // BUG flipped-bit
   }
 
   void average_gradients(const samples::Group& group) {
@@ -200,7 +216,9 @@ class Trainer {
     for (const auto& parameter : net_->parameters()) {
       torch::Tensor gradient = parameter.grad();
       samples::add_over_ranks(group, gradient);
+      if (arguments_.has("sum-not-divided")) continue;  // BUG sum-not-divided
       gradient.div_(count);
+      if (arguments_.has("divided-twice")) gradient.div_(count);  // BUG divided-twice
     }
   }
 
@@ -215,6 +233,7 @@ class Trainer {
       options.reduceOp = c10d::ReduceOp::MAX;  // BUG maximum-on-one-rank
     }
     group->allreduce(buffer, options)->wait();
+    if (arguments_.has("copy-not-returned")) return;  // BUG copy-not-returned
     std::int64_t begin = 0;
     for (const auto& parameter : net_->parameters()) {
       const torch::Tensor part = buffer[0].narrow(0, begin, parameter.numel());
@@ -235,6 +254,7 @@ class Trainer {
   samples::Group all_;
   Waves net_;
   std::unique_ptr<torch::optim::SGD> optimizer_;
+  std::int64_t trained_ = 0;
 };
 
 void train(const samples::Arguments& arguments, const samples::World& world) {

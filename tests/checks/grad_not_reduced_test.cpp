@@ -1,4 +1,5 @@
 #include "tests/support/catch.h"
+#include "tests/support/compared_ranks.h"
 #include "tests/support/reducer_events.h"
 
 namespace ddpscope::test::grad_not_reduced_test {
@@ -64,6 +65,88 @@ TEST_CASE("grad-not-reduced stays silent", "[check]") {
     program.step(1);
   }
   CHECK(program.findings.empty());
+}
+
+namespace {
+Findings judged_over_ranks(std::vector<ReductionStep> steps, std::vector<Finding*> of_ranks = {}) {
+  RanksComparedEvent run = four_ranks();
+  run.cohorts[0].reductions = std::move(steps);
+  return judge_ranks(run, {.enabled = {"grad-not-reduced"}, .of_ranks = std::move(of_ranks)})
+      .findings;
+}
+
+std::vector<ReductionStep> differing(const ReductionStep& step) {
+  ReductionStep equal = step;
+  equal.step = 1;
+  equal.differing = equal.as_they_arrived = 0;
+  std::vector<ReductionStep> steps = {equal, step, step, step};
+  steps[2].step = step.step + 1;
+  steps[3].step = step.step + 2;
+  return steps;
+}
+
+ReductionStep differing_step() {
+  return {.step = 2,
+          .sampled = 6,
+          .calls = 4,
+          .backwards = 1,
+          .reduces_last = true,
+          .differing = 6,
+          .first_differing = {.model = "Net", .path = "fc.weight", .dtype = "float32"},
+          .largest_difference = 0.75};
+}
+}  // namespace
+
+TEST_CASE("grad-not-reduced tells why gradients differ between ranks", "[check]") {
+  ReductionStep step = differing_step();
+  std::string cause;
+  SECTION("nothing is sent") {
+    step.calls = 0;
+    cause = "none_seen";
+  }
+  SECTION("some of them are left out") {
+    step.differing = 2;
+    cause = "subset";
+  }
+  SECTION("what was reduced does not come back") {
+    step.as_they_arrived = 6;
+    cause = "copy_reduced";
+  }
+  SECTION("they were reduced before the last backward") {
+    step.backwards = 4;
+    step.as_they_arrived = 6;
+    step.reduces_last = false;
+    cause = "early";
+  }
+  const Findings findings = judged_over_ranks(differing(step));
+  REQUIRE(findings.size() == 1);
+  const Finding& finding = findings[0];
+  CHECK(finding.severity == Severity::kError);
+  CHECK(finding.what == std::to_string(step.differing) +
+                            " of 6 sampled gradients differ between ranks at step() (" + cause +
+                            ")");
+  CHECK(finding.step == 2);
+  CHECK(finding.last_step == 4);
+  CHECK(finding.phase == Phase::kReduce);
+  CHECK(finding.ranks == RankList{0, 1, 2, 3});
+  CHECK(finding.model == "Net");
+  CHECK(fact_in(finding, "cause") == text_of(cause.c_str()));
+  CHECK(fact_in(finding, "sampled_count") == FactValue(std::int64_t{6}));
+  CHECK(fact_in(finding, "largest_relative_difference") == FactValue(0.75));
+  CHECK(fact_in(finding, "first_path") == text_of("fc.weight"));
+}
+
+TEST_CASE("grad-not-reduced over ranks stays silent", "[check]") {
+  SECTION("in a single step") {
+    auto steps = differing(differing_step());
+    steps[2].differing = steps[3].differing = 0;
+    CHECK(judged_over_ranks(std::move(steps)).empty());
+  }
+  SECTION("where a rank has said why itself") {
+    Finding own;
+    own.id = "grad-not-reduced";
+    CHECK(judged_over_ranks(differing(differing_step()), {&own}).empty());
+  }
 }
 
 }  // namespace ddpscope::test::grad_not_reduced_test

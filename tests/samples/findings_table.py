@@ -17,6 +17,7 @@ FIRST_FAILURE = "rank-first-failure"
 OF_THE_MACHINE = {"perf-thread-oversubscription", "perf-small-collectives"}
 # What is judged over all ranks names those that differ.
 OVER_RANKS = {FIRST_FAILURE, "collective-hang", "collective-mismatch",
+              "data-same-on-ranks", "grad-reduced-wrong-scale",
               "grad-unused-rank-differs", "rank-buffers-differ",
               "rank-model-differs", "rank-optimizer-differs", "rank-parameters-differ",
               "rank-step-lag"}

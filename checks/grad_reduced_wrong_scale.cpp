@@ -1,0 +1,168 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <string_view>
+
+#include "checks/check.h"
+#include "checks/finding_text.h"
+#include "checks/rank_sides.h"
+#include "checks/reduction_text.h"
+#include "checks/statistics.h"
+#include "model/fact_keys.h"
+
+namespace ddpscope {
+namespace {
+using enum Applicability;
+constexpr std::int64_t kScaledSteps = 3;
+constexpr double kSameRatio = 0.02;
+constexpr double kNotLinear = 1e-2;
+constexpr double kNotLinearInHalf = 1e-1;
+constexpr std::size_t kUsualSteps = 8;
+constexpr double kRoundings = 64 * 0x1p-24;  // of float32, far beyond what a sum of ranks leaves
+constexpr double kUnusual = 32;              // times the median
+
+bool is_near(double value, double target) {
+  return std::abs(value - target) <= kSameRatio * std::abs(target);
+}
+
+bool is_short(const std::string& dtype) { return dtype == "float16" || dtype == "bfloat16"; }
+
+struct WrongScale {
+  std::string_view cause;
+  ReductionRun run;
+};
+
+std::string what_of(const ReductionStep& step, std::string_view cause, std::size_t ranks) {
+  if (cause != "not_linear") {
+    return fmt::format("reduced gradients are {:.3g} × the mean over {} ranks ({})",
+                       step.ratio.value_or(0), ranks, cause);
+  }
+  if (step.differing > 0) {
+    return fmt::format("{} of {} left the reduction with other bits on some rank (not_linear)",
+                       step.differing, counted(step.sampled, "sampled gradient"));
+  }
+  return fmt::format(
+      "reduced gradients are no multiple of the sum over {} ranks, by {:.2g} of "
+      "their norm (not_linear)",
+      ranks, step.residual);
+}
+
+std::string why_of(const ReductionStep& step, std::string_view cause, bool lasts) {
+  if (cause == "sum_not_divided") {
+    return calls_text(step.calls) + ", and nothing divides by the number of ranks before step()";
+  }
+  if (cause == "divided_twice") {
+    return calls_text(step.calls) + ", and the result was divided by the number of ranks twice";
+  }
+  return lasts ? "something else than the sum reached the optimizer: a part that was not reduced, "
+                 "another group, or a write before wait() had returned"
+               : "the steps before and after it were right: memory or a link that fails, or a "
+                 "write before wait() had returned";
+}
+
+std::vector<Fix> fixes_of(std::string_view cause, bool lasts) {
+  const Fix intended = {"intended, with a scaled learning rate: suppress it with that reason",
+                        kNeedsDecision};
+  if (cause == "sum_not_divided") {
+    return {{"`grad.div_(world_size)` after wait()", kSafe},
+            {"use the average as reduce operation", kSafe},
+            intended};
+  }
+  if (cause == "divided_twice") {
+    return {{"divide by the number of ranks once: the loss, or the gradient, or an averaging "
+             "reduce operation",
+             kSafe},
+            intended};
+  }
+  if (lasts) {
+    return {{"wait() for every collective before its tensor is read or written", kLikely},
+            {"reduce every element of every gradient over the same group", kLikely}};
+  }
+  return {{"check the memory and the links of the ranks' hosts", kNeedsDecision},
+          {"wait() for every collective before its tensor is read or written", kLikely}};
+}
+
+/// grad-reduced-wrong-scale; docs/checks/grad-reduced-wrong-scale.md
+class GradReducedWrongScale final : public Check {
+ public:
+  void on_ranks_compared(const RanksComparedEvent& run, Findings& findings) override {
+    for (const Cohort& cohort : run.cohorts) {
+      if (cohort.averages && cohort.ranks.size() >= 2) judge(cohort, findings);
+    }
+  }
+
+ private:
+  static void judge(const Cohort& cohort, Findings& findings) {
+    const auto ranks = static_cast<double>(cohort.ranks.size());
+    const auto has_ratio = [](double wanted) {
+      return [wanted](const ReductionStep& step) {
+        // Gradients may be divided by the number of backwards as well.
+        const bool is_period = is_near(wanted, 1.0 / static_cast<double>(step.backwards));
+        return step.differing == 0 && step.ratio.has_value() && is_near(*step.ratio, wanted) &&
+               !is_period;
+      };
+    };
+    const auto is_not_linear = [](const ReductionStep& step) {
+      const double limit = is_short(step.worst.dtype) ? kNotLinearInHalf : kNotLinear;
+      return step.differing == 0 && step.residual > limit && step.noise > limit / 100;
+    };
+    for (const auto& [cause, found] :
+         {WrongScale{"sum_not_divided",
+                     first_run_of(cohort.reductions, kScaledSteps, has_ratio(ranks))},
+          WrongScale{"divided_twice",
+                     first_run_of(cohort.reductions, kScaledSteps, has_ratio(1 / ranks))},
+          WrongScale{"not_linear", first_run_of(cohort.reductions, kScaledSteps, is_not_linear)}}) {
+      if (found.first == nullptr) continue;
+      return findings.push_back(describe(cohort, cause, found));
+    }
+    find_once(cohort, findings);
+  }
+
+  /// One step among many that were right.
+  static void find_once(const Cohort& cohort, Findings& findings) {
+    const auto& steps = cohort.reductions;
+    if (steps.size() < kUsualSteps) return;
+    std::vector<double> noises;
+    for (const ReductionStep& step : steps) noises.push_back(step.noise);
+    const double limit = std::max(kRoundings, kUnusual * quantile(noises, 0.5));
+    const auto is_wrong = [limit](const ReductionStep& step) {
+      return step.differing > 0 || (step.noise > limit && !is_short(step.worst.dtype));
+    };
+    if (4 * std::ranges::count_if(steps, is_wrong) > std::ssize(steps)) return;
+    const ReductionRun run = first_run_of(steps, 1, is_wrong);
+    // What differs twice in a row is not reduced.
+    if (run.first == nullptr || (run.first->differing > 0 && run.steps > 1)) return;
+    findings.push_back(describe(cohort, "not_linear", run));
+  }
+
+  static Finding describe(const Cohort& cohort, std::string_view cause, const ReductionRun& run) {
+    const ReductionStep& step = *run.first;
+    const bool lasts = run.steps >= kScaledSteps;
+    const bool is_linear = cause != "not_linear";
+    const ReducedParameter& place = step.differing > 0 ? step.first_differing : step.worst;
+    Finding finding = finding_on(cohort.ranks, step.step);
+    finding.severity = is_linear ? Severity::kWarning : Severity::kError;
+    finding.phase = Phase::kReduce;
+    finding.model = place.model;
+    if (!is_linear) set_place(finding, place.model, place.path);
+    finding.last_step = run.last->step;
+    finding.occurrences = run.steps;
+    finding.what = what_of(step, cause, cohort.ranks.size());
+    finding.why = why_of(step, cause, lasts);
+    finding.fixes = fixes_of(cause, lasts);
+    finding.facts = {
+        {fact::kCause, std::string(cause)}, {fact::kMeasuredRatio, step.ratio.value_or(0)},
+        {fact::kExpectedRatio, 1.0},        {fact::kResidualRatio, step.residual},
+        {fact::kPeriod, step.backwards},    {fact::kParametersCount, step.sampled}};
+    return finding;
+  }
+};
+}  // namespace
+
+std::unique_ptr<Check> make_grad_reduced_wrong_scale() {
+  return std::make_unique<GradReducedWrongScale>();
+}
+
+}  // namespace ddpscope

@@ -1,0 +1,79 @@
+#include "checks/unreduced_gradients.h"
+
+#include <fmt/format.h>
+
+#include "checks/finding_text.h"
+#include "checks/rank_sides.h"
+#include "checks/reduction_text.h"
+#include "model/fact_keys.h"
+
+namespace ddpscope {
+namespace {
+using enum Applicability;
+constexpr std::int64_t kInARow = 2;
+
+std::string cause_of(const ReductionStep& step) {
+  if (step.calls == 0) return "none_seen";
+  if (step.differing < step.sampled) return "subset";
+  if (!step.reduces_last) return "early";
+  return step.as_they_arrived == step.sampled ? "copy_reduced" : "subset";
+}
+
+std::string why_unreduced(const ReductionStep& step, const std::string& cause) {
+  if (cause == "none_seen") return "no collective was issued in that step";
+  const std::string calls = calls_text(step.calls);
+  if (cause == "copy_reduced") {
+    return calls +
+           ", and each rank steps with the very gradients that had arrived: what was "
+           "reduced never came back to grad()";
+  }
+  if (cause == "early") {
+    return fmt::format(
+        "{} and {} backwards ran before step(): what the last of them added was not reduced", calls,
+        step.backwards);
+  }
+  return fmt::format("{}, which did not reach {} on every rank", calls, step.first_differing.path);
+}
+
+std::vector<Fix> fixes_for_unreduced(const std::string& cause) {
+  const Fix last = {"reduce once, after the last backward before step()", kSafe};
+  const Fix all = {"reduce the gradient of every parameter that the optimizer steps", kSafe};
+  const Fix back = {"copy reduced tensors back: `p.mutable_grad().copy_(bucket)`", kSafe};
+  if (cause == "copy_reduced") return {back, {"reduce `p.grad()` itself, in place", kLikely}};
+  if (cause == "early") return {last, all};
+  return cause == "subset" ? std::vector<Fix>{all, back} : std::vector<Fix>{all, last};
+}
+}  // namespace
+
+void find_unreduced(const Cohort& cohort, Findings& findings) {
+  const auto differ = [](const ReductionStep& step) { return step.differing > 0; };
+  const ReductionRun run = first_run_of(cohort.reductions, kInARow, differ);
+  if (run.first == nullptr) return;
+  const ReductionStep& step = *run.first;
+  const std::string cause = cause_of(step);
+  Finding finding = finding_on(cohort.ranks, step.step);
+  finding.severity = severity_in(cohort);
+  finding.phase = Phase::kReduce;
+  finding.model = step.first_differing.model;
+  if (step.differing == 1) {
+    set_place(finding, step.first_differing.model, step.first_differing.path);
+  }
+  finding.last_step = run.last->step;
+  finding.occurrences = run.steps;
+  finding.what =
+      fmt::format("{} of {} differ{} between ranks at step() ({})", step.differing,
+                  counted(step.sampled, "sampled gradient"), step.differing == 1 ? "s" : "", cause);
+  finding.why = why_unreduced(step, cause) + severity_words(cohort);
+  finding.fixes = fixes_for_unreduced(cause);
+  finding.facts = {{fact::kCause, cause},
+                   {fact::kDifferingCount, step.differing},
+                   {fact::kSampledCount, step.sampled},
+                   {fact::kCollectivesSinceStepCount, step.calls},
+                   {fact::kLargestRelativeDifference, step.largest_difference}};
+  if (!step.first_differing.path.empty()) {
+    finding.facts.push_back({fact::kFirstPath, step.first_differing.path});
+  }
+  findings.push_back(std::move(finding));
+}
+
+}  // namespace ddpscope

@@ -1,0 +1,12 @@
+#pragma once
+
+#include "model/finding.h"
+#include "model/rank_compare_event.h"
+
+namespace ddpscope {
+
+/// Gradients that differed between the ranks of `cohort` when they stepped, in two compared steps
+/// in a row: grad-not-reduced over all ranks. Adds nothing where they did not.
+void find_unreduced(const Cohort& cohort, Findings& findings);
+
+}  // namespace ddpscope

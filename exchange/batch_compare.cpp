@@ -1,0 +1,137 @@
+#include "exchange/batch_compare.h"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <set>
+
+namespace ddpscope {
+namespace {
+constexpr std::size_t kMaxBatches = 256;
+constexpr std::size_t kInARow = 3;
+constexpr std::size_t kFewBatches = 8;
+constexpr double kMostlyTheSame = 0.5;
+
+using Batches = std::map<std::int64_t, std::uint64_t>;  ///< by step
+
+Batches batches_of(const RingReader& ring) {
+  Batches batches;
+  for (auto place = ring.first_digest(); place < ring.digest_count(); ++place) {
+    const auto digest = ring.digest(place);
+    if (!digest || digest->batch == 0) continue;
+    if (batches.size() >= kMaxBatches && !batches.contains(digest->step)) break;
+    batches[digest->step] = digest->batch;
+  }
+  return batches;
+}
+
+/// Three batches of steps in a row, each another one; none where they repeat or a step is missing.
+using Row = std::array<std::uint64_t, kInARow>;
+std::map<std::int64_t, Row> rows_of(const Batches& batches) {
+  std::map<std::int64_t, Row> rows;
+  for (const auto& [step, first] : batches) {
+    const auto second = batches.find(step + 1);
+    const auto third = batches.find(step + 2);
+    if (second == batches.end() || third == batches.end()) continue;
+    if (first != second->second && second->second != third->second && first != third->second) {
+      rows[step] = {first, second->second, third->second};
+    }
+  }
+  return rows;
+}
+
+std::set<std::uint64_t> set_of(const Batches& batches) {
+  std::set<std::uint64_t> set;
+  for (const auto& [step, batch] : batches) set.insert(batch);
+  return set;
+}
+
+double overlap_of(const std::set<std::uint64_t>& a, const std::set<std::uint64_t>& b) {
+  const auto both =
+      std::ranges::count_if(a, [&b](std::uint64_t batch) { return b.contains(batch); });
+  return static_cast<double>(both) / static_cast<double>(std::min(a.size(), b.size()));
+}
+
+std::int64_t equal_steps(const std::vector<Batches>& batches, const std::vector<std::size_t>& of) {
+  return std::ranges::count_if(batches[of.front()], [&](const auto& told) {
+    return std::ranges::all_of(of, [&](std::size_t rank) {
+      const auto found = batches[rank].find(told.first);
+      return found != batches[rank].end() && found->second == told.second;
+    });
+  });
+}
+
+std::string shape_at(const RingReader& ring, std::int64_t step) {
+  std::string shape;
+  for (const Blob& blob : ring.blobs()) {
+    if (blob.kind == BlobKind::kBatch && blob.step <= step) shape = blob.bytes;
+  }
+  return shape;
+}
+
+class BatchComparison {
+ public:
+  BatchComparison(const RingList& rings, Cohort& cohort) : rings_(rings), cohort_(cohort) {
+    for (const RingReader* ring : rings) batches_.push_back(batches_of(*ring));
+  }
+
+  void run() {
+    std::map<std::int64_t, std::map<Row, std::vector<std::size_t>>> rows;
+    for (std::size_t rank = 0; rank < batches_.size(); ++rank) {
+      for (const auto& [step, row] : rows_of(batches_[rank])) rows[step][row].push_back(rank);
+    }
+    for (const auto& [step, of_step] : rows) {
+      for (const auto& [row, ranks] : of_step) {
+        if (ranks.size() > 1) add(step, ranks);
+      }
+      if (!cohort_.same_batches.empty()) return;
+    }
+    compare_sets();
+  }
+
+ private:
+  RankList numbers_of(const std::vector<std::size_t>& ranks) const {
+    RankList numbers;
+    for (const std::size_t rank : ranks) numbers.push_back(rings_[rank]->head().rank);
+    return numbers;
+  }
+
+  void add(std::int64_t step, const std::vector<std::size_t>& ranks) {
+    cohort_.same_batches.push_back({.step = step,
+                                    .ranks = numbers_of(ranks),
+                                    .steps = equal_steps(batches_, ranks),
+                                    .overlap_ratio = 1,
+                                    .shape = shape_at(*rings_[ranks.front()], step)});
+  }
+
+  // The same batches in another order on each rank.
+  void compare_sets() {
+    std::vector<std::set<std::uint64_t>> sets;
+    for (const Batches& batches : batches_) sets.push_back(set_of(batches));
+    double least = 1;
+    for (std::size_t rank = 1; rank < sets.size(); ++rank) {
+      if (std::min(sets[0].size(), sets[rank].size()) < kFewBatches) return;
+      least = std::min(least, overlap_of(sets[0], sets[rank]));
+    }
+    if (sets.size() < 2 || least <= kMostlyTheSame) return;
+    SameBatches same{.step = batches_[0].rbegin()->first,
+                     .ranks = {},
+                     .steps = static_cast<std::int64_t>(batches_[0].size()),
+                     .overlap_ratio = least,
+                     .shape = shape_at(*rings_[0], batches_[0].begin()->first),
+                     .in_another_order = true};
+    for (const RingReader* ring : rings_) same.ranks.push_back(ring->head().rank);
+    cohort_.same_batches.push_back(std::move(same));
+  }
+
+  const RingList& rings_;
+  Cohort& cohort_;
+  std::vector<Batches> batches_;
+};
+}  // namespace
+
+void compare_batches(const RingList& rings, Cohort& cohort) {
+  if (rings.size() >= 2) BatchComparison(rings, cohort).run();
+}
+
+}  // namespace ddpscope

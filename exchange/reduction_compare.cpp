@@ -1,0 +1,213 @@
+#include "exchange/reduction_compare.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "exchange/reduction_record.h"
+#include "exchange/tensor_compare.h"
+
+namespace ddpscope {
+namespace {
+constexpr std::size_t kMaxSteps = 4096;
+constexpr double kNothing = 1e-20;  // a smaller gradient tells nothing
+using Sums = std::array<double, 4>;
+
+double dot(const Sums& a, const Sums& b) {
+  double sum = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) sum += a[i] * b[i];
+  return sum;
+}
+
+void add(Sums& to, const Sums& values, double factor = 1) {
+  for (std::size_t i = 0; i < to.size(); ++i) to[i] += factor * values[i];
+}
+
+/// Of one parameter, all ranks together.
+struct Parameter {
+  std::size_t ranks = 0;
+  std::uint64_t fingerprint = 0;
+  bool differs = false;
+  bool is_as_it_arrived = true;  ///< on each rank
+  bool is_finite = true;
+  Sums before = {};       ///< of the sum over ranks
+  Sums after = {};        ///< likewise
+  double after_dots = 0;  ///< sum over ranks of the square of the sketch
+  double norms = 0;       ///< sum over ranks of the norm before
+};
+
+struct Place {
+  std::uint32_t model = 0;
+  std::uint32_t parameter = 0;
+  friend auto operator<=>(const Place&, const Place&) = default;
+};
+
+struct Step {
+  std::map<Place, Parameter> parameters;
+  std::int64_t calls = 0;
+  bool reduces_last = false;  ///< collectives ran after the last backward began
+  std::int64_t backwards = 0;
+};
+using Steps = std::map<std::int64_t, Step>;
+
+void add_rank(Parameter& parameter, const ToldReduction& told, double clip_factor) {
+  if (parameter.ranks++ == 0) parameter.fingerprint = told.fingerprint;
+  parameter.differs |= parameter.fingerprint != told.fingerprint;
+  parameter.is_as_it_arrived &= told.before.sums == told.after.sums;
+  Sums after = {};
+  add(after, told.after.sums, 1 / clip_factor);
+  const double all = dot(told.before.sums, told.before.sums) + dot(after, after) +
+                     told.before.squares + told.after.squares;
+  parameter.is_finite &= std::isfinite(all) && told.before.squares >= 0;
+  add(parameter.before, told.before.sums);
+  add(parameter.after, after);
+  parameter.after_dots += dot(after, after);
+  parameter.norms += std::sqrt(told.before.squares);
+}
+
+void read_ring(const RingReader& ring, Steps& steps) {
+  for (const Blob& blob : ring.blobs()) {
+    if (blob.kind != BlobKind::kReductions) continue;
+    const auto told = decode_reductions(blob.bytes);
+    if (!told || (steps.size() >= kMaxSteps && !steps.contains(blob.step))) continue;
+    const bool is_clipped = told->clip_factor > 0 && told->clip_factor < 1;
+    steps[blob.step].reduces_last |= told->calls > 0;
+    for (const ToldReduction& one : told->gradients) {
+      Parameter& parameter = steps[blob.step].parameters[{blob.number, one.parameter}];
+      add_rank(parameter, one, is_clipped ? told->clip_factor : 1);
+    }
+  }
+}
+
+// What happened in the step, by the digests of the ranks; the most of them all.
+void add_counts(const RingReader& ring, Steps& steps) {
+  std::optional<StepDigest> last;
+  for (auto place = ring.first_digest(); place < ring.digest_count(); ++place) {
+    const auto digest = ring.digest(place);
+    if (!digest) continue;
+    const auto found = steps.find(digest->step);
+    const bool follows = last && digest->step == last->step + 1;
+    if (found != steps.end() && (follows || digest->step == 1)) {
+      const StepDigest before = follows ? *last : StepDigest{};
+      Step& step = found->second;
+      step.calls = std::max<std::int64_t>(step.calls, digest->call_count - before.call_count);
+      step.backwards = std::max<std::int64_t>(step.backwards, digest->backwards - before.backwards);
+    }
+    last = digest;
+  }
+}
+
+/// How far the ranks are from their mean.
+double spread_of(const Parameter& parameter) {
+  const auto ranks = static_cast<double>(parameter.ranks);
+  const double of_mean = dot(parameter.after, parameter.after) / (ranks * ranks);
+  const double variance = parameter.after_dots / ranks - of_mean;
+  return of_mean > 0 ? std::sqrt(std::max(variance, 0.0) / of_mean) : 0;
+}
+
+class StepComparison {
+ public:
+  StepComparison(std::int64_t number, const Step& step, std::size_t ranks)
+      : step_(step), ranks_(ranks) {
+    result_.step = number;
+    result_.calls = step.calls;
+    result_.backwards = step.backwards;
+    result_.reduces_last = step.reduces_last;
+  }
+
+  ReductionStep run() {
+    double products = 0;
+    double squares = 0;
+    for (const auto& [place, parameter] : step_.parameters) {
+      if (parameter.ranks != ranks_ || !parameter.is_finite) continue;
+      if (parameter.norms < kNothing) continue;
+      ++result_.sampled;
+      result_.as_they_arrived += parameter.is_as_it_arrived;
+      if (parameter.differs) add_differing(place, parameter);
+      products += dot(parameter.after, parameter.before) / static_cast<double>(ranks_);
+      squares += dot(parameter.before, parameter.before);
+    }
+    if (squares < kNothing * kNothing) return std::move(result_);
+    const double factor = products / squares;
+    result_.ratio = factor * static_cast<double>(ranks_);
+    for (const auto& [place, parameter] : step_.parameters) add_residual(place, parameter, factor);
+    return std::move(result_);
+  }
+
+  Place differing() const { return differing_; }
+  Place residual() const { return residual_; }
+
+ private:
+  void add_differing(const Place& place, const Parameter& parameter) {
+    if (result_.differing++ == 0) differing_ = place;
+    result_.largest_difference = std::max(result_.largest_difference, spread_of(parameter));
+  }
+
+  // Of what is a multiple of the sum, nothing is left.
+  void add_residual(const Place& place, const Parameter& parameter, double factor) {
+    if (parameter.ranks != ranks_ || !parameter.is_finite || parameter.norms < kNothing) return;
+    Sums left = {};
+    add(left, parameter.after, 1 / static_cast<double>(ranks_));
+    const double after = std::sqrt(dot(left, left));
+    add(left, parameter.before, -factor);
+    const double residual = std::sqrt(dot(left, left));
+    const double noise = residual / (std::abs(factor) * 2 * parameter.norms);  // sketches: 2 norms
+    if (noise <= result_.noise) return;
+    result_.noise = noise;
+    result_.residual = after > 0 ? residual / after : 0;
+    residual_ = place;
+  }
+
+  const Step& step_;
+  std::size_t ranks_;
+  ReductionStep result_;
+  Place differing_;
+  Place residual_;
+};
+
+/// What a parameter of a model is called at a step.
+class Names {
+ public:
+  explicit Names(const RingReader& ring) : blobs_(ring.blobs()) {}
+
+  ReducedParameter at(const Place& place, std::int64_t step) const {
+    const auto lists = lists_at(blobs_, step);
+    const auto list = lists.find(place.model);
+    if (list == lists.end()) return {};
+    std::uint32_t index = 0;
+    for (const ListedTensor& tensor : list->second.tensors) {
+      if (tensor.is_buffer || index++ != place.parameter) continue;
+      return {.model = list->second.model, .path = tensor.path, .dtype = tensor.dtype};
+    }
+    return {};
+  }
+
+ private:
+  std::vector<Blob> blobs_;
+};
+}  // namespace
+
+void compare_reductions(const RingList& rings, Cohort& cohort) {
+  if (rings.size() < 2 || rings.size() < cohort.ranks.size()) return;
+  // The same place may be another parameter.
+  const bool differ = std::ranges::any_of(cohort.digests, [](const DigestsDiffer& difference) {
+    return difference.field == DigestField::kStructure;
+  });
+  if (differ) return;
+  Steps steps;
+  for (const RingReader* ring : rings) {
+    read_ring(*ring, steps);
+    add_counts(*ring, steps);
+  }
+  const Names names(*rings.front());
+  for (const auto& [number, step] : steps) {
+    StepComparison comparison(number, step, rings.size());
+    ReductionStep result = comparison.run();
+    if (result.sampled == 0) continue;
+    if (result.differing > 0) result.first_differing = names.at(comparison.differing(), number);
+    if (result.noise > 0) result.worst = names.at(comparison.residual(), number);
+    cohort.reductions.push_back(std::move(result));
+  }
+}
+
+}  // namespace ddpscope

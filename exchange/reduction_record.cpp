@@ -1,0 +1,58 @@
+#include "exchange/reduction_record.h"
+
+#include <cstring>
+
+namespace ddpscope {
+namespace {
+// As they lie in the file; little endian, as all of it.
+struct Entry {
+  std::uint64_t parameter = 0;
+  std::uint64_t fingerprint = 0;
+  GradientSketch before;
+  GradientSketch after;
+};
+static_assert(sizeof(Entry) == 96);
+struct Head {
+  double clip_factor = 1;
+  std::uint64_t calls = 0;
+};
+constexpr std::size_t kMaxEntries = 4096;
+}  // namespace
+
+std::string encode(const ToldReductions& told) {
+  std::string bytes(sizeof(Head) + told.gradients.size() * sizeof(Entry), '\0');
+  const Head head{.clip_factor = told.clip_factor, .calls = told.calls};
+  std::memcpy(bytes.data(), &head, sizeof head);
+  char* at = bytes.data() + sizeof head;
+  for (const ToldReduction& one : told.gradients) {
+    const Entry entry{.parameter = one.parameter,
+                      .fingerprint = one.fingerprint,
+                      .before = one.before,
+                      .after = one.after};
+    std::memcpy(at, &entry, sizeof entry);
+    at += sizeof entry;
+  }
+  return bytes;
+}
+
+std::optional<ToldReductions> decode_reductions(std::string_view bytes) {
+  if (bytes.size() < sizeof(Head)) return std::nullopt;
+  Head head;
+  std::memcpy(static_cast<void*>(&head), bytes.data(), sizeof head);
+  ToldReductions told{.clip_factor = head.clip_factor, .calls = head.calls, .gradients = {}};
+  bytes.remove_prefix(sizeof head);
+  const std::size_t count = bytes.size() / sizeof(Entry);
+  if (bytes.size() % sizeof(Entry) != 0 || count > kMaxEntries) return std::nullopt;
+  for (std::size_t i = 0; i < count; ++i) {
+    Entry entry;
+    std::memcpy(static_cast<void*>(&entry), bytes.data() + i * sizeof entry, sizeof entry);
+    if (entry.parameter > UINT32_MAX) return std::nullopt;
+    told.gradients.push_back({.parameter = static_cast<std::uint32_t>(entry.parameter),
+                              .before = entry.before,
+                              .after = entry.after,
+                              .fingerprint = entry.fingerprint});
+  }
+  return told;
+}
+
+}  // namespace ddpscope

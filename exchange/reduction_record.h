@@ -1,0 +1,32 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "model/reduction_event.h"
+
+namespace ddpscope {
+
+/// What one rank tells of the gradient of one parameter.
+struct ToldReduction {
+  std::uint32_t parameter = 0;  ///< place among the parameters of its model, as in kGradients
+  GradientSketch before;
+  GradientSketch after;
+  std::uint64_t fingerprint = 0;  ///< after
+};
+
+/// Of the parameters of one model that one optimizer is about to change.
+struct ToldReductions {
+  double clip_factor = 1;   ///< what the program's clipping has multiplied them with
+  std::uint64_t calls = 0;  ///< collectives since the last backward began
+  std::vector<ToldReduction> gradients;
+};
+
+std::string encode(const ToldReductions& told);
+/// Nothing for bytes that `encode` did not write.
+std::optional<ToldReductions> decode_reductions(std::string_view bytes);
+
+}  // namespace ddpscope

@@ -1,0 +1,27 @@
+#pragma once
+
+#include <atomic>
+
+#include "hooks/tensor_registry.h"
+
+namespace ddpscope {
+
+class Capture;
+class OperatorTensors;
+
+/// Takes a fingerprint of the batch that a step trains with: of what the first layers read beside
+/// their parameters. Hooks at rest or not, level values.
+class BatchWatch {
+ public:
+  static bool is_awaited() noexcept { return awaited_.load(std::memory_order_relaxed); }
+  /// An operator runs while a batch is awaited.
+  static void see(const OperatorTensors& inputs) noexcept;
+  /// A backward is about to begin: what it trains with was seen, or never will be.
+  static void see_backward(Capture& capture);
+  static void step_ended(const Capture& capture) noexcept;
+
+ private:
+  static inline constinit std::atomic<bool> awaited_{true};
+};
+
+}  // namespace ddpscope

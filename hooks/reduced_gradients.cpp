@@ -1,0 +1,118 @@
+#include "hooks/reduced_gradients.h"
+
+#include <torch/optim.h>
+
+#include <algorithm>
+#include <limits>
+#include <mutex>
+
+#include "hooks/capture.h"
+#include "hooks/value_reader.h"
+#include "model/gradient_choice.h"
+#include "model/reduction_event.h"
+
+namespace ddpscope {
+namespace {
+struct Chosen {
+  ReducedGradient gradient;
+  std::int64_t elements = 0;
+  bool arrived = false;
+  bool told = false;
+};
+
+struct ChosenOfStep {
+  std::mutex mutex;
+  std::int64_t step = 0;
+  std::vector<Chosen> all;
+};
+
+ChosenOfStep& chosen() {
+  static auto* const leaked = new ChosenOfStep;
+  return *leaked;
+}
+
+struct Sketched {
+  GradientSketch sketch;
+  std::uint64_t fingerprint = 0;
+};
+
+std::optional<Sketched> sketch_of(const at::Tensor& leaf, std::int64_t elements) {
+  if (!has_gradient(leaf)) return std::nullopt;
+  auto data = readable_data(leaf.grad());
+  if (!data.has_value() || data->elements < elements) return std::nullopt;
+  data->elements = elements;
+  const TensorValues values = measure_values(*data);
+  const bool is_finite = values.nan_count == 0 && values.inf_count == 0;
+  Sketched result{.sketch = {.squares = is_finite ? values.sum_of_squares
+                                                  : std::numeric_limits<double>::quiet_NaN()},
+                  .fingerprint = values.fingerprint};
+  std::ranges::copy(values.sketch, result.sketch.sums.begin());
+  return result;
+}
+
+bool is_compared(const at::Tensor& parameter) {
+  return parameter.requires_grad() && parameter.is_floating_point() && is_readable(parameter);
+}
+}  // namespace
+
+void ReducedGradients::see_backward(Capture& capture) {
+  const CaptureOptions& options = capture.options();
+  const std::int64_t step = capture.marker().completed_steps() + 1;
+  const bool wanted =
+      options.compares_ranks && options.values && reads_values() && is_reduction_step(step);
+  wanted_.store(wanted, std::memory_order_relaxed);
+  ChosenOfStep& state = chosen();
+  const std::lock_guard lock(state.mutex);
+  if (!wanted || state.step == step) return;
+  state.step = step;
+  state.all.clear();
+  std::vector<TensorId> ids;
+  std::vector<std::int64_t> elements;
+  for (const at::Tensor& parameter : capture.modules().own_tensors(/*buffers=*/false)) {
+    if (!is_compared(parameter)) continue;
+    ids.push_back(capture.id_of(parameter));
+    elements.push_back(parameter.numel());
+  }
+  for (const ChosenGradient& one : choose_gradients(elements, step)) {
+    state.all.push_back({.gradient = {.tensor = ids[one.index]}, .elements = one.elements});
+  }
+}
+
+void ReducedGradients::arrived(const TensorSlot& slot, const at::Tensor& leaf) noexcept {
+  as_reader([&](Capture&) {
+    ChosenOfStep& state = chosen();
+    const std::lock_guard lock(state.mutex);
+    const TensorId id = slot.id.load(std::memory_order_relaxed);
+    const auto one = std::ranges::find_if(
+        state.all, [id](const Chosen& chosen) { return chosen.gradient.tensor == id; });
+    if (one == state.all.end()) return;
+    const auto read = sketch_of(leaf, one->elements);
+    one->arrived = read.has_value();
+    if (read.has_value()) one->gradient.before = read->sketch;
+  });
+}
+
+void ReducedGradients::before_step(Capture& capture,
+                                   const std::vector<torch::optim::OptimizerParamGroup>& groups) {
+  ReducedGradientsEvent event{.at = capture.marker().now(), .gradients = {}};
+  ChosenOfStep& state = chosen();
+  const std::lock_guard lock(state.mutex);
+  if (state.step != event.at.step) return;
+  const auto read = [&](const at::Tensor& member) {
+    if (!member.defined()) return;
+    const TensorId id = capture.id_of(member);
+    const auto one = std::ranges::find_if(
+        state.all, [id](const Chosen& chosen) { return chosen.gradient.tensor == id; });
+    if (one == state.all.end() || !one->arrived || one->told) return;
+    const auto now = sketch_of(member, one->elements);
+    if (!now.has_value()) return;
+    one->told = true;
+    one->gradient.after = now->sketch;
+    one->gradient.fingerprint = now->fingerprint;
+    event.gradients.push_back(one->gradient);
+  };
+  for (const auto& group : groups) std::ranges::for_each(group.params(), read);
+  if (!event.gradients.empty()) capture.put_large(std::move(event));
+}
+
+}  // namespace ddpscope

@@ -1,0 +1,31 @@
+#pragma once
+
+#include <torch/optim/optimizer.h>
+
+#include <atomic>
+#include <vector>
+
+#include "hooks/tensor_registry.h"
+
+namespace ddpscope {
+
+class Capture;
+
+/// Reads the gradients of some parameters twice where ranks are compared: when they have arrived,
+/// which is before any rank's averaging, and when their optimizer begins to step.
+class ReducedGradients {
+ public:
+  /// Whether gradients of this step are read.
+  static bool are_wanted() noexcept { return wanted_.load(std::memory_order_relaxed); }
+  /// A backward is about to begin.
+  static void see_backward(Capture& capture);
+  /// `leaf` has its gradient, and no hook of the program has seen it there.
+  static void arrived(const TensorSlot& slot, const at::Tensor& leaf) noexcept;
+  static void before_step(Capture& capture,
+                          const std::vector<torch::optim::OptimizerParamGroup>& groups);
+
+ private:
+  static inline constinit std::atomic<bool> wanted_{false};
+};
+
+}  // namespace ddpscope

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "model/tensor_info.h"
+
+namespace ddpscope {
+
+/// Steps in which the gradients before and after their reduction are compared, hooks awake: some in
+/// a row, so that what lasts is told from what happened once.
+constexpr bool is_reduction_step(std::int64_t step) { return step <= 64 || step % 16 < 4; }
+
+/// What one pass over a gradient tells; sums over ranks of `sums` are those of the sum.
+struct GradientSketch {
+  double squares = 0;  ///< sum of the squares; NaN: an element is not finite
+  std::array<double, 4> sums{};
+};
+
+/// The gradient of one parameter, before the ranks averaged it and after.
+struct ReducedGradient {
+  TensorId tensor = 0;
+  GradientSketch before;          ///< when it had arrived for the last time
+  GradientSketch after;           ///< when its optimizer began to step
+  std::uint64_t fingerprint = 0;  ///< of its bits, then
+};
+
+/// Of some parameters, which every rank chooses alike; level values.
+struct ReducedGradientsEvent {
+  Stamp at;
+  std::vector<ReducedGradient> gradients;
+};
+
+/// What the first forward of a step was given to train with: tensors that no parameter, buffer or
+/// operator with a gradient made, as the first layers read them.
+struct BatchEvent {
+  Stamp at;
+  std::uint64_t fingerprint = 0;    ///< of up to 1024 elements at equal distances, and of shapes
+  std::vector<std::int64_t> shape;  ///< of the first of them
+  const char* dtype = "";
+};
+
+}  // namespace ddpscope

@@ -1,0 +1,114 @@
+#include "tests/support/catch.h"
+#include "tests/support/compared_ranks.h"
+
+namespace ddpscope::test::grad_reduced_wrong_scale_test {
+namespace {
+using namespace test;  // NOLINT(google-build-using-namespace)
+constexpr char kId[] = "grad-reduced-wrong-scale";
+
+/// Of four ranks, with gradients that are `ratio` times their mean.
+std::vector<ReductionStep> steps_with(double ratio, std::int64_t count = 12) {
+  std::vector<ReductionStep> steps;
+  for (std::int64_t step = 1; step <= count; ++step) {
+    steps.push_back({.step = step,
+                     .sampled = 6,
+                     .calls = 2,
+                     .backwards = 1,
+                     .ratio = ratio,
+                     .residual = 2e-8,
+                     .noise = 1e-8,
+                     .worst = {.model = "Net", .path = "fc.weight", .dtype = "float32"}});
+  }
+  return steps;
+}
+
+Findings judged(const std::vector<ReductionStep>& steps, bool averages = true) {
+  RanksComparedEvent run = four_ranks();
+  run.cohorts[0].averages = averages;
+  run.cohorts[0].reductions = steps;
+  return judge_run(run, kId);
+}
+}  // namespace
+
+TEST_CASE("grad-reduced-wrong-scale tells a sum that nobody divides", "[check]") {
+  const Findings findings = judged(steps_with(4));
+  REQUIRE(findings.size() == 1);
+  const Finding& finding = findings[0];
+  CHECK(finding.severity == Severity::kWarning);
+  CHECK(finding.what == "reduced gradients are 4 × the mean over 4 ranks (sum_not_divided)");
+  CHECK(finding.step == 1);
+  CHECK(finding.last_step == 12);
+  CHECK(finding.phase == Phase::kReduce);
+  CHECK(finding.ranks == RankList{0, 1, 2, 3});
+  CHECK(finding.model == "Net");
+  CHECK(finding.subject.empty());
+  CHECK(fact_in(finding, "cause") == text_of("sum_not_divided"));
+  CHECK(fact_in(finding, "measured_ratio") == FactValue(4.0));
+  CHECK(finding.fixes.at(0).text.starts_with("`grad.div_(world_size)`"));
+}
+
+TEST_CASE("grad-reduced-wrong-scale tells a mean that is divided again", "[check]") {
+  const Findings findings = judged(steps_with(0.25));
+  REQUIRE(findings.size() == 1);
+  CHECK(findings[0].what == "reduced gradients are 0.25 × the mean over 4 ranks (divided_twice)");
+}
+
+TEST_CASE("grad-reduced-wrong-scale tells what is no multiple of the sum", "[check]") {
+  auto steps = steps_with(1);
+  for (ReductionStep& step : steps) step.residual = step.noise = 0.4;
+  const Findings findings = judged(steps);
+  REQUIRE(findings.size() == 1);
+  CHECK(findings[0].severity == Severity::kError);
+  CHECK(findings[0].what ==
+        "reduced gradients are no multiple of the sum over 4 ranks, by 0.4 of their norm "
+        "(not_linear)");
+  CHECK(findings[0].module_path == "fc");
+  CHECK(findings[0].subject == "weight");
+}
+
+TEST_CASE("grad-reduced-wrong-scale tells the one step that went wrong", "[check]") {
+  auto steps = steps_with(1);
+  SECTION("by the sum") { steps[8].noise = 1e-4; }
+  SECTION("by bits of one rank") {
+    steps[8].differing = 1;
+    steps[8].first_differing = {.model = "Net", .path = "fc.weight", .dtype = "float32"};
+  }
+  const Findings findings = judged(steps);
+  REQUIRE(findings.size() == 1);
+  CHECK(findings[0].severity == Severity::kError);
+  CHECK(findings[0].step == 9);
+  CHECK(findings[0].occurrences == 1);
+  CHECK(findings[0].subject == "weight");
+  CHECK(fact_in(findings[0], "cause") == text_of("not_linear"));
+}
+
+TEST_CASE("grad-reduced-wrong-scale stays silent", "[check]") {
+  std::vector<ReductionStep> steps = steps_with(1);
+  bool averages = true;
+  SECTION("on the mean") {}
+  SECTION("on a factor that is neither of these") { steps = steps_with(3); }
+  SECTION("in fewer than three steps") { steps = steps_with(4, 2); }
+  SECTION("where gradients are divided by the number of backwards") {
+    steps = steps_with(0.25);
+    for (ReductionStep& step : steps) step.backwards = 4;
+  }
+  SECTION("where the ranks average nothing") {
+    steps = steps_with(4);
+    averages = false;
+  }
+  SECTION("on sums in 16 bits") {
+    for (ReductionStep& step : steps) step.worst.dtype = "bfloat16";
+    steps[8].residual = steps[8].noise = 0.05;
+  }
+  SECTION("on rounding that shows in one step more than in others") { steps[8].noise = 3e-7; }
+  SECTION("on one odd step of few") {
+    steps = steps_with(1, 5);
+    steps[3].noise = 1e-3;
+  }
+  SECTION("on gradients that are not reduced: grad-not-reduced") {
+    for (ReductionStep& step : steps) step.differing = 6;
+  }
+  CHECK(judged(steps, averages).empty());
+}
+
+}  // namespace ddpscope::test::grad_reduced_wrong_scale_test

@@ -1,0 +1,148 @@
+// Gradients of two ranks before and after their reduction.
+#include <cmath>
+#include <limits>
+
+#include "exchange/reduction_record.h"
+#include "tests/exchange/compared_rings.h"
+
+namespace ddpscope::test {
+namespace {
+using Values = std::array<double, 4>;
+
+GradientSketch sketch_of(const Values& values) {
+  GradientSketch sketch{.squares = 0, .sums = values};
+  for (const double value : values) sketch.squares += value * value / 4;
+  return sketch;
+}
+
+Values scaled(const Values& values, double factor) {
+  Values result = values;
+  for (double& value : result) value *= factor;
+  return result;
+}
+
+constexpr Values kOne = {1, -2, 3, 0.5};
+constexpr Values kOther = {2, 1, -1, 4};
+constexpr Values kSum = {3, -1, 2, 4.5};
+
+/// Two ranks that bring kOne and kOther, and step with what is given.
+class TwoRanks {
+ public:
+  TwoRanks() {
+    for (auto& rank : run_) rank->list(test_list());
+  }
+
+  void step(std::int64_t number, const Values& after_first, const Values& after_second,
+            double clip_factor = 1) {
+    put(0, number, kOne, after_first, clip_factor);
+    put(1, number, kOther, after_second, clip_factor);
+  }
+
+  void put(std::size_t rank, std::int64_t number, const Values& before, const Values& after,
+           double clip_factor = 1) {
+    std::uint64_t fingerprint = 1;
+    for (const double value : after)
+      fingerprint = fingerprint * 31 + std::bit_cast<std::uint64_t>(value);
+    ToldReductions told{.clip_factor = clip_factor, .calls = 1, .gradients = {}};
+    told.gradients.push_back({.parameter = 2,
+                              .before = sketch_of(before),
+                              .after = sketch_of(after),
+                              .fingerprint = fingerprint});
+    run_[rank].writer.put(
+        Blob{.kind = BlobKind::kReductions, .number = 0, .step = number, .bytes = encode(told)});
+  }
+
+  std::vector<ReductionStep> compared() {
+    for (auto& rank : run_) {
+      rank->digest({.step = 1, .structure = 7, .backwards = 2, .call_count = 3});
+    }
+    const RanksComparedEvent event = run_.compared();
+    REQUIRE(event.cohorts.size() == 1);
+    return event.cohorts[0].reductions;
+  }
+
+ private:
+  TestRun run_{2};
+};
+}  // namespace
+
+TEST_CASE("the mean of the ranks' gradients has the ratio 1, and nothing is left of it",
+          "[compare]") {
+  TwoRanks ranks;
+  ranks.step(1, scaled(kSum, 0.5), scaled(kSum, 0.5));
+  const auto steps = ranks.compared();
+  REQUIRE(steps.size() == 1);
+  CHECK(steps[0].step == 1);
+  CHECK(steps[0].sampled == 1);
+  CHECK(steps[0].differing == 0);
+  CHECK(steps[0].as_they_arrived == 0);
+  CHECK(steps[0].ratio.value() == Approx(1));
+  CHECK(steps[0].residual < 1e-12);
+  CHECK(steps[0].calls == 3);
+  CHECK(steps[0].backwards == 2);
+  CHECK(steps[0].reduces_last);
+}
+
+TEST_CASE("the ratio is that to the mean, clipping left out", "[compare]") {
+  const auto [factor, clip, ratio] =
+      GENERATE(table<double, double, double>({{1, 1, 2}, {0.25, 1, 0.5}, {0.1, 0.2, 1}}));
+  TwoRanks ranks;
+  ranks.step(1, scaled(kSum, factor), scaled(kSum, factor), clip);
+  const auto steps = ranks.compared();
+  REQUIRE(steps.size() == 1);
+  CHECK(steps[0].ratio.value() == Approx(ratio));
+  CHECK(steps[0].residual < 1e-12);
+}
+
+TEST_CASE("gradients that nobody reduced differ, and are what had arrived", "[compare]") {
+  TwoRanks ranks;
+  ranks.step(1, kOne, kOther);
+  const auto steps = ranks.compared();
+  REQUIRE(steps.size() == 1);
+  CHECK(steps[0].differing == 1);
+  CHECK(steps[0].as_they_arrived == 1);
+  CHECK(steps[0].first_differing.path == "fc2.weight");
+  CHECK(steps[0].first_differing.model == "Net");
+  CHECK(steps[0].largest_difference > 0.5);
+}
+
+TEST_CASE("what is no multiple of the sum is told relative to the gradient", "[compare]") {
+  TwoRanks ranks;
+  Values wrong = scaled(kSum, 0.5);
+  wrong[0] += 1;
+  ranks.step(1, wrong, wrong);
+  const auto steps = ranks.compared();
+  REQUIRE(steps.size() == 1);
+  CHECK(steps[0].differing == 0);
+  CHECK(steps[0].residual > 0.1);
+  CHECK(steps[0].noise > 0.01);
+  CHECK(steps[0].worst.path == "fc2.weight");
+  CHECK(steps[0].worst.dtype == "float32");
+}
+
+TEST_CASE("nothing is said of a gradient", "[compare]") {
+  TwoRanks ranks;
+  SECTION("that one rank did not step with") { ranks.put(0, 1, kOne, kOne); }
+  SECTION("that is zero") {
+    ranks.put(0, 1, {}, {});
+    ranks.put(1, 1, {}, {});
+  }
+  SECTION("that is not finite") {
+    const double nan = std::numeric_limits<double>::quiet_NaN();
+    ranks.step(1, {nan, nan, nan, nan}, kOther);
+  }
+  CHECK(ranks.compared().empty());
+}
+
+TEST_CASE("bytes that are no list of reductions are refused", "[compare]") {
+  const std::string good = encode(ToldReductions{.gradients = {{}, {}}});
+  REQUIRE(decode_reductions(good).value().gradients.size() == 2);
+  CHECK_FALSE(decode_reductions("").has_value());
+  CHECK_FALSE(decode_reductions(good.substr(1)).has_value());
+  CHECK_FALSE(decode_reductions(good + "x").has_value());
+  std::string far = good;
+  far[16 + 5] = 1;  // a place beyond 32 bits
+  CHECK_FALSE(decode_reductions(far).has_value());
+}
+
+}  // namespace ddpscope::test
