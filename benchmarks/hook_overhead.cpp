@@ -1,7 +1,8 @@
 // Trains a network on made-up data and prints what a step took.
-// hook_overhead MODEL STEPS [anomaly|hooks|nothing]; the variable DDPSCOPE says at which level it
-// is watched. With `hooks` each module has an empty hook of the program's own in every second block
-// of 8 steps, and the blocks are compared; `nothing` compares the same blocks without hooks.
+// hook_overhead MODEL STEPS [anomaly|hooks|nothing|stale STEP]; the variable DDPSCOPE says at which
+// level it is watched. With `hooks` each module has an empty hook of the program's own in every
+// second block of 8 steps, and the blocks are compared; `nothing` compares the same blocks without
+// hooks. With `stale` gradients are not cleared from that step on, counted from 1.
 #include <torch/torch.h>
 
 #include <cstdint>
@@ -43,7 +44,7 @@ class DigitsTask {
 
   void step(std::size_t i) {
     const auto& [images, labels] = batches_[i % batches_.size()];
-    clear_gradients(net_, optimizers_, kNoBug);
+    clear_gradients(net_, optimizers_, clears_gradients ? kNoBug : digits::Bug::kNoZeroGrad);
     const digits::Outputs outputs = net_(images);
     torch::Tensor loss = torch::cross_entropy_loss(outputs.logits, labels);
     loss = loss + 0.3 * torch::cross_entropy_loss(outputs.aux_logits, labels);
@@ -84,7 +85,7 @@ class MlpTask {
 
   void step(std::size_t i) {
     const auto& [in, out] = batches_[i % batches_.size()];
-    optimizer_->zero_grad();
+    if (clears_gradients) optimizer_->zero_grad();
     const torch::Tensor loss = torch::mse_loss(net_->forward(in), out);
     loss.backward();
     optimizer_->step();
@@ -103,7 +104,8 @@ class MlpTask {
 // LibTorch's own way to the line that made a node. It is so slow that few steps are enough.
 void find_anomalies() { torch::autograd::AnomalyMode::set_enabled(true, /*check_nan=*/false); }
 
-enum class Mode { kPlain, kAnomaly, kHooks, kNothing };
+enum class Mode { kPlain, kAnomaly, kHooks, kNothing, kStale };
+std::size_t first_stale = 0;  // step, from 1; 0: none
 
 /// Moves what is allocated from here on to other places. The same step takes up to 2 % more or less
 /// where its tensors lie differently, and hooks allocate: without this a comparison shows that.
@@ -134,6 +136,7 @@ void run(std::size_t steps, Mode mode) {
   for (std::size_t i = 0; i < steps; ++i) {
     const bool is_compared = mode == Mode::kHooks || mode == Mode::kNothing;
     if (is_compared && i % kBlock == 0) begin_block(mode == Mode::kHooks && i / kBlock % 2 == 1);
+    if (i + 1 == first_stale) clears_gradients = false;
     task.step(i);
     times.mark();
   }
@@ -152,7 +155,8 @@ Mode mode_of(const std::string& word) {
   static const std::map<std::string, Mode> modes = {{"", Mode::kPlain},
                                                     {"anomaly", Mode::kAnomaly},
                                                     {"hooks", Mode::kHooks},
-                                                    {"nothing", Mode::kNothing}};
+                                                    {"nothing", Mode::kNothing},
+                                                    {"stale", Mode::kStale}};
   return modes.at(word);
 }
 
@@ -163,6 +167,10 @@ int main_of(std::vector<std::string> words) try {
       {"chars", run<CharsTask>},
       {"gan", run<GanTask>},
       {"resnet", run<ResnetTask>}};
+  if (words.size() == 4 && words[2] == "stale") {
+    first_stale = std::stoul(words[3]);
+    words.pop_back();
+  }
   if (words.size() == 2) words.emplace_back();
   if (words.size() != 3) throw std::out_of_range("three words");
   const auto train = models.at(words[0]);
@@ -175,8 +183,8 @@ int main_of(std::vector<std::string> words) try {
   return 0;
 } catch (const std::logic_error&) {
   std::fprintf(stderr,
-               "usage: hook_overhead digits|mlp|chars|gan|resnet STEPS [hooks|nothing], %zu or "
-               "more, or\n"
+               "usage: hook_overhead digits|mlp|chars|gan|resnet STEPS [hooks|nothing|stale STEP], "
+               "%zu or more, or\n"
                "       hook_overhead MODEL STEPS anomaly\n",
                2 * kWarmUp);
   return 2;

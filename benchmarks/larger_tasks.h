@@ -25,7 +25,7 @@ class CharsTask {
 
   void step(std::size_t i) {
     const torch::Tensor& text = texts_[i % texts_.size()];
-    optimizer_.zero_grad();
+    if (clears_gradients) optimizer_.zero_grad();
     const chars::Logits logits = net_(text.slice(1, 0, sizes_.context));
     const torch::Tensor loss = loss_of(logits.next, text.slice(1, 1, sizes_.context + 1)) +
                                0.5 * loss_of(logits.after, text.slice(1, 2));
@@ -70,7 +70,7 @@ class GanTask {
                                critic_->forward(torch::randn({kBatch, 2})).mean();
     loss.backward();
     critic_optimizer_.step();
-    generator_optimizer_.zero_grad();
+    if (clears_gradients) generator_optimizer_.zero_grad();
     critic_->forward(fakes).mean().neg().backward();
     generator_optimizer_.step();
     sum_ += loss.item<double>();
@@ -131,7 +131,7 @@ class ResnetTask {
 
   void step(std::size_t i) {
     const auto& [images, labels] = batches_[i % batches_.size()];
-    optimizer_.zero_grad();
+    if (clears_gradients) optimizer_.zero_grad();
     const torch::Tensor loss = torch::cross_entropy_loss(net_->forward(images), labels);
     loss.backward();
     optimizer_.step();

@@ -32,6 +32,9 @@ class EmptyHooks {
 
 inline EmptyHooks empty_hooks;
 
+/// Off: gradients of earlier steps stay, a mistake to be found.
+inline bool clears_gradients = true;
+
 template <class Model>
 void watch(Model& net) {
   ddpscope::attach_diagnostics(net);

@@ -45,6 +45,7 @@ class Check {
   virtual void on_out_of_range(const OutOfRangeEvent&, const RunState&, Findings&) {}
   virtual void on_loss_input(const LossInputEvent&, const RunState&, Findings&) {}
   virtual void on_gradients_scaled(const GradientsScaledEvent&, const RunState&, Findings&) {}
+  virtual void on_batch(const BatchEvent&, const RunState&, Findings&) {}
   virtual void on_parameter_updates(const ParameterUpdatesEvent&, const RunState&, Findings&) {}
   virtual void on_step_wait(const StepWaitEvent&, const RunState&, Findings&) {}
   virtual void on_host_counts(const HostCountsEvent&, const RunState&, Findings&) {}

@@ -139,6 +139,7 @@ class RunState {
   void on(const LossInputEvent& event) { begin_cycle_if_new(event.at); }
   void on(const GradientsScaledEvent& event) { begin_cycle_if_new(event.at); }
   void on(const BatchEvent& event) { batch_ = event; }
+  void on(const RandomStateEvent&) {}
   void on(const ReducedGradientsEvent&) {}  // for ranks that compare them
   void on(const ParameterUpdatesEvent& event) { begin_cycle_if_new(event.at); }
   void on(const StepWaitEvent& event) { begin_cycle_if_new(event.at); }

@@ -10,6 +10,7 @@ namespace {
 constexpr std::size_t kMaxBatches = 256;
 constexpr std::size_t kInARow = 3;
 constexpr std::size_t kFewBatches = 8;
+constexpr std::int64_t kSurveySteps = 2;
 constexpr double kMostlyTheSame = 0.5;
 
 using Batches = std::map<std::int64_t, std::uint64_t>;  ///< by step
@@ -61,12 +62,13 @@ std::int64_t equal_steps(const std::vector<Batches>& batches, const std::vector<
   });
 }
 
-std::string shape_at(const RingReader& ring, std::int64_t step) {
-  std::string shape;
+/// What the ring said last of it at that step.
+std::string text_at(const RingReader& ring, BlobKind kind, std::int64_t step) {
+  std::string text;
   for (const Blob& blob : ring.blobs()) {
-    if (blob.kind == BlobKind::kBatch && blob.step <= step) shape = blob.bytes;
+    if (blob.kind == kind && blob.step <= step) text = blob.bytes;
   }
-  return shape;
+  return text;
 }
 
 class BatchComparison {
@@ -97,11 +99,12 @@ class BatchComparison {
   }
 
   void add(std::int64_t step, const std::vector<std::size_t>& ranks) {
-    cohort_.same_batches.push_back({.step = step,
-                                    .ranks = numbers_of(ranks),
-                                    .steps = equal_steps(batches_, ranks),
-                                    .overlap_ratio = 1,
-                                    .shape = shape_at(*rings_[ranks.front()], step)});
+    cohort_.same_batches.push_back(
+        {.step = step,
+         .ranks = numbers_of(ranks),
+         .steps = equal_steps(batches_, ranks),
+         .overlap_ratio = 1,
+         .shape = text_at(*rings_[ranks.front()], BlobKind::kBatch, step)});
   }
 
   // The same batches in another order on each rank.
@@ -118,7 +121,7 @@ class BatchComparison {
                      .ranks = {},
                      .steps = static_cast<std::int64_t>(batches_[0].size()),
                      .overlap_ratio = least,
-                     .shape = shape_at(*rings_[0], batches_[0].begin()->first),
+                     .shape = text_at(*rings_[0], BlobKind::kBatch, batches_[0].begin()->first),
                      .in_another_order = true};
     for (const RingReader* ring : rings_) same.ranks.push_back(ring->head().rank);
     cohort_.same_batches.push_back(std::move(same));
@@ -128,10 +131,42 @@ class BatchComparison {
   Cohort& cohort_;
   std::vector<Batches> batches_;
 };
+
+/// Ranks that differ in one step draw differently from there on, or will.
+void compare_random(const RingList& rings, Cohort& cohort) {
+  std::map<std::int64_t, std::vector<std::uint64_t>> states;  // of the ranks, by step
+  for (const RingReader* ring : rings) {
+    for (auto place = ring->first_digest(); place < ring->digest_count(); ++place) {
+      const auto digest = ring->digest(place);
+      if (digest && digest->random != 0) states[digest->step].push_back(digest->random);
+    }
+  }
+  SameRandom same;
+  for (const auto& [step, of_ranks] : states) {
+    if (of_ranks.size() != rings.size()) continue;
+    const bool equal = std::ranges::all_of(
+        of_ranks, [&](std::uint64_t state) { return state == of_ranks.front(); });
+    if (!equal) return;
+    if (same.steps++ == 0) same.step = step;
+  }
+  if (same.steps < kSurveySteps) return;
+  for (const RingReader* ring : rings) same.ranks.push_back(ring->head().rank);
+  const std::string text = text_at(*rings.front(), BlobKind::kRandom, same.step);
+  const std::size_t op = text.find(' ');
+  const std::size_t module = op == std::string::npos ? op : text.find(' ', op + 1);
+  if (module != std::string::npos) {
+    same.seed = text.substr(0, op);
+    same.op = text.substr(op + 1, module - op - 1);
+    same.module = text.substr(module + 1);
+  }
+  cohort.same_random.push_back(std::move(same));
+}
 }  // namespace
 
 void compare_batches(const RingList& rings, Cohort& cohort) {
-  if (rings.size() >= 2) BatchComparison(rings, cohort).run();
+  if (rings.size() < 2) return;
+  BatchComparison(rings, cohort).run();
+  compare_random(rings, cohort);
 }
 
 }  // namespace ddpscope

@@ -23,7 +23,7 @@ std::string printed(const char* form, auto value) {
 }  // namespace
 
 std::array<std::optional<std::uint64_t>, kDigestFields> words_of(const StepDigest& digest) {
-  static_assert(static_cast<std::size_t>(DigestField::kCallCount) + 1 == kDigestFields);
+  static_assert(static_cast<std::size_t>(DigestField::kClipFactor) + 1 == kDigestFields);
   const auto of_optimizers = [&digest](std::uint64_t word) {
     return digest.optimizers == 0 ? std::nullopt : std::optional(word);
   };
@@ -42,14 +42,17 @@ std::array<std::optional<std::uint64_t>, kDigestFields> words_of(const StepDiges
           digest.members == 0 ? std::nullopt : of_optimizers(number(digest.members)),
           number(digest.forwards),
           number(digest.backwards),
-          number(digest.call_count)};
+          number(digest.call_count),
+          said(digest.clip_factor)};
 }
 
 std::string text_of(DigestField field, std::uint64_t word) {
   if (field <= DigestField::kBuffers) {
     return printed("%016llx", static_cast<unsigned long long>(word));
   }
-  if (field <= DigestField::kLossScale) return printed("%.9g", std::bit_cast<double>(word));
+  if (field <= DigestField::kLossScale || field == DigestField::kClipFactor) {
+    return printed("%.9g", std::bit_cast<double>(word));
+  }
   return std::to_string(static_cast<std::int64_t>(word));
 }
 

@@ -37,6 +37,7 @@ enum class BlobKind : std::uint32_t {
   kSite = 5,          ///< kept: the frames of the stack that its `number` says, records/site_line.h
   kReductions = 6,    ///< recent: exchange/reduction_record.h
   kBatch = 7,         ///< recent: text of the shape and type of a batch, where they changed
+  kRandom = 8,        ///< recent: seed, operator and module of `random`, where they changed
 };
 
 struct Blob {

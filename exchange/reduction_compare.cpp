@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
 
 #include "exchange/reduction_record.h"
@@ -11,6 +12,8 @@ namespace ddpscope {
 namespace {
 constexpr std::size_t kMaxSteps = 4096;
 constexpr double kNothing = 1e-20;  // a smaller gradient tells nothing
+constexpr double kCancelled = 1e-3;
+constexpr double kSameFactor = 0.02;  // of all parameters
 using Sums = std::array<double, 4>;
 
 double dot(const Sums& a, const Sums& b) {
@@ -116,21 +119,17 @@ class StepComparison {
   }
 
   ReductionStep run() {
-    double products = 0;
-    double squares = 0;
     for (const auto& [place, parameter] : step_.parameters) {
       if (parameter.ranks != ranks_ || !parameter.is_finite) continue;
       if (parameter.norms < kNothing) continue;
       ++result_.sampled;
       result_.as_they_arrived += parameter.is_as_it_arrived;
       if (parameter.differs) add_differing(place, parameter);
-      products += dot(parameter.after, parameter.before) / static_cast<double>(ranks_);
-      squares += dot(parameter.before, parameter.before);
+      add_to_sum(place, parameter);
     }
-    if (squares < kNothing * kNothing) return std::move(result_);
-    const double factor = products / squares;
-    result_.ratio = factor * static_cast<double>(ranks_);
-    for (const auto& [place, parameter] : step_.parameters) add_residual(place, parameter, factor);
+    if (least_ <= most_ && most_ - least_ <= kSameFactor * std::abs(most_)) {
+      result_.ratio = (least_ + most_) / 2;
+    }
     return std::move(result_);
   }
 
@@ -143,15 +142,27 @@ class StepComparison {
     result_.largest_difference = std::max(result_.largest_difference, spread_of(parameter));
   }
 
-  // Of what is a multiple of the sum, nothing is left.
-  void add_residual(const Place& place, const Parameter& parameter, double factor) {
-    if (parameter.ranks != ranks_ || !parameter.is_finite || parameter.norms < kNothing) return;
+  // Of what is a multiple of the sum, nothing is left. The multiple may be another one for each
+  // parameter, as where layers are clipped by themselves.
+  void add_to_sum(const Place& place, const Parameter& parameter) {
+    const double squares = dot(parameter.before, parameter.before);
+    if (squares < kNothing * kNothing) return;
+    const double factor =
+        dot(parameter.after, parameter.before) / static_cast<double>(ranks_) / squares;
+    const double ratio = factor * static_cast<double>(ranks_);
+    // What the ranks brought may cancel out.
+    if (std::sqrt(squares) > kCancelled * parameter.norms) {
+      least_ = std::min(least_, ratio);
+      most_ = std::max(most_, ratio);
+    }
     Sums left = {};
     add(left, parameter.after, 1 / static_cast<double>(ranks_));
     const double after = std::sqrt(dot(left, left));
     add(left, parameter.before, -factor);
     const double residual = std::sqrt(dot(left, left));
-    const double noise = residual / (std::abs(factor) * 2 * parameter.norms);  // sketches: 2 norms
+    // A sketch has twice the norm of what it is of. What is nearly nothing beside what the ranks
+    // brought is rounding.
+    const double noise = residual / (std::max(std::abs(factor), kNothing) * 2 * parameter.norms);
     if (noise <= result_.noise) return;
     result_.noise = noise;
     result_.residual = after > 0 ? residual / after : 0;
@@ -161,6 +172,8 @@ class StepComparison {
   const Step& step_;
   std::size_t ranks_;
   ReductionStep result_;
+  double least_ = std::numeric_limits<double>::infinity();  // ratio of one parameter
+  double most_ = -least_;
   Place differing_;
   Place residual_;
 };

@@ -9,6 +9,7 @@
 #include "hooks/call_names.h"
 #include "hooks/capture.h"
 #include "hooks/doing.h"
+#include "hooks/gradient_scaling.h"
 #include "hooks/loop_phase.h"
 #include "model/clock.h"
 #include "model/open_calls.h"
@@ -163,6 +164,7 @@ NameId dtype_of(CallLog& log, const CallFacts& facts) {
 
 /// Returns the number of the call.
 std::uint64_t note_call(Capture& capture, BackendGroup& group, const CallFacts& facts) {
+  tell_scaling(capture);  // what was scaled before it
   CollectiveEvent event = call_event_of(capture, facts, group);
   CallRecord record = record_of(event, facts);
   record.owner = facts.raw.has_value() ? name_raw(capture, *facts.raw, event)
@@ -238,7 +240,8 @@ void LoggedCall::ended(bool failed) noexcept {
 }
 
 CallWait::CallWait(const void* work) noexcept : exceptions_(std::uncaught_exceptions()) {
-  as_guest("collective", [&](Capture&) {
+  as_guest("collective", [&](Capture& capture) {
+    tell_scaling(capture);  // what was scaled while the call ran
     if (open_calls().wait_began(work).has_value()) work_ = work;
   });
   begin_ns_ = steady_ns();

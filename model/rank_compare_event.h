@@ -94,6 +94,7 @@ enum class DigestField : std::uint8_t {
   kForwards,
   kBackwards,
   kCallCount,
+  kClipFactor,
 };
 
 /// A field of the steps' digests of which ranks of one cohort say different things. Steps of which
@@ -192,6 +193,16 @@ struct SameBatches {
   bool in_another_order = false;  ///< each rank goes through the whole set
 };
 
+/// Ranks that draw the same random numbers.
+struct SameRandom {
+  std::int64_t step = 0;  ///< the first of it
+  RankList ranks;
+  std::int64_t steps = 0;  ///< in which their states were equal
+  std::string seed;
+  std::string op;
+  std::string module;
+};
+
 /// What one rank counted by its last digest.
 struct RankCounts {
   std::int64_t rank = 0;
@@ -218,6 +229,7 @@ struct Cohort {
   std::vector<ValuesDiffer> values;           ///< one of parameters and one of buffers at most
   std::vector<RankCounts> counts;             ///< by rank
   std::vector<ReductionStep> reductions;      ///< by step
+  std::vector<SameRandom> same_random;        ///< one at most
   std::vector<SameBatches> same_batches;      ///< empty where the ranks read different data
 };
 

@@ -41,4 +41,14 @@ struct BatchEvent {
   const char* dtype = "";
 };
 
+/// What the generator of the CPU held before the first dropout of a step that is trained; survey
+/// steps, where there are several ranks.
+struct RandomStateEvent {
+  Stamp at;
+  const char* op = "";
+  ModuleId module = 0;
+  std::uint64_t seed = 0;
+  std::uint64_t fingerprint = 0;  ///< of the whole state
+};
+
 }  // namespace ddpscope

@@ -21,10 +21,12 @@ struct StepDigest {
   std::uint64_t parameters = 0;  ///< fingerprint over the bits of all parameters
   std::uint64_t buffers = 0;
   std::uint64_t batch = 0;   ///< fingerprint of what the first forward was given
+  std::uint64_t random = 0;  ///< fingerprint of the random state before the first dropout
   double learning_rate = 0;  ///< of the first group of the first optimizer, as the next two
   double weight_decay = 0;
   double momentum = 0;               ///< of Adam its first beta
   double loss_scale = 0;             ///< 0: none was seen
+  double clip_factor = 0;            ///< of the clips of the step; 1: there were none, 0: not known
   std::int32_t optimizer_steps = 0;  ///< so far, as all counts below
   std::int32_t skipped_steps = 0;
   std::int32_t forwards = 0;
@@ -37,6 +39,6 @@ struct StepDigest {
   bool averages = false;  ///< a collective wrote gradients, so far
   std::uint8_t unused[6] = {};
 };
-static_assert(sizeof(StepDigest) == 144);
+static_assert(sizeof(StepDigest) == 160);
 
 }  // namespace ddpscope

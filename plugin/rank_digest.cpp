@@ -106,7 +106,11 @@ void RankDigest::on(const TensorBitsEvent& event, const RunState&) {
 }
 
 void RankDigest::on(const GradientsScaledEvent& event, const RunState&) {
-  if (event.quotient.has_value() && event.factor.has_value()) clip_factor_ *= *event.factor;
+  if (!event.quotient.has_value() || !event.factor.has_value()) return;
+  // One that is listed twice is clipped once more.
+  if (2 * event.gradients < clipped_) return;
+  clipped_ = std::max(clipped_, event.gradients);
+  clip_factor_ *= *event.factor;
 }
 
 void RankDigest::on(const ReducedGradientsEvent& event, const RunState&) {
@@ -129,10 +133,25 @@ void RankDigest::on(const ReducedGradientsEvent& event, const RunState&) {
   }
 }
 
-void RankDigest::on(const BatchEvent& event, const RunState& state) {
-  const bool is_shared = std::ranges::any_of(
+bool RankDigest::shares_data(const RunState& state) const {
+  return std::ranges::any_of(
       models_, [&](const auto& entry) { return state.declared(entry.first, "", "shared_data"); });
-  if (is_shared) return;
+}
+
+void RankDigest::on(const RandomStateEvent& event, const RunState& state) {
+  if (shares_data(state)) return;
+  random_ = event.fingerprint;
+  const ModulePlace* place = state.place_of(event.module);
+  std::string text =
+      std::to_string(event.seed) + " " + event.op + " " + (place == nullptr ? "" : place->path);
+  if (text == random_told_) return;
+  random_told_ = std::move(text);
+  sinks_.blob(
+      {.kind = BlobKind::kRandom, .number = 0, .step = event.at.step, .bytes = random_told_});
+}
+
+void RankDigest::on(const BatchEvent& event, const RunState& state) {
+  if (shares_data(state)) return;
   batch_ = event.fingerprint;
   std::string text;
   for (const std::int64_t size : event.shape) {
@@ -152,6 +171,7 @@ void RankDigest::on(const StepEndEvent& event, const RunState& state) {
                     .cycle = event.at.cycle,
                     .unix_ns = event.unix_ns,
                     .batch = batch_,
+                    .random = random_,
                     .optimizer_steps = event.optimizer_steps,
                     .skipped_steps = last_.skipped_steps,
                     .forwards = event.forwards,
@@ -162,6 +182,7 @@ void RankDigest::on(const StepEndEvent& event, const RunState& state) {
     add_structure(digest);
     add_gradients(digest, is_compared_step(digest.step));
     add_optimizers(digest, state);
+    digest.clip_factor = clip_factor_;
     if (scale_known_) digest.loss_scale = scale_.now().value_or(0);
   }
   add_values(digest);
@@ -171,7 +192,8 @@ void RankDigest::on(const StepEndEvent& event, const RunState& state) {
   for (auto& [id, model] : models_) model.clear_received();
   backwards_ = 0;
   clip_factor_ = 1;
-  batch_ = 0;
+  clipped_ = 0;
+  batch_ = random_ = 0;
   lost_events_ = scale_known_ = in_progress_told_ = false;
 }
 

@@ -47,6 +47,8 @@ class RankDigest {
   void on(const GradientsScaledEvent& event, const RunState& state);
   void on(const ReducedGradientsEvent& event, const RunState& state);
   void on(const BatchEvent& event, const RunState& state);
+  void on(const RandomStateEvent& event, const RunState& state);
+  bool shares_data(const RunState& state) const;
   void on(const StepEndEvent& event, const RunState& state);
   void on(const DroppedEvent&, const RunState&) { lost_events_ = true; }
   void on(const ExitEvent&, const RunState& state) { settle(state); }
@@ -71,9 +73,12 @@ class RankDigest {
   ModelTensors::Bits bits_;  // of one step: parameters when it begins, buffers at its end
   std::int64_t bits_step_ = 0;
   LossScale scale_;
-  double clip_factor_ = 1;   // of the step in progress
-  std::uint64_t batch_ = 0;  // likewise
+  std::int64_t clipped_ = 0;  // gradients, by the largest clip of the step in progress
+  double clip_factor_ = 1;    // of the step in progress
+  std::uint64_t batch_ = 0;   // likewise
+  std::uint64_t random_ = 0;  // likewise
   std::string batch_told_;
+  std::string random_told_;
   bool scale_known_ = false;
   StepDigest last_;        // of the last step that ended
   StepDigest optimizers_;  // the fields of optimizers alone, and of which gradients

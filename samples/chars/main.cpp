@@ -29,7 +29,8 @@ constexpr double kAfterWeight = 0.3;
 const samples::BugNames kBugs = {"unregistered-blocks", "nothing-registered",  "tied-by-assignment",
                                  "tied-twice",          "forgotten-positions", "no-grad-positions",
                                  "dropped-norm",        "unused-after",        "late-after",
-                                 "forgotten-group",     "no-zero-grad",        "averaged-each"};
+                                 "forgotten-group",     "no-zero-grad",        "averaged-each",
+                                 "seed-for-all"};
 
 class Trainer {
  public:
@@ -53,7 +54,9 @@ class Trainer {
     if (static_cast<std::int64_t>(data_.size().value()) < kBatch * kMicroBatches * world_.size) {
       throw std::runtime_error("the text is too short for one step");
     }
-    torch::manual_seed(arguments_.seed + 1 + static_cast<std::uint64_t>(world_.rank));
+    if (!arguments_.has("seed-for-all")) {  // BUG seed-for-all
+      torch::manual_seed(arguments_.seed + 1 + static_cast<std::uint64_t>(world_.rank));
+    }
     for (std::size_t epoch = 0; !finished(); ++epoch) train_epoch(epoch);
     if (world_.rank == 0) write("The ", 120);
     if (group_) group_->barrier()->wait();

@@ -81,7 +81,9 @@ class Trainer {
     torch::data::samplers::DistributedRandomSampler sampler(data_.size().value(),
                                                             static_cast<std::size_t>(world_.size),
                                                             static_cast<std::size_t>(world_.rank));
-    sampler.set_epoch(static_cast<std::size_t>(epoch));
+    if (options_.bug != Bug::kSameOrder) {
+      sampler.set_epoch(static_cast<std::size_t>(epoch));  // BUG
+    }
     auto loader = torch::data::make_data_loader(
         data_.map(torch::data::transforms::Stack<>()), std::move(sampler),
         torch::data::DataLoaderOptions(static_cast<std::size_t>(options_.batch)).drop_last(true));

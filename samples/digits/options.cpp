@@ -30,7 +30,8 @@ constexpr std::array<std::string_view, 22> kBugNames = {"none",
                                                         "rate-by-rank",
                                                         "head-by-rank",
                                                         "skipped-batch",
-                                                        "early-end"};
+                                                        "early-end",
+                                                        "same-order"};
 
 std::int64_t number(std::string_view name, std::string_view text, std::int64_t least) {
   std::int64_t value = 0;

@@ -31,6 +31,7 @@ enum class Bug {
   kHeadByRank,
   kSkippedBatch,
   kEarlyEnd,
+  kSameOrder,
 };
 
 struct Options {

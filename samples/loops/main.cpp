@@ -25,7 +25,8 @@ constexpr std::int64_t kRows = 32;
 const samples::BugNames kBugs = {"maximum-on-one-rank", "rate-of-its-own", "averages-not-asked-for",
                                  "middle-left-out",     "sum-not-divided", "divided-twice",
                                  "copy-not-returned",   "last-part-alone", "same-data",
-                                 "flipped-bit"};
+                                 "flipped-bit",         "clipped-each",    "clipped-on-first",
+                                 "divided-before-wait"};
 
 struct WavesImpl : torch::nn::Module {
   torch::Tensor forward(const torch::Tensor& x) {
@@ -195,11 +196,15 @@ class Trainer {
   void train_once(const samples::Group& group) {
     net_->zero_grad();
     loss().backward();
+    if (arguments_.has("clipped-each")) clip();  // BUG clipped-each
     average_gradients(group);
+    if (arguments_.has("clipped-on-first") && world_.rank == 0) clip();  // BUG clipped-on-first
     const bool fails = ++trained_ == 20 && world_.rank == 1;
     if (fails && arguments_.has("flipped-bit")) flip_bit(net_->middle->weight.grad());
     optimizer_->step();
   }
+
+  void clip() { torch::nn::utils::clip_grad_norm_(net_->parameters(), 0.05); }
 
   // As memory that fails would.
   static void flip_bit(const torch::Tensor& tensor) {
@@ -215,6 +220,13 @@ class Trainer {
     torch::NoGradGuard guard;
     for (const auto& parameter : net_->parameters()) {
       torch::Tensor gradient = parameter.grad();
+      if (arguments_.has("divided-before-wait")) {
+        std::vector<torch::Tensor> one = {gradient};
+        const auto work = group->allreduce(one);
+        gradient.div_(count);  // BUG divided-before-wait
+        work->wait();
+        continue;
+      }
       samples::add_over_ranks(group, gradient);
       if (arguments_.has("sum-not-divided")) continue;  // BUG sum-not-divided
       gradient.div_(count);

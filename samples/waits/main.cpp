@@ -70,6 +70,7 @@ class Trainer {
   }
 
   void train() {
+    torch::manual_seed(arguments_.seed + 1 + static_cast<std::uint64_t>(world_.rank));
     while (step_ < arguments_.steps) train_epoch();
   }
 

@@ -50,4 +50,41 @@ TEST_CASE("nothing is said of batches", "[compare]") {
   CHECK(same_of(batches).empty());
 }
 
+namespace {
+/// States before the first dropout of the steps that were surveyed; 0: the step was not.
+std::vector<SameRandom> random_of(const std::vector<std::vector<std::uint64_t>>& states) {
+  TestRun run(static_cast<std::int64_t>(states.size()));
+  for (std::size_t rank = 0; rank < states.size(); ++rank) {
+    run[rank].writer.put(Blob{
+        .kind = BlobKind::kRandom, .number = 0, .step = 1, .bytes = "67 aten::dropout a.drop"});
+    for (std::size_t i = 0; i < states[rank].size(); ++i) {
+      run[rank].digest({.step = static_cast<std::int64_t>(i) + 1, .random = states[rank][i]});
+    }
+  }
+  const RanksComparedEvent event = run.compared();
+  REQUIRE(event.cohorts.size() == 1);
+  return event.cohorts[0].same_random;
+}
+}  // namespace
+
+TEST_CASE("equal random states are told with what drew first", "[compare]") {
+  const auto same = random_of({{5, 6, 0, 9}, {5, 6, 0, 9}});
+  REQUIRE(same.size() == 1);
+  CHECK(same[0].step == 1);
+  CHECK(same[0].steps == 3);
+  CHECK(same[0].ranks == RankList{0, 1});
+  CHECK(same[0].seed == "67");
+  CHECK(same[0].op == "aten::dropout");
+  CHECK(same[0].module == "a.drop");
+}
+
+TEST_CASE("nothing is said of random states", "[compare]") {
+  std::vector<std::vector<std::uint64_t>> states;
+  SECTION("that differ") { states = {{5, 6}, {7, 8}}; }
+  SECTION("that differ later") { states = {{5, 6, 7}, {5, 6, 8}}; }
+  SECTION("of one step") { states = {{5, 0, 0}, {5, 0, 0}}; }
+  SECTION("of some ranks") { states = {{5, 6}, {5, 6}, {0, 0}}; }
+  CHECK(random_of(states).empty());
+}
+
 }  // namespace ddpscope::test

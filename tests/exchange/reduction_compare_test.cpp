@@ -39,12 +39,12 @@ class TwoRanks {
   }
 
   void put(std::size_t rank, std::int64_t number, const Values& before, const Values& after,
-           double clip_factor = 1) {
+           double clip_factor = 1, std::uint32_t parameter = 2) {
     std::uint64_t fingerprint = 1;
     for (const double value : after)
       fingerprint = fingerprint * 31 + std::bit_cast<std::uint64_t>(value);
     ToldReductions told{.clip_factor = clip_factor, .calls = 1, .gradients = {}};
-    told.gradients.push_back({.parameter = 2,
+    told.gradients.push_back({.parameter = parameter,
                               .before = sketch_of(before),
                               .after = sketch_of(after),
                               .fingerprint = fingerprint});
@@ -118,6 +118,21 @@ TEST_CASE("what is no multiple of the sum is told relative to the gradient", "[c
   CHECK(steps[0].noise > 0.01);
   CHECK(steps[0].worst.path == "fc2.weight");
   CHECK(steps[0].worst.dtype == "float32");
+}
+
+TEST_CASE("parameters with factors of their own have no ratio in common", "[compare]") {
+  TwoRanks ranks;
+  const auto put = [&](std::uint32_t parameter, double factor) {
+    ranks.put(0, 1, kOne, scaled(kSum, factor), 1, parameter);
+    ranks.put(1, 1, kOther, scaled(kSum, factor), 1, parameter);
+  };
+  put(0, 0.5);
+  put(2, 0.1);
+  const auto steps = ranks.compared();
+  REQUIRE(steps.size() == 1);
+  CHECK(steps[0].sampled == 2);
+  CHECK_FALSE(steps[0].ratio.has_value());
+  CHECK(steps[0].noise < 1e-12);
 }
 
 TEST_CASE("nothing is said of a gradient", "[compare]") {

@@ -24,6 +24,7 @@ std::function<int(const Place&)> program(const Lost& lost, int hang_after_s = 5)
     const bool is_lost = place.rank == 1;
     const Group group = place.group();
     Net net;
+    torch::manual_seed(static_cast<std::uint64_t>(place.rank));  // data of its own
     Options options = quiet();
     options.hang_after_s = hang_after_s;
     if (is_lost) lost.before_attach();
@@ -33,7 +34,10 @@ std::function<int(const Place&)> program(const Lost& lost, int hang_after_s = 5)
       if (is_lost && step == kStepsOfLost) lost.before_step();
       optimizer.zero_grad();
       net->loss().backward();
-      for (const at::Tensor& parameter : net->parameters()) all_reduce(group, parameter.grad());
+      for (const at::Tensor& parameter : net->parameters()) {
+        all_reduce(group, parameter.grad());
+        parameter.grad().div_(place.ranks);
+      }
       optimizer.step();
     }
     return 0;

@@ -17,13 +17,15 @@ FIRST_FAILURE = "rank-first-failure"
 OF_THE_MACHINE = {"perf-thread-oversubscription", "perf-small-collectives"}
 # What is judged over all ranks names those that differ.
 OVER_RANKS = {FIRST_FAILURE, "collective-hang", "collective-mismatch",
-              "data-same-on-ranks", "grad-reduced-wrong-scale",
+              "data-same-on-ranks", "grad-reduced-wrong-scale", "rank-rng-same",
               "grad-unused-rank-differs", "rank-buffers-differ",
               "rank-model-differs", "rank-optimizer-differs", "rank-parameters-differ",
               "rank-step-lag"}
 OF_SEVERAL_RANKS = OVER_RANKS | {"autograd-ready-twice", "norm-local-batch-stats",
                                  "perf-small-collectives", "collective-multi-tensor",
-                                 "grad-not-reduced"}
+                                 "grad-not-reduced", "grad-accumulation-unsynced",
+                                 "grad-used-while-reducing", "clip-before-reduce",
+                                 "data-not-reshuffled"}
 # What follows where ranks part, and hang or fail.
 CONSEQUENCES = {"collective-hang", "collective-mismatch", "module-operator-failed", FIRST_FAILURE,
                 "rank-parameters-differ", "rank-step-lag"}

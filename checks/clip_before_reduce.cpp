@@ -1,0 +1,125 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <optional>
+
+#include "checks/check.h"
+#include "checks/clip_finder.h"
+#include "checks/rank_sides.h"
+#include "checks/run_state.h"
+#include "model/fact_keys.h"
+#include "model/rank_words.h"
+
+namespace ddpscope {
+namespace {
+using enum Applicability;
+constexpr std::int64_t kClippedCycles = 2;
+
+std::vector<Fix> fixes_for_order() {
+  return {{"average the gradients, then clip on every rank", kSafe},
+          {"where the gradients are shards: sum the squared norm over the group before the factor "
+           "is computed",
+           kNeedsDecision}};
+}
+
+/// clip-before-reduce; docs/checks/clip-before-reduce.md
+class ClipBeforeReduce final : public Check {
+ public:
+  void on_backward(const BackwardEvent&, const RunState&, Findings&) override {
+    finder_.on_backward();
+    pending_.reset();
+  }
+  void on_gradient_values(const GradientValuesEvent& event, const RunState&, Findings&) override {
+    finder_.on_gradient_values(event);
+  }
+  void on_gradients_scaled(const GradientsScaledEvent& event, const RunState& state,
+                           Findings&) override {
+    const std::optional<Clip> clip = finder_.find(event, state);
+    if (clip.has_value() && std::isfinite(clip->norm) && clip->factor < 1) pending_ = clip;
+  }
+
+  void on_collective(const CollectiveEvent& event, const RunState& state,
+                     Findings& findings) override {
+    if (!event.averages || !pending_.has_value()) return;
+    const Clip clip = *std::exchange(pending_, std::nullopt);
+    if (event.at.cycle == last_cycle_) return;
+    last_cycle_ = event.at.cycle;
+    if (seen_++ == 0) first_step_ = event.at.step;
+    least_ = std::min(least_, clip.factor);
+    most_ = std::max(most_, clip.factor);
+    if (seen_ >= kClippedCycles) findings.push_back(describe(clip, event, state));
+  }
+
+  void on_optimizer_step(const OptimizerStepEvent&, const RunState&, Findings&) override {
+    pending_.reset();
+  }
+  void on_dropped(const DroppedEvent&, const RunState&) override {
+    pending_.reset();
+    finder_.on_dropped();
+  }
+
+  void on_ranks_compared(const RanksComparedEvent& run, Findings& findings) override {
+    for (const Cohort& cohort : run.cohorts) {
+      const auto differ =
+          std::ranges::find(cohort.digests, DigestField::kClipFactor, &DigestsDiffer::field);
+      const bool lasts = differ != cohort.digests.end() && differ->consecutive >= kClippedCycles;
+      if (lasts && cohort.averages) findings.push_back(describe_sides(*differ));
+    }
+  }
+
+ private:
+  Finding describe(const Clip& clip, const CollectiveEvent& call, const RunState& state) const {
+    Finding finding = about_gradients_of(clip.first, state);
+    finding.severity = Severity::kError;
+    finding.step = first_step_;
+    finding.phase = Phase::kReduce;
+    finding.what = fmt::format(
+        "gradients were clipped to norm {:.4g} by this rank's own norm before they were averaged, "
+        "factors {:.2g} to {:.2g} (before_reduce)",
+        clip.limit, least_, most_);
+    finding.why = fmt::format(
+        "collective #{} averages what each rank has already scaled by a factor of its own: the "
+        "mean "
+        "of clipped gradients is not the clipped mean",
+        call.seq);
+    finding.fixes = fixes_for_order();
+    finding.facts = {{fact::kCause, std::string("before_reduce")},
+                     {fact::kFactorMin, least_},
+                     {fact::kFactorMax, most_},
+                     {fact::kCollectiveSeq, static_cast<std::int64_t>(call.seq)}};
+    return finding;
+  }
+
+  static Finding describe_sides(const DigestsDiffer& differ) {
+    const bool is_partial =
+        std::ranges::any_of(differ.sides, [](const RankSide& side) { return side.value == "1"; });
+    const std::string cause = is_partial ? "partial" : "factor_differs";
+    Finding finding = finding_on(all_of(differ.sides), differ.step);
+    finding.severity = Severity::kError;
+    finding.last_step = differ.last_step;
+    finding.occurrences = std::max<std::int64_t>(differ.differing, 1);
+    finding.what = fmt::format("gradients were clipped by other factors on other ranks: {} ({})",
+                               sides_text(differ.sides), cause);
+    finding.why = is_partial
+                      ? "only some of the ranks clip: equal gradients give other weights on them"
+                      : "each rank used the norm of gradients of its own, and the replicas part";
+    finding.fixes = fixes_for_order();
+    finding.facts = {{fact::kCause, cause}, {fact::kValuePerRank, per_side(differ.sides)}};
+    return finding;
+  }
+
+  ClipFinder finder_;
+  std::optional<Clip> pending_;  ///< of this cycle, before any average
+  std::int64_t last_cycle_ = -1;
+  std::int64_t seen_ = 0;
+  std::int64_t first_step_ = 0;
+  double least_ = 1;
+  double most_ = 0;
+};
+}  // namespace
+
+std::unique_ptr<Check> make_clip_before_reduce() { return std::make_unique<ClipBeforeReduce>(); }
+
+}  // namespace ddpscope

@@ -1,0 +1,108 @@
+#include "tests/support/catch.h"
+#include "tests/support/clip_steps.h"
+#include "tests/support/compared_ranks.h"
+#include "tests/support/events.h"
+
+namespace ddpscope::test::clip_before_reduce_test {
+namespace {
+constexpr char kId[] = "clip-before-reduce";
+
+struct Loop {
+  Program program{kId, nullptr, 2};
+
+  Loop() {
+    program.attach(1, {{.id = 1, .path = "a.weight"}, {.id = 2, .path = "b.weight"}});
+    program.optimizer(1, {1, 2});
+  }
+  void backward() {
+    program.zero_grad(1);
+    program.backward({1, 2});
+  }
+  void average() {
+    program.send_now(CollectiveEvent{
+        .seq = 9, .group_size = 2, .reduce = ReduceKind::kSum, .averages = true, .elements = 8});
+  }
+  void clip_then_average(double limit, double norm) {
+    backward();
+    clip(program, limit, norm);
+    average();
+    program.step(1);
+  }
+};
+
+Findings judged(const DigestsDiffer& differ, bool averages = true) {
+  RanksComparedEvent run = four_ranks();
+  run.cohorts[0].averages = averages;
+  run.cohorts[0].digests = {differ};
+  return judge_run(run, kId);
+}
+
+DigestsDiffer factors() {
+  return {.field = DigestField::kClipFactor,
+          .step = 3,
+          .consecutive = 5,
+          .last_step = 7,
+          .differing = 5,
+          .sides = {{"0.25", {1}}, {"0.5", {0, 2, 3}}}};
+}
+}  // namespace
+
+TEST_CASE("clip-before-reduce reports gradients that are clipped and then averaged", "[check]") {
+  Loop loop;
+  loop.clip_then_average(1, 4);
+  CHECK(loop.program.findings.empty());
+  loop.clip_then_average(1, 2);
+  REQUIRE(loop.program.findings.size() == 1);
+  const Finding& finding = loop.program.findings[0];
+  CHECK(finding.severity == Severity::kError);
+  CHECK(finding.step == 1);
+  CHECK(finding.phase == Phase::kReduce);
+  CHECK(finding.what ==
+        "gradients were clipped to norm 1 by this rank's own norm before they were averaged, "
+        "factors 0.25 to 0.5 (before_reduce)");
+  CHECK(cause_of(finding) == "before_reduce");
+  CHECK(fact_of<double>(finding, "factor_min") == Approx(0.25));
+  CHECK(fact_of<double>(finding, "factor_max") == Approx(0.5));
+  CHECK(fact_of<std::int64_t>(finding, "collective_seq") == 9);
+}
+
+TEST_CASE("clip-before-reduce reports factors that differ between ranks", "[check]") {
+  DigestsDiffer differ = factors();
+  std::string cause = "factor_differs";
+  SECTION("on all of them") {}
+  SECTION("where only some clip") {
+    differ.sides = {{"0.5", {1}}, {"1", {0, 2, 3}}};
+    cause = "partial";
+  }
+  const Findings findings = judged(differ);
+  REQUIRE(findings.size() == 1);
+  CHECK(findings[0].step == 3);
+  CHECK(findings[0].last_step == 7);
+  CHECK(findings[0].ranks == RankList{0, 1, 2, 3});
+  CHECK(fact_in(findings[0], "cause") == text_of(cause.c_str()));
+}
+
+TEST_CASE("clip-before-reduce stays silent", "[check]") {
+  Loop loop;
+  SECTION("when the average comes first") {
+    for (int i = 0; i < 3; ++i) {
+      loop.backward();
+      loop.average();
+      clip(loop.program, 1, 4);
+      loop.program.step(1);
+    }
+  }
+  SECTION("when the limit is never reached") {
+    for (int i = 0; i < 3; ++i) loop.clip_then_average(8, 4);
+  }
+  SECTION("in one cycle") { loop.clip_then_average(1, 4); }
+  SECTION("when factors differ in one step") {
+    DigestsDiffer differ = factors();
+    differ.consecutive = 1;
+    CHECK(judged(differ).empty());
+  }
+  SECTION("when the ranks average nothing") { CHECK(judged(factors(), false).empty()); }
+  CHECK(loop.program.findings.empty());
+}
+
+}  // namespace ddpscope::test::clip_before_reduce_test
