@@ -11,8 +11,14 @@ install(FILES ${PROJECT_SOURCE_DIR}/include/ddpscope/ddpscope.h
   ${PROJECT_SOURCE_DIR}/include/ddpscope/export.h
   ${PROJECT_SOURCE_DIR}/include/ddpscope/hooks.h
   ${PROJECT_SOURCE_DIR}/include/ddpscope/observed_call.h
+  ${PROJECT_SOURCE_DIR}/include/ddpscope/ops.h
   ${PROJECT_BINARY_DIR}/include/ddpscope/version.h
   DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/ddpscope)
+install(FILES ${PROJECT_SOURCE_DIR}/include/ddpscope/ops/clip_grad.h
+  ${PROJECT_SOURCE_DIR}/include/ddpscope/ops/communicator.h
+  ${PROJECT_SOURCE_DIR}/include/ddpscope/ops/grad_scaler.h
+  ${PROJECT_SOURCE_DIR}/include/ddpscope/ops/sync_batch_norm.h
+  DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/ddpscope/ops)
 install(EXPORT ddpscopeTargets NAMESPACE ddpscope:: DESTINATION ${package_dir})
 configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/ddpscopeConfig.cmake.in
   ${PROJECT_BINARY_DIR}/ddpscopeConfig.cmake INSTALL_DESTINATION ${package_dir})

@@ -11,10 +11,26 @@
 namespace ddpscope {
 namespace {
 // Another name costs time alone: what it stands for is looked at for nothing.
-constexpr auto kOfLibTorch = std::to_array<std::string_view>(
-    {"_c10d_functional", "_c10d_functional_autograd", "_dtensor", "_quantized", "_test", "aten",
-     "c10d", "inductor", "mkl", "mkldnn", "mkldnn_prepacked", "onednn", "prepacked", "profiler",
-     "quantization", "quantized", "sparse", "static_runtime", "symm_mem"});
+constexpr auto kOfLibTorch = std::to_array<std::string_view>({"_c10d_functional",
+                                                              "_c10d_functional_autograd",
+                                                              "_dtensor",
+                                                              "_quantized",
+                                                              "_test",
+                                                              "aten",
+                                                              "c10d",
+                                                              "ddpscope",
+                                                              "inductor",
+                                                              "mkl",
+                                                              "mkldnn",
+                                                              "mkldnn_prepacked",
+                                                              "onednn",
+                                                              "prepacked",
+                                                              "profiler",
+                                                              "quantization",
+                                                              "quantized",
+                                                              "sparse",
+                                                              "static_runtime",
+                                                              "symm_mem"});
 
 bool is_own(const c10::OperatorHandle& op) {
   const auto space = op.operator_name().getNamespace();

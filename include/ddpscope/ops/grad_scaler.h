@@ -1,0 +1,72 @@
+#pragma once
+
+#include <ddpscope/ops/clip_grad.h>
+
+#include <cstdint>
+
+namespace torch::optim {
+class Optimizer;
+}
+
+namespace ddpscope {
+inline namespace api0 {
+
+struct GradScalerOptions {
+  double init_scale = 65536;            ///< finite, > 0
+  double growth_factor = 2;             ///< > 1
+  double backoff_factor = 0.5;          ///< in (0, 1)
+  std::int64_t growth_interval = 2000;  ///< good steps in a row before the scale grows, >= 1
+};
+
+/// What a checkpoint keeps of a scaler.
+struct GradScalerState {
+  double scale = 65536;
+  std::int64_t growth_tracker = 0;  ///< good steps since the scale last changed
+};
+
+/// Loss scaling for C++, with unscale, check, norm and clip in one read of the gradients. The scale
+/// follows torch.amp.GradScaler: times `backoff_factor` after a step with a NaN or Inf, times
+/// `growth_factor` after `growth_interval` steps without.
+///
+/// Each step: `scale(loss).backward()`, reduction over ranks, `unscale_and_clip_`, `step` for each
+/// optimizer, `update`. Another order throws. One scaler per thread.
+/// Source: Micikevicius et al., "Mixed Precision Training", ICLR 2018.
+class DDPSCOPE_API GradScaler {
+ public:
+  /// @throws c10::Error if an option is out of its range.
+  explicit GradScaler(const GradScalerOptions& options = {});
+
+  /// `loss` times the scale, of the dtype and shape of `loss`.
+  at::Tensor scale(const at::Tensor& loss) const;
+
+  /// Unscales the gradients of `parameters` and clips them by their norm after that, as
+  /// clip_grad_norm_ does with `inverse_scale`. `max_norm` may be infinity.
+  /// @throws c10::Error where clip_grad_norm_ does; if `options` hold an `inverse_scale`; if the
+  ///         gradients were unscaled already and `update` was not called since. Every gradient is
+  ///         then as it was.
+  ClipResult unscale_and_clip_(at::TensorList parameters, double max_norm,
+                               ClipOptions options = {});
+
+  /// Calls `optimizer.step()` unless a gradient was not finite; whether it did. Waits for that.
+  /// @throws c10::Error before `unscale_and_clip_`.
+  bool step(torch::optim::Optimizer& optimizer);
+
+  /// Ends the step: changes the scale, waits for nothing.
+  /// @throws c10::Error if `unscale_and_clip_` was not called since the last `update`.
+  void update();
+
+  /// Waits for the values.
+  GradScalerState state() const;
+  /// Goes on from `state`, as after an `update`.
+  /// @throws c10::Error if the scale is not finite and > 0, or the tracker is negative.
+  void load(const GradScalerState& state);
+
+ private:
+  GradScalerOptions options_;
+  at::Tensor scale_;           // Float, []
+  at::Tensor growth_tracker_;  // Int, []
+  at::Tensor found_inf_;       // Float, []; undefined before `unscale_and_clip_`
+};
+
+}  // namespace api0
+}  // namespace ddpscope

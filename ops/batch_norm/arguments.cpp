@@ -1,0 +1,77 @@
+#include "ops/batch_norm/arguments.h"
+
+#include <sstream>
+
+namespace ddpscope::batch_norm {
+namespace {
+
+std::string described(const at::Tensor& tensor) {
+  std::ostringstream text;
+  text << tensor.scalar_type() << " of shape " << tensor.sizes() << " on " << tensor.device();
+  return text.str();
+}
+
+struct Arguments {
+  const at::Tensor& input;
+  std::string place;  ///< "sync_batch_norm", with the layer where it has a name
+
+  void check_input() const {
+    TORCH_CHECK(input.defined(), place, ": input is undefined");
+    TORCH_CHECK(input.dim() >= 2, place, ": input must be (B, C, ...), but is ", described(input));
+    const at::ScalarType dtype = input.scalar_type();
+    TORCH_CHECK(input.layout() == at::kStrided && (dtype == at::kHalf || dtype == at::kBFloat16 ||
+                                                   dtype == at::kFloat || dtype == at::kDouble),
+                place, ": input must be dense Half, BFloat16, Float or Double, but is ",
+                described(input));
+    TORCH_CHECK(input.is_cpu(), place, ": input must be on the CPU, but is ", described(input));
+  }
+
+  void check_per_channel(const char* name, const at::Tensor& tensor) const {
+    if (!tensor.defined()) return;
+    TORCH_CHECK(tensor.dim() == 1 && tensor.size(0) == input.size(1), place, ": ", name,
+                " must have the shape [", input.size(1), "] of the channels of input, but is ",
+                described(tensor), "; input is ", described(input));
+    check_device(name, tensor);
+    const at::ScalarType dtype = tensor.scalar_type();
+    TORCH_CHECK(dtype == at::kFloat || dtype == at::kDouble || dtype == input.scalar_type(), place,
+                ": ", name, " must be Float, Double or of the dtype of input, but is ",
+                described(tensor), "; input is ", described(input));
+  }
+
+  void check_counter(const at::Tensor& counter) const {
+    if (!counter.defined()) return;
+    TORCH_CHECK(counter.numel() == 1 && !counter.is_complex() && counter.scalar_type() != at::kBool,
+                place, ": num_batches_tracked must be one number, but is ", described(counter));
+    check_device("num_batches_tracked", counter);
+  }
+
+ private:
+  void check_device(const char* name, const at::Tensor& tensor) const {
+    TORCH_CHECK(tensor.device() == input.device(), place, ": ", name, " must be on the device of ",
+                "input, but is ", described(tensor), "; input is ", described(input));
+  }
+};
+
+}  // namespace
+
+void check_arguments(const at::Tensor& input, const RunningTensors& running,
+                     const SyncBatchNormFuncOptions& options) {
+  const Arguments arguments = {
+      input, options.name().empty() ? "sync_batch_norm" : "sync_batch_norm " + options.name()};
+  arguments.check_input();
+  arguments.check_per_channel("weight", options.weight());
+  arguments.check_per_channel("bias", options.bias());
+  arguments.check_per_channel("running_mean", running.mean);
+  arguments.check_per_channel("running_var", running.variance);
+  arguments.check_counter(options.num_batches_tracked());
+  TORCH_CHECK(running.mean.defined() == running.variance.defined(), arguments.place, ": ",
+              running.mean.defined() ? "running_mean" : "running_var", " is given without ",
+              running.mean.defined() ? "running_var" : "running_mean");
+  const bool averages = options.training() && running.mean.defined();
+  TORCH_CHECK(!averages || options.momentum() || options.num_batches_tracked().defined(),
+              arguments.place, ": without momentum the average needs num_batches_tracked");
+  TORCH_CHECK(options.eps() >= 0, arguments.place, ": eps must be at least 0, but is ",
+              options.eps());
+}
+
+}  // namespace ddpscope::batch_norm

@@ -1,0 +1,12 @@
+#pragma once
+
+#include "ops/batch_norm/passes.h"
+
+namespace ddpscope::batch_norm {
+
+/// `normalize_tensor` with the statistics of the call, as a node of the graph whose backward
+/// exchanges over its group.
+at::Tensor normalize_in_graph(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
+                              const CallPtr& call);
+
+}  // namespace ddpscope::batch_norm

@@ -1,0 +1,170 @@
+#include "ops/batch_norm/cpu.h"
+
+#include <ATen/Parallel.h>
+
+#include <algorithm>
+
+#include "ops/batch_norm/cpu/processor.h"
+
+namespace ddpscope::batch_norm {
+namespace {
+using SumRun = void (*)(const Operands&, const ChannelRun&);
+using SumBand = void (*)(const Operands&, const Band&);
+using MapStretch = void (*)(const Operands&, const Stretch&);
+
+std::int64_t parts_of(std::int64_t whole, std::int64_t part) { return (whole + part - 1) / part; }
+
+/// Rows in blocks of kBandRows, channels in bands: tile `index` of so many.
+struct RowTiles {
+  explicit RowTiles(const NormShape& shape)
+      : rows(shape.values()), channels(shape.channels), bands(parts_of(channels, kBandChannels)) {}
+  std::int64_t count() const { return bands * parts_of(rows, kBandRows); }
+  std::int64_t first_channel(std::int64_t index) const { return index % bands * kBandChannels; }
+  Band tile(std::int64_t index) const {
+    const std::int64_t row = index / bands * kBandRows;
+    const std::int64_t channel = first_channel(index);
+    return {.offset = row * channels + channel,
+            .stride = channels,
+            .rows = std::min(kBandRows, rows - row),
+            .channels = std::min(kBandChannels, channels - channel)};
+  }
+  std::int64_t rows, channels, bands;
+};
+
+Operands from_channel(Operands operands, std::int64_t channel) {
+  for (const double** terms : {&operands.mean, &operands.scale, &operands.shift, &operands.slope}) {
+    if (*terms != nullptr) *terms += channel;
+  }
+  return operands;
+}
+
+/// Two numbers per channel of each part; part k holds `counts[k]` values of every channel.
+struct Partials {
+  Partials(const NormShape& shape, std::int64_t part)
+      : channels(shape.channels), counts(parts_of(shape.values(), part), part) {
+    if (!counts.empty()) counts.back() = shape.values() - part * (parts() - 1);
+    first.resize(counts.size() * channels);
+    second.resize(first.size());
+  }
+  std::int64_t parts() const { return static_cast<std::int64_t>(counts.size()); }
+  std::int64_t channels;
+  std::vector<std::int64_t> counts;
+  std::vector<double> first, second;
+};
+
+Partials sum_planes(SumRun sum, const NormShape& shape, const Operands& operands) {
+  Partials partials(shape, kRunValues);
+  const std::int64_t parts = partials.parts();
+  at::parallel_for(0, parts * shape.channels, 1, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      const std::int64_t channel = i / parts;
+      const std::int64_t part = i % parts;
+      Operands of_run = from_channel(operands, channel);
+      of_run.first = &partials.first[part * shape.channels + channel];
+      of_run.second = &partials.second[part * shape.channels + channel];
+      sum(of_run, {.offset = channel * shape.plane,
+                   .plane = shape.plane,
+                   .stride = shape.channels * shape.plane,
+                   .begin = part * kRunValues,
+                   .end = std::min((part + 1) * kRunValues, shape.values())});
+    }
+  });
+  return partials;
+}
+
+Partials sum_rows(SumBand sum, const NormShape& shape, const Operands& operands) {
+  Partials partials(shape, kBandRows);
+  const RowTiles tiles(shape);
+  at::parallel_for(0, tiles.count(), 1, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      const std::int64_t at = i / tiles.bands * shape.channels + tiles.first_channel(i);
+      Operands of_band = from_channel(operands, tiles.first_channel(i));
+      of_band.first = &partials.first[at];
+      of_band.second = &partials.second[at];
+      sum(of_band, tiles.tile(i));
+    }
+  });
+  return partials;
+}
+
+// Backwards: what the pass before has read last is still in the caches.
+void map_planes(MapStretch map, const NormShape& shape, const Operands& operands) {
+  const std::int64_t values = shape.values() * shape.channels;
+  const std::int64_t tiles = parts_of(values, kRunValues);
+  at::parallel_for(0, tiles, 1, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = end - 1; i >= begin; --i) {
+      map(operands, {.plane = shape.plane,
+                     .channels = shape.channels,
+                     .begin = i * kRunValues,
+                     .end = std::min((i + 1) * kRunValues, values)});
+    }
+  });
+}
+
+void map_rows(SumBand map, const NormShape& shape, const Operands& operands) {
+  const RowTiles tiles(shape);
+  at::parallel_for(0, tiles.count(), 1, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = end - 1; i >= begin; --i) {
+      map(from_channel(operands, tiles.first_channel(i)), tiles.tile(i));
+    }
+  });
+}
+
+}  // namespace
+
+ChannelPair measure(const NormShape& shape, const void* x) {
+  const Kernels& kernels = kernels_of(shape.kind);
+  const Partials partials = shape.layout == Layout::kPlanes
+                                ? sum_planes(kernels.measure_run, shape, {.x = x})
+                                : sum_rows(kernels.measure_band, shape, {.x = x});
+  ChannelPair merged = {std::vector<double>(shape.channels), std::vector<double>(shape.channels)};
+  double count = 0;
+  for (std::int64_t part = 0; part < partials.parts(); ++part) {
+    const auto added = static_cast<double>(partials.counts[part]);
+    const double weight = added / (count + added);
+    const double* const means = &partials.first[part * shape.channels];
+    const double* const m2s = &partials.second[part * shape.channels];
+    for (std::int64_t c = 0; c < shape.channels; ++c) {
+      const double shift = means[c] - merged.first[c];
+      merged.first[c] += shift * weight;
+      merged.second[c] += m2s[c] + shift * shift * (count * weight);
+    }
+    count += added;
+  }
+  return merged;
+}
+
+ChannelPair reduce(const NormShape& shape, const Operands& operands) {
+  const Kernels& kernels = kernels_of(shape.kind);
+  const Partials partials = shape.layout == Layout::kPlanes
+                                ? sum_planes(kernels.reduce_run, shape, operands)
+                                : sum_rows(kernels.reduce_band, shape, operands);
+  ChannelPair sums = {std::vector<double>(shape.channels), std::vector<double>(shape.channels)};
+  for (std::int64_t part = 0; part < partials.parts(); ++part) {
+    for (std::int64_t c = 0; c < shape.channels; ++c) {
+      sums.first[c] += partials.first[part * shape.channels + c];
+      sums.second[c] += partials.second[part * shape.channels + c];
+    }
+  }
+  return sums;
+}
+
+void normalize(const NormShape& shape, const Operands& operands) {
+  const Kernels& kernels = kernels_of(shape.kind);
+  if (shape.layout == Layout::kPlanes) {
+    map_planes(kernels.normalize_stretch, shape, operands);
+  } else {
+    map_rows(kernels.normalize_band, shape, operands);
+  }
+}
+
+void grad_input(const NormShape& shape, const Operands& operands) {
+  const Kernels& kernels = kernels_of(shape.kind);
+  if (shape.layout == Layout::kPlanes) {
+    map_planes(kernels.grad_input_stretch, shape, operands);
+  } else {
+    map_rows(kernels.grad_input_band, shape, operands);
+  }
+}
+
+}  // namespace ddpscope::batch_norm

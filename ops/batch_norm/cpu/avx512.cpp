@@ -1,0 +1,42 @@
+// Compiled for AVX-512 F; nothing that it includes may define a shared inline function.
+#include <immintrin.h>
+
+#include "ops/batch_norm/cpu/kernel_table.h"
+
+namespace ddpscope::batch_norm {
+namespace {
+
+struct Avx512 {
+  static constexpr int kBytes = 64;
+  using Vector = Lanes<float, kBytes>;
+
+  static __m256i load(const void* from) {
+    return _mm256_loadu_si256(static_cast<const __m256i*>(from));
+  }
+  static void store(__m256i bits, void* to) {
+    _mm256_storeu_si256(static_cast<__m256i*>(to), bits);
+  }
+  static void widen(const Half* from, Vector& to) { to.part[0] = _mm512_cvtph_ps(load(from)); }
+  static void narrow(const Vector& from, Half* to) {
+    store(_mm512_cvtps_ph(from.part[0], _MM_FROUND_TO_NEAREST_INT), to);
+  }
+  static void widen(const BFloat16* from, Vector& to) {
+    to.part[0] = _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(load(from)), 16));
+  }
+  static void narrow(const Vector& from, BFloat16* to) {
+    const __m512 numbers = from.part[0];
+    const __m512i bits = _mm512_castps_si512(numbers);
+    const __m512i is_odd = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
+    const __m512i up = _mm512_add_epi32(_mm512_set1_epi32(0x7FFF), is_odd);
+    const __m512i high = _mm512_srli_epi32(_mm512_add_epi32(bits, up), 16);
+    const __mmask16 is_nan = _mm512_cmp_ps_mask(numbers, numbers, _CMP_UNORD_Q);
+    const __m512i result = _mm512_mask_mov_epi32(high, is_nan, _mm512_set1_epi32(0x7FC0));
+    store(_mm512_cvtepi32_epi16(result), to);
+  }
+};
+
+}  // namespace
+
+const KernelTable kAvx512Kernels = kKernelsOf<Avx512>;
+
+}  // namespace ddpscope::batch_norm

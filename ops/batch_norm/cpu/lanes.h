@@ -1,0 +1,158 @@
+#pragma once
+
+#include <cstdint>
+
+// Sixteen numbers in as many vectors of `Bytes` as they need. Every function is a member of a
+// template over the width of a file's processor, so that no two files share one.
+namespace ddpscope::batch_norm {
+
+inline constexpr int kLanes = 16;
+
+struct Half {
+  std::uint16_t bits;
+};
+struct BFloat16 {
+  std::uint16_t bits;
+};
+
+template <class Number, int Bytes>
+struct Lanes {
+  typedef Number Vector __attribute__((vector_size(Bytes)));  // NOLINT: `using` cannot carry it
+  typedef Number Anywhere                                     // NOLINT
+      __attribute__((vector_size(Bytes), aligned(alignof(Number)), may_alias));
+  static constexpr int kParts = kLanes * static_cast<int>(sizeof(Number)) / Bytes;
+  static constexpr int kPerPart = Bytes / static_cast<int>(sizeof(Number));
+
+  Vector part[kParts];
+
+  static Lanes load(const Number* from) {
+    Lanes lanes;
+#pragma GCC unroll 8
+    for (int i = 0; i < kParts; ++i) {
+      lanes.part[i] = *reinterpret_cast<const Anywhere*>(from + i * kPerPart);
+    }
+    return lanes;
+  }
+  void store(Number* to) const {
+#pragma GCC unroll 8
+    for (int i = 0; i < kParts; ++i) *reinterpret_cast<Anywhere*>(to + i * kPerPart) = part[i];
+  }
+  static Lanes all(Number value) {
+    Lanes lanes;
+#pragma GCC unroll 8
+    for (int i = 0; i < kParts; ++i) lanes.part[i] = value - Vector{};
+    return lanes;
+  }
+  friend Lanes operator+(const Lanes& a, const Lanes& b) {
+    Lanes sum;
+#pragma GCC unroll 8
+    for (int i = 0; i < kParts; ++i) sum.part[i] = a.part[i] + b.part[i];
+    return sum;
+  }
+  friend Lanes operator-(const Lanes& a, const Lanes& b) {
+    Lanes difference;
+#pragma GCC unroll 8
+    for (int i = 0; i < kParts; ++i) difference.part[i] = a.part[i] - b.part[i];
+    return difference;
+  }
+  friend Lanes operator*(const Lanes& a, const Lanes& b) {
+    Lanes product;
+#pragma GCC unroll 8
+    for (int i = 0; i < kParts; ++i) product.part[i] = a.part[i] * b.part[i];
+    return product;
+  }
+};
+
+/// The channels of a band in vectors of sixteen. The last one overlaps the one before: the same
+/// bits once more, and no shorter vector. Only a band of fewer than sixteen has one.
+template <class Processor>
+struct BandVectors {
+  std::int64_t channels;
+  int count() const { return static_cast<int>((channels + kLanes - 1) / kLanes); }
+  bool is_short() const { return channels < kLanes; }
+  std::int64_t width() const { return is_short() ? channels : kLanes; }
+  /// Where vector `index` begins.
+  std::int64_t channel(int index) const {
+    const std::int64_t last = is_short() ? 0 : channels - kLanes;
+    return index * kLanes < last ? index * kLanes : last;
+  }
+};
+
+template <class Value>
+struct Arithmetic {
+  using Number = float;
+};
+template <>
+struct Arithmetic<double> {
+  using Number = double;
+};
+
+/// How a type lies in memory: `Processor` widens and narrows the half types.
+template <class Processor, class Value>
+struct Memory {
+  using Number = typename Arithmetic<Value>::Number;
+  using Vector = Lanes<Number, Processor::kBytes>;
+
+  static Vector load(const Value* from) {
+    if constexpr (sizeof(Value) == sizeof(Number)) {
+      return Vector::load(from);
+    } else {
+      Vector lanes;
+      Processor::widen(from, lanes);
+      return lanes;
+    }
+  }
+  static void store(const Vector& lanes, Value* to) {
+    if constexpr (sizeof(Value) == sizeof(Number)) {
+      lanes.store(to);
+    } else {
+      Processor::narrow(lanes, to);
+    }
+  }
+  /// Up to sixteen values, then zeros.
+  static Vector load_some(const Value* from, std::int64_t count) {
+    Value values[kLanes] = {};
+    copy(from, values, count);
+    return load(values);
+  }
+  static void store_some(const Vector& lanes, Value* to, std::int64_t count) {
+    Value values[kLanes];
+    store(lanes, values);
+    copy(values, to, count);
+  }
+  static void copy(const Value* from, Value* to, std::int64_t count) {
+    __builtin_memcpy(to, from, static_cast<std::size_t>(count) * sizeof(Value));
+  }
+  static double number(const Value* from) {
+    Number numbers[kLanes];
+    load_some(from, 1).store(numbers);
+    return numbers[0];
+  }
+  /// Of up to sixteen numbers, then zeros; of one number for all lanes where `count` is 0.
+  static Vector spread(const double* from, std::int64_t count) {
+    if (count == 0) return Vector::all(static_cast<Number>(*from));
+    Number numbers[kLanes] = {};
+    for (int i = 0; i < count; ++i) numbers[i] = static_cast<Number>(from[i]);
+    return Vector::load(numbers);
+  }
+};
+
+/// A mean in two numbers: one alone is off by 6e-8 of itself in float, much where it is large.
+template <class Processor, class Value>
+struct Center {
+  using In = Memory<Processor, Value>;
+  using Vector = typename In::Vector;
+  Vector high, low;
+
+  static Center of(const double* mean, std::int64_t count) {
+    const auto rest = [](double number) {
+      return number - static_cast<double>(static_cast<typename In::Number>(number));
+    };
+    double rests[kLanes] = {rest(*mean)};
+    for (int i = 1; i < count; ++i) rests[i] = rest(mean[i]);
+    return {In::spread(mean, count), In::spread(rests, count)};
+  }
+  Vector taken_from(const Vector& x) const { return (x - high) - low; }
+};
+
+}  // namespace ddpscope::batch_norm

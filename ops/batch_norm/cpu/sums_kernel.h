@@ -1,0 +1,226 @@
+#pragma once
+
+#include "ops/batch_norm/cpu/kernels.h"
+#include "ops/batch_norm/cpu/lanes.h"
+#include "ops/batch_norm/cpu/moment_sums.h"
+
+namespace ddpscope::batch_norm {
+
+/// The sums over one channel, or over a band of channels, that the two directions need.
+template <class Processor, class Value>
+struct SumKernels {
+  using In = Memory<Processor, Value>;
+  using Number = typename In::Number;
+  using Vector = typename In::Vector;
+  using LaneSums = MomentSums<Processor, Value, kLanes>;
+  using BandSums = MomentSums<Processor, Value, static_cast<int>(kBandChannels)>;
+
+  /// Calls `piece(position, values)` for each part of the run that lies within one plane.
+  template <class Piece>
+  static void for_pieces(const ChannelRun& run, Piece piece) {
+    std::int64_t in_plane = run.begin % run.plane;
+    std::int64_t plane = run.offset + run.begin / run.plane * run.stride;
+    for (std::int64_t left = run.end - run.begin; left > 0; plane += run.stride, in_plane = 0) {
+      const std::int64_t rest = run.plane - in_plane;
+      const std::int64_t values = rest < left ? rest : left;
+      piece(plane + in_plane, values);
+      left -= values;
+    }
+  }
+
+  // Planes shorter than a block are put together, so that each block but the last is full.
+  static void measure_run(const Operands& operands, const ChannelRun& run) {
+    const auto* const x = static_cast<const Value*>(operands.x);
+    LaneSums sums;
+    Value stage[kBlock];
+    std::int64_t staged = 0;
+    for_pieces(run, [&](std::int64_t at, std::int64_t values) {
+      while (values > 0) {
+        if (staged == 0 && values >= kBlock) {
+          sums.template add<kBlockRows>(0, x + at, kLanes, kBlockRows);
+          sums.end_block(kBlockRows);
+          at += kBlock;
+          values -= kBlock;
+          continue;
+        }
+        const std::int64_t taken = values < kBlock - staged ? values : kBlock - staged;
+        In::copy(x + at, stage + staged, taken);
+        staged += taken;
+        at += taken;
+        values -= taken;
+        if (staged < kBlock) continue;
+        sums.template add<kBlockRows>(0, stage, kLanes, kBlockRows);
+        sums.end_block(kBlockRows);
+        staged = 0;
+      }
+    });
+    finish(sums, stage, static_cast<int>(staged), operands);
+  }
+
+  static void finish(LaneSums& sums, const Value* stage, int staged, const Operands& operands) {
+    const int rows = staged / kLanes;
+    if (rows > 0) {
+      sums.add(0, stage, kLanes, rows);
+      sums.end_block(rows);
+    }
+    sums.fold();
+    double count = 0, mean = 0, m2 = 0;
+    const auto merge = [&](double other, double other_mean, double other_m2) {
+      if (other == 0) return;
+      const double shift = other_mean - mean;
+      const double weight = other / (count + other);
+      mean += shift * weight;
+      m2 += other_m2 + shift * shift * count * weight;
+      count += other;
+    };
+    for (int i = 0; i < kLanes; ++i) merge(sums.rows(), sums.mean[i], sums.m2[i]);
+    for (int i = rows * kLanes; i < staged; ++i) merge(1, In::number(stage + i), 0);
+    *operands.first = mean;
+    *operands.second = m2;
+  }
+
+  /// Where the channels of a vector lie for `rows` rows: in the tensor, or those of a short band
+  /// copied to `stage` between zeros.
+  struct Rows {
+    const Value* at;
+    std::int64_t stride;
+  };
+  static Rows find_rows(const Value* from, const Band& band, int index, int rows, Value* stage) {
+    const BandVectors<Processor> vectors = {band.channels};
+    if (!vectors.is_short()) return {from + vectors.channel(index), band.stride};
+    for (int i = 0; i < rows * kLanes; ++i) stage[i] = Value{};
+    for (int i = 0; i < rows; ++i) {
+      In::copy(from + i * band.stride, stage + i * kLanes, band.channels);
+    }
+    return {stage, kLanes};
+  }
+
+  /// From sums by vector to sums by channel.
+  static void write_channels(const double* sums, const Band& band, double* to) {
+    const BandVectors<Processor> vectors = {band.channels};
+    for (int index = 0; index < vectors.count(); ++index) {
+      for (std::int64_t i = 0; i < vectors.width(); ++i) {
+        to[vectors.channel(index) + i] = sums[index * kLanes + i];
+      }
+    }
+  }
+
+  static void measure_band(const Operands& operands, const Band& band) {
+    const auto* const x = static_cast<const Value*>(operands.x) + band.offset;
+    const BandVectors<Processor> vectors = {band.channels};
+    BandSums sums;
+    Value stage[kBlock];
+    for (std::int64_t row = 0; row < band.rows; row += kBlockRows) {
+      const Value* const from = x + row * band.stride;
+      const bool is_full = band.rows - row >= kBlockRows;
+      const int rows = is_full ? kBlockRows : static_cast<int>(band.rows - row);
+      for (int index = 0; index < vectors.count(); ++index) {
+        const Rows found = find_rows(from, band, index, rows, stage);
+        if (is_full) {
+          sums.template add<kBlockRows>(index * kLanes, found.at, found.stride, rows);
+        } else {
+          sums.add(index * kLanes, found.at, found.stride, rows);
+        }
+      }
+      sums.end_block(rows);
+    }
+    sums.fold();
+    write_channels(sums.mean, band, operands.first);
+    write_channels(sums.m2, band, operands.second);
+  }
+
+  /// Sums of dy and of dy * (x - mean): of a short run in `Number`, then in double.
+  struct GradientSums {
+    Vector first = Vector::all(0), second = Vector::all(0);
+
+    void add(const Vector& dy, const Vector& difference) {
+      first = first + dy;
+      second = second + dy * difference;
+    }
+    void fold(double* first_sums, double* second_sums) {
+      Number numbers[2][kLanes];
+      first.store(numbers[0]);
+      second.store(numbers[1]);
+      for (int i = 0; i < kLanes; ++i) {
+        first_sums[i] += static_cast<double>(numbers[0][i]);
+        second_sums[i] += static_cast<double>(numbers[1][i]);
+      }
+      first = second = Vector::all(0);
+    }
+  };
+
+  static void reduce_run(const Operands& operands, const ChannelRun& run) {
+    const auto* const x = static_cast<const Value*>(operands.x);
+    const auto* const dy = static_cast<const Value*>(operands.dy);
+    const auto center = Center<Processor, Value>::of(operands.mean, 0);
+    double first[kLanes] = {}, second[kLanes] = {};
+    GradientSums sums;
+    std::int64_t held = 0;
+    for_pieces(run, [&](std::int64_t at, std::int64_t values) {
+      const std::int64_t end = at + values;
+      while (end - at >= kLanes) {
+        const std::int64_t fits = (end - at) / kLanes;
+        const std::int64_t rows = fits < kRunRows - held ? fits : kRunRows - held;
+        for (std::int64_t i = 0; i < rows; ++i, at += kLanes) {
+          sums.add(In::load(dy + at), center.taken_from(In::load(x + at)));
+        }
+        held += rows;
+        if (held == kRunRows) sums.fold(first, second), held = 0;
+      }
+      if (at == end) return;
+      sums.add(In::load_some(dy + at, end - at),
+               center.taken_from(In::load_some(x + at, end - at)));
+      if (++held == kRunRows) sums.fold(first, second), held = 0;
+    });
+    sums.fold(first, second);
+    *operands.first = *operands.second = 0;
+    for (int i = 0; i < kLanes; ++i) {
+      *operands.first += first[i];
+      *operands.second += second[i];
+    }
+  }
+
+  /// The sums of a band: GradientSums for each of its vectors.
+  struct BandGradientSums {
+    GradientSums run[kBandChannels / kLanes];
+    double first[kBandChannels] = {}, second[kBandChannels] = {};
+    void fold(int vectors) {
+      for (int i = 0; i < vectors; ++i) run[i].fold(first + i * kLanes, second + i * kLanes);
+    }
+  };
+
+  static void reduce_band(const Operands& operands, const Band& band) {
+    constexpr std::int64_t kRows = 4;  // at once: few enough to be fetched ahead
+    const auto* const x = static_cast<const Value*>(operands.x) + band.offset;
+    const auto* const dy = static_cast<const Value*>(operands.dy) + band.offset;
+    const BandVectors<Processor> vectors = {band.channels};
+    Center<Processor, Value> centers[kBandChannels / kLanes];
+    for (int index = 0; index < vectors.count(); ++index) {
+      centers[index] =
+          Center<Processor, Value>::of(operands.mean + vectors.channel(index), vectors.width());
+    }
+    BandGradientSums sums;
+    Value stage[2][kRows * kLanes];
+    for (std::int64_t row = 0; row < band.rows; row += kRows) {
+      const std::int64_t at = row * band.stride;
+      const std::int64_t left = band.rows - row;
+      const int rows = static_cast<int>(left < kRows ? left : kRows);
+      for (int index = 0; index < vectors.count(); ++index) {
+        const Rows x_rows = find_rows(x + at, band, index, rows, stage[0]);
+        const Rows dy_rows = find_rows(dy + at, band, index, rows, stage[1]);
+        GradientSums of_vector = sums.run[index];
+        for (int i = 0; i < rows; ++i) {
+          of_vector.add(In::load(dy_rows.at + i * dy_rows.stride),
+                        centers[index].taken_from(In::load(x_rows.at + i * x_rows.stride)));
+        }
+        sums.run[index] = of_vector;
+      }
+      if ((row + kRows) % kRunRows == 0) sums.fold(vectors.count());
+    }
+    sums.fold(vectors.count());
+    write_channels(sums.first, band, operands.first);
+    write_channels(sums.second, band, operands.second);
+  }
+};
+
+}  // namespace ddpscope::batch_norm

@@ -1,0 +1,114 @@
+#include <ATen/ops/empty.h>
+#include <ATen/ops/stack.h>
+#include <ATen/ops/tensor.h>
+#include <torch/csrc/autograd/graph_task.h>
+
+#include <cmath>
+#include <vector>
+
+#include "ops/batch_norm/arguments.h"
+#include "ops/batch_norm/autograd.h"
+#include "ops/batch_norm/layout.h"
+
+namespace ddpscope {
+namespace batch_norm {
+namespace {
+
+/// Where mean and variance of a call come from.
+enum class Source : std::uint8_t { kGroup, kOwnBatch, kRunning };
+
+Source source_of(const SyncBatchNormFuncOptions& options, const RunningTensors& running) {
+  if (!options.training()) return running.mean.defined() ? Source::kRunning : Source::kOwnBatch;
+  const bool is_alone = !options.communicator() || options.communicator()->size() == 1;
+  return is_alone ? Source::kOwnBatch : Source::kGroup;
+}
+
+CallPtr make_call(const at::Tensor& input, const SyncBatchNormFuncOptions& options, Source source) {
+  auto call = c10::make_intrusive<Call>();
+  call->layer = options.name();
+  if (source != Source::kGroup) return call;
+  call->group = options.communicator();
+  call->number = call->group->count_call(options.name());
+  call->gathers = options.exchange() == ExchangeMode::kGather ||
+                  (options.exchange() == ExchangeMode::kAuto && input.scalar_type() == at::kDouble);
+  return call;
+}
+
+// An activation that is recomputed inside a backward has been counted by its forward.
+bool is_recomputed() { return torch::autograd::get_current_graph_task_id() != -1; }
+
+// In double, rounded once. Operators of LibTorch, so that the version counter sees the write.
+void update(const at::Tensor& running, const at::Tensor& value, double momentum) {
+  running.copy_(running.to(at::kDouble) * (1 - momentum) + value * momentum);
+}
+
+void update_running(const Moments& moments, const RunningTensors& running,
+                    const SyncBatchNormFuncOptions& options) {
+  const at::NoGradGuard no_grad;
+  const at::Tensor& counter = options.num_batches_tracked();
+  if (counter.defined()) counter.add_(1);
+  const double momentum = options.momentum() ? *options.momentum() : 1 / counter.item<double>();
+  const auto as_tensor = [](const std::vector<double>& numbers) {
+    return at::tensor(numbers, at::TensorOptions().dtype(at::kDouble));
+  };
+  update(running.mean, as_tensor(moments.mean), momentum);
+  // One value has no unbiased variance: what was known before stays.
+  if (moments.count < 2) return;
+  update(running.variance, as_tensor(moments.m2) / (moments.count - 1), momentum);
+}
+
+at::Tensor statistics_of_batch(const Moments& moments, double eps) {
+  const auto channels = static_cast<std::int64_t>(moments.mean.size());
+  at::Tensor statistics = at::empty({2, channels}, at::TensorOptions().dtype(at::kDouble));
+  double* const numbers = statistics.mutable_data_ptr<double>();
+  for (std::int64_t c = 0; c < channels; ++c) {
+    numbers[c] = moments.mean[c];
+    const double variance = moments.count > 0 ? moments.m2[c] / moments.count : 0;
+    numbers[channels + c] = 1 / std::sqrt(variance + eps);
+  }
+  return statistics;
+}
+
+at::Tensor statistics_of_running(const RunningTensors& running, double eps) {
+  const at::NoGradGuard no_grad;
+  return at::stack(
+      {running.mean.to(at::kDouble), (running.variance.to(at::kDouble) + eps).rsqrt()});
+}
+
+Moments moments_of(const at::Tensor& x, const Call& call) {
+  Moments moments = measure_tensor(x);
+  TORCH_CHECK(call.group || moments.count != 1, "sync_batch_norm",
+              call.layer.empty() ? "" : " " + call.layer,
+              ": one value per channel has no variance; input has the shape ", x.sizes());
+  return exchange_moments(moments, call);
+}
+
+}  // namespace
+}  // namespace batch_norm
+
+inline namespace api0 {
+
+at::Tensor sync_batch_norm(const at::Tensor& input, const at::Tensor& running_mean,
+                           const at::Tensor& running_var, const SyncBatchNormFuncOptions& options) {
+  using namespace batch_norm;  // NOLINT
+  const RunningTensors running = {running_mean, running_var};
+  check_arguments(input, running, options);
+  const Source source = source_of(options, running);
+  const at::Tensor x = without_gaps(input);
+  const CallPtr call = make_call(x, options, source);
+  if (source == Source::kRunning) {
+    call->statistics = statistics_of_running(running, options.eps());
+  } else {
+    const Moments moments = moments_of(x.detach(), *call);
+    if (moments.count > 0) {
+      call->inverse_count = 1 / moments.count;
+      const bool updates = options.training() && running_mean.defined() && !is_recomputed();
+      if (updates) update_running(moments, running, options);
+    }
+    call->statistics = statistics_of_batch(moments, options.eps());
+  }
+  return normalize_in_graph(x, options.weight(), options.bias(), call);
+}
+
+}  // namespace api0
+}  // namespace ddpscope

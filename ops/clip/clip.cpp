@@ -1,0 +1,101 @@
+#include <ddpscope/ops/clip_grad.h>
+
+#include <cmath>
+#include <cstring>
+#include <string>
+#include <utility>
+
+#include "ops/clip/measure.h"
+#include "ops/clip/result.h"
+#include "ops/clip/scale.h"
+#include "ops/clip/table.h"
+
+namespace ddpscope {
+namespace clip {
+namespace {
+
+constexpr const char* kFunction = "clip_grad_norm_";
+thread_local std::string unthrown;  // by kThrowLater
+
+void check_options(at::TensorList tensors, const ClipOptions& options) {
+  TORCH_CHECK(!options.defer, kFunction, ": `defer` is not built yet; leave it false");
+  TORCH_CHECK(!options.shards, kFunction, ": `shards` is not built yet; leave it null");
+  TORCH_CHECK(!std::isnan(options.norm_type), kFunction, ": norm_type must be a number, not NaN");
+  TORCH_CHECK(std::isfinite(options.eps) && options.eps >= 0, kFunction,
+              ": eps must be finite and not negative, but is ", options.eps);
+  const auto& module_of = options.module_of;
+  TORCH_CHECK(module_of.empty() || module_of.size() == tensors.size(), kFunction,
+              ": module_of has ", module_of.size(), " entries for ", tensors.size(), " tensors");
+  for (std::size_t i = 0; i < module_of.size(); ++i) {
+    TORCH_CHECK(module_of[i] >= 0, kFunction, ": module_of[", i, "] is ", module_of[i],
+                "; modules count from 0");
+  }
+}
+
+double value_of_scale(const at::Tensor& inverse_scale) {
+  if (!inverse_scale.defined()) return 1;
+  TORCH_CHECK(inverse_scale.scalar_type() == at::kFloat && inverse_scale.numel() == 1 &&
+                  inverse_scale.device().is_cpu(),
+              kFunction, ": inverse_scale must be one Float on the CPU, but is ",
+              inverse_scale.scalar_type(), " of shape ", inverse_scale.sizes(), " on ",
+              inverse_scale.device());
+  return inverse_scale.item<float>();
+}
+
+/// min(1, max_norm / (total + eps)), where min keeps NaN.
+double coefficient_of(double total, double max_norm, double eps) {
+  if (std::isinf(max_norm)) return 1;
+  const double factor = max_norm / (total + eps);
+  return factor > 1 ? 1 : factor;
+}
+
+Verdict judge(const Measure& measure, double max_norm, const ClipOptions& options) {
+  Verdict verdict;
+  verdict.inverse_scale = value_of_scale(options.inverse_scale);
+  verdict.has_bad = measure.first_bad() >= 0;
+  verdict.zeroes_bad = options.on_non_finite == NonFinite::kZeroTensor;
+  verdict.total = measure.total(verdict.zeroes_bad);
+  if (options.norm_type != 0) verdict.total *= std::fabs(verdict.inverse_scale);
+  const bool is_skipped = options.inverse_scale.defined() && verdict.has_bad;
+  const bool is_spared = options.on_non_finite == NonFinite::kSkip &&
+                         (verdict.has_bad || !std::isfinite(verdict.total));
+  if (!is_skipped && !is_spared) {
+    verdict.coefficient = coefficient_of(verdict.total, max_norm, options.eps);
+  }
+  return verdict;
+}
+
+}  // namespace
+}  // namespace clip
+
+inline namespace api0 {
+
+ClipResult clip_grad_norm_(at::TensorList tensors, double max_norm, const ClipOptions& options) {
+  using clip::kFunction;
+  throw_if_earlier_non_finite();
+  TORCH_CHECK(max_norm >= 0, kFunction, ": max_norm must not be negative or NaN, but is ",
+              max_norm);
+  clip::check_options(tensors, options);
+  const clip::Table table(tensors, options.input, clip::Change::kScale);
+  const clip::Measure measure(table, options.norm_type);
+  const clip::Verdict verdict = clip::judge(measure, max_norm, options);
+  if (!std::isfinite(verdict.total)) {
+    const std::string what = told(culprit_of(measure, verdict.total));
+    TORCH_CHECK(options.on_non_finite != NonFinite::kThrow, kFunction, ": ", what,
+                ". No gradient was changed");
+    if (options.on_non_finite == NonFinite::kThrowLater) clip::unthrown = what;
+  }
+  // The result first: what fails while memory is short must not leave gradients changed.
+  ClipResult result = make_result(measure, verdict, options);
+  clip::scale(table, measure, verdict);
+  return result;
+}
+
+void throw_if_earlier_non_finite() {
+  if (clip::unthrown.empty()) return;
+  const std::string what = std::exchange(clip::unthrown, {});
+  TORCH_CHECK(false, "clip_grad_norm_: in an earlier call of this thread ", what);
+}
+
+}  // namespace api0
+}  // namespace ddpscope

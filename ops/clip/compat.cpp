@@ -1,0 +1,95 @@
+#include <ATen/TensorOperators.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/clamp.h>
+#include <ATen/ops/full.h>
+#include <ddpscope/ops/clip_grad.h>
+
+#include <cmath>
+#include <optional>
+
+#include "ops/clip/measure.h"
+#include "ops/clip/result.h"
+#include "ops/clip/scale.h"
+#include "ops/clip/table.h"
+
+namespace ddpscope {
+namespace clip {
+namespace {
+
+/// The dtype in which torch has the norm of all gradients together.
+at::ScalarType dtype_of_total(const Table& table, double norm_type) {
+  if (norm_type == 0) return c10::get_default_dtype_as_scalartype();
+  std::optional<at::ScalarType> type;
+  for (const Row& row : table.rows()) {
+    if (row.gradient == nullptr) continue;
+    const auto of_norm = c10::toRealValueType(row.gradient->scalar_type());
+    type = type ? c10::promoteTypes(*type, of_norm) : of_norm;
+  }
+  return *type;
+}
+
+void clip_like_torch(const Table& table, const Measure& measure, const at::Tensor& total,
+                     double max_norm) {
+  const at::Tensor coefficient = at::clamp(max_norm / (total + 1e-6), std::nullopt, 1.0);
+  Verdict verdict;
+  verdict.coefficient = coefficient.item<double>();
+  scale(table, measure, verdict);
+}
+
+}  // namespace
+}  // namespace clip
+
+inline namespace api0 {
+namespace compat {
+
+double clip_grad_norm_(const std::vector<at::Tensor>& parameters, double max_norm, double norm_type,
+                       bool error_if_nonfinite) {
+  const at::NoGradGuard no_grad;
+  const clip::Table table(parameters, ClipInput::kParameters, clip::Change::kScale);
+  if (table.defined_count() == 0) return 0;
+  const clip::Measure measure(table, norm_type);
+  const double exact = norm_type == 0 ? static_cast<double>(table.defined_count())
+                                      : measure.total(/*leaves_out_bad=*/false);
+  const at::Tensor total = at::full({}, exact, clip::dtype_of_total(table, norm_type));
+  const double norm = total.item<double>();
+  TORCH_CHECK(!error_if_nonfinite || std::isfinite(norm), "The total norm of order ", norm_type,
+              " for gradients from `parameters` is non-finite, so it cannot be clipped. To disable "
+              "this error and scale the gradients with the non-finite norm anyway, set "
+              "`error_if_nonfinite=false`");
+  clip::clip_like_torch(table, measure, total, max_norm);
+  return norm;
+}
+
+double clip_grad_norm_(std::initializer_list<at::Tensor> parameters, double max_norm,
+                       double norm_type, bool error_if_nonfinite) {
+  return clip_grad_norm_(std::vector<at::Tensor>(parameters), max_norm, norm_type,
+                         error_if_nonfinite);
+}
+
+double clip_grad_norm_(at::Tensor parameter, double max_norm, double norm_type,
+                       bool error_if_nonfinite) {
+  return clip_grad_norm_(std::vector<at::Tensor>{std::move(parameter)}, max_norm, norm_type,
+                         error_if_nonfinite);
+}
+
+void clip_grad_value_(const std::vector<at::Tensor>& parameters, double clip_value) {
+  if (clip_value >= 0) {
+    api0::clip_grad_value_(parameters, clip_value);
+    return;
+  }
+  for (const at::Tensor& parameter : parameters) {  // what odd limits do is torch's matter
+    if (parameter.grad().defined()) parameter.grad().data().clamp_(-clip_value, clip_value);
+  }
+}
+
+void clip_grad_value_(std::initializer_list<at::Tensor> parameters, double clip_value) {
+  clip_grad_value_(std::vector<at::Tensor>(parameters), clip_value);
+}
+
+void clip_grad_value_(at::Tensor parameter, double clip_value) {
+  clip_grad_value_(std::vector<at::Tensor>{std::move(parameter)}, clip_value);
+}
+
+}  // namespace compat
+}  // namespace api0
+}  // namespace ddpscope

@@ -1,0 +1,193 @@
+#include "ops/clip/table.h"
+
+#include <ATen/MemoryOverlap.h>
+#include <ATen/SparseTensorImpl.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/_unique.h>
+#include <ATen/ops/arange.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <utility>
+
+#include "ops/clip/parallel.h"
+
+namespace ddpscope::clip {
+namespace {
+
+constexpr std::int64_t kFewElements = std::int64_t{1} << 26;
+constexpr std::int64_t kSmallChunk = 16384;
+constexpr std::int64_t kLargeChunk = 65536;
+
+std::optional<Kind> kind_of(at::ScalarType type) {
+  switch (c10::toRealValueType(type)) {
+    case at::kHalf:
+      return Kind::kHalf;
+    case at::kBFloat16:
+      return Kind::kBFloat16;
+    case at::kFloat:
+      return Kind::kFloat;
+    case at::kDouble:
+      return Kind::kDouble;
+    default:
+      return std::nullopt;
+  }
+}
+
+bool overlaps_itself(const at::Tensor& tensor) {
+  if (tensor.is_non_overlapping_and_dense()) return false;
+  if (at::has_internal_overlap(tensor) == at::MemOverlap::Yes) return true;
+  std::int64_t extent = 1;
+  std::vector<std::pair<std::int64_t, std::int64_t>> steps;  // stride and size
+  for (std::int64_t i = 0; i < tensor.dim(); ++i) {
+    if (tensor.size(i) > 1) steps.emplace_back(tensor.stride(i), tensor.size(i));
+  }
+  std::ranges::sort(steps);
+  bool is_nested = true;
+  for (const auto& [stride, size] : steps) {
+    is_nested = is_nested && stride >= extent;
+    extent += stride * (size - 1);
+  }
+  if (is_nested) return false;
+  const auto places = at::arange(extent).as_strided(tensor.sizes(), tensor.strides());
+  return std::get<0>(at::_unique(places)).numel() < tensor.numel();
+}
+
+/// The values of a sparse gradient as one flat run, of the gradient itself if possible.
+at::Tensor flat_values(const at::Tensor& coalesced) { return coalesced._values().contiguous(); }
+
+bool is_written_in_place(const at::Tensor& sparse, Change change) {
+  return sparse._values().is_contiguous() && (change == Change::kScale || sparse.is_coalesced());
+}
+
+void check(const at::Tensor& gradient, std::size_t i, Change change) {
+  const auto place = [&] {  // put together where it is told
+    const char* const function = change == Change::kScale ? "clip_grad_norm_" : "clip_grad_value_";
+    return c10::str(function, ": the gradient of tensors[", i, "]");
+  };
+  TORCH_CHECK(gradient.device().is_cpu(), place(), " is on ", gradient.device(),
+              ", and this version is not built for ", gradient.device().type(), " yet: CPU only");
+  TORCH_CHECK(kind_of(gradient.scalar_type()).has_value(), place(), " is ", gradient.scalar_type(),
+              "; it must be Half, BFloat16, Float, Double or complex");
+  TORCH_CHECK(gradient.layout() == at::kStrided || gradient.layout() == at::kSparse, place(),
+              " has the layout ", gradient.layout(), "; it must be Strided or Sparse (COO)");
+  TORCH_CHECK(gradient.layout() == at::kSparse || !overlaps_itself(gradient), place(),
+              ", of shape ", gradient.sizes(), " and strides ", gradient.strides(),
+              ", has elements that overlap in memory: call clone() first");
+}
+
+/// Whether two pieces of memory of the list have a byte in common, as where one is listed twice.
+bool share_memory(const std::vector<Row>& rows) {
+  std::vector<std::pair<std::uintptr_t, std::uintptr_t>> spans;
+  spans.reserve(rows.size());
+  for (const Row& row : rows) {
+    if (row.form != Form::kFlat || row.elements == 0) continue;
+    const auto begin = reinterpret_cast<std::uintptr_t>(row.data);
+    spans.emplace_back(begin, begin + static_cast<std::size_t>(row.elements * row.element_bytes()));
+  }
+  std::ranges::sort(spans);
+  const auto meet = [](const auto& left, const auto& right) { return left.second > right.first; };
+  return std::ranges::adjacent_find(spans, meet) != spans.end();
+}
+
+using WriteWhole = c10::function_ref<void(const at::Tensor& flat)>;
+
+void write_strided(const Row& row, WriteWhole write) {
+  const at::Tensor copy = row.gradient->contiguous();
+  write(copy);
+  row.gradient->data().copy_(copy);
+}
+
+void write_sparse(const Row& row, Change change, WriteWhole write) {
+  if (is_written_in_place(*row.gradient, change)) return write(row.gradient->_values());
+  const at::Tensor coalesced = row.gradient->coalesce();
+  const at::Tensor values = flat_values(coalesced);
+  write(values);
+  auto* const impl = static_cast<at::SparseTensorImpl*>(row.gradient->unsafeGetTensorImpl());
+  impl->set_indices_and_values_unsafe(coalesced._indices(), values);
+  impl->set_coalesced(true);
+}
+
+}  // namespace
+
+Table::Table(at::TensorList tensors, ClipInput input, Change change)
+    : change_(change), rows_(tensors.size()) {
+  const at::NoGradGuard no_grad;
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    if (!tensors[i].defined()) continue;
+    const at::Tensor& gradient = input == ClipInput::kParameters ? tensors[i].grad() : tensors[i];
+    if (gradient.defined()) add(gradient, i);
+  }
+}
+
+void Table::add(const at::Tensor& gradient, std::size_t i) {
+  check(gradient, i, change_);
+  ++defined_count_;
+  Row& row = rows_[i];
+  row.gradient = &gradient;
+  row.kind = *kind_of(gradient.scalar_type());
+  row.is_complex = gradient.is_complex();
+  if (gradient.layout() == at::kSparse) {
+    row.form = Form::kSparse;
+    copies_.push_back(flat_values(gradient.coalesce()));
+  } else if (!gradient.is_non_overlapping_and_dense()) {
+    row.form = Form::kStrided;
+    copies_.push_back(gradient.contiguous());
+  }
+  const at::Tensor& elements = row.form == Form::kFlat ? gradient : copies_.back();
+  row.elements = elements.numel();
+  row.data = row.elements == 0 ? nullptr : elements.const_data_ptr();
+  elements_ += row.elements;
+}
+
+std::vector<Chunk> Table::chunks() const {
+  const std::int64_t size = elements_ <= kFewElements ? kSmallChunk : kLargeChunk;
+  std::vector<Chunk> chunks;
+  chunks.reserve(rows_.size() + static_cast<std::size_t>(elements_ / size));
+  for (std::size_t i = 0; i < rows_.size(); ++i) {
+    for (std::int64_t begin = 0; begin < rows_[i].elements; begin += size) {
+      chunks.push_back({i, begin, std::min(size, rows_[i].elements - begin)});
+    }
+  }
+  return chunks;
+}
+
+void Table::write(Wanted wanted, Write write) const {
+  const at::NoGradGuard no_grad;
+  std::vector<Chunk> flat = chunks();
+  std::erase_if(flat, [&](const Chunk& chunk) {
+    return rows_[chunk.row].form != Form::kFlat || !wanted(chunk.row);
+  });
+  write_flat(flat, write);
+  for (std::size_t i = 0; i < rows_.size(); ++i) {
+    const Row& row = rows_[i];
+    if (row.form == Form::kFlat || row.elements == 0 || !wanted(i)) continue;
+    const auto whole = [&](const at::Tensor& flat) {
+      write(i, flat.mutable_data_ptr(), row.is_complex ? 2 * flat.numel() : flat.numel());
+    };
+    row.form == Form::kStrided ? write_strided(row, whole) : write_sparse(row, change_, whole);
+  }
+}
+
+void Table::write_flat(const std::vector<Chunk>& chunks, Write write) const {
+  std::vector<char*> starts(rows_.size());
+  for (const Chunk& chunk : chunks) {
+    if (chunk.begin == 0) {
+      starts[chunk.row] = static_cast<char*>(rows_[chunk.row].gradient->mutable_data_ptr());
+    }
+  }
+  const auto run = [&](std::int64_t begin, std::int64_t end) {
+    // The end was read last and may still be in the cache.
+    for (std::int64_t i = end - 1; i >= begin; --i) {
+      const Chunk& chunk = chunks[static_cast<std::size_t>(i)];
+      const Row& row = rows_[chunk.row];
+      write(chunk.row, starts[chunk.row] + chunk.begin * row.element_bytes(),
+            row.is_complex ? 2 * chunk.elements : chunk.elements);
+    }
+  };
+  const auto count = static_cast<std::int64_t>(chunks.size());
+  if (is_worth_threads(elements_) && share_memory(rows_)) return run(0, count);
+  for_ranges(count, elements_, run);
+}
+
+}  // namespace ddpscope::clip

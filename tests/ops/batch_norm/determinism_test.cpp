@@ -1,0 +1,145 @@
+#include <ATen/Parallel.h>
+
+#include "ops/batch_norm/cpu/processor.h"
+#include "tests/ops/batch_norm/norm_case.h"
+
+namespace ddpscope::test::determinism_test {
+namespace {
+using batch_norm::Kernels;
+using batch_norm::Processor;
+
+std::vector<at::Tensor> run(const NormCase& norm) {
+  const auto x = norm.inputs[0].detach().requires_grad_();
+  const auto weight = norm.weight.clone().requires_grad_();
+  const auto variance = torch::ones({x.size(1)}, at::kDouble);
+  const auto y = sync_batch_norm(x, torch::zeros({x.size(1)}, at::kDouble), variance,
+                                 SyncBatchNormFuncOptions().weight(weight).training(true));
+  y.backward(norm.gradients[0]);
+  return {y.detach(), x.grad(), weight.grad(), variance};
+}
+
+batch_norm::ScalarKind kind_of(const at::Tensor& x) {
+  switch (x.scalar_type()) {
+    case at::kHalf:
+      return batch_norm::ScalarKind::kHalf;
+    case at::kBFloat16:
+      return batch_norm::ScalarKind::kBFloat16;
+    case at::kFloat:
+      return batch_norm::ScalarKind::kFloat;
+    default:
+      return batch_norm::ScalarKind::kDouble;
+  }
+}
+
+/// What the kernels of one path write: two tensors, and four sums per channel.
+struct Written {
+  explicit Written(const at::Tensor& x)
+      : y(torch::zeros_like(x)),
+        dx(torch::zeros_like(x)),
+        sums(torch::zeros({4, x.size(1)}, at::kDouble)) {}
+  void write_sums(batch_norm::Operands& operands, std::int64_t first) const {
+    operands.first = sums.mutable_data_ptr<double>() + first * sums.size(1);
+    operands.second = operands.first + sums.size(1);
+  }
+  at::Tensor y, dx, sums;
+};
+
+void run_rows(const Kernels& kernels, batch_norm::Operands operands, const Written& to) {
+  const batch_norm::Band band = {
+      .stride = to.y.size(1), .rows = to.y.size(0), .channels = to.y.size(1)};
+  to.write_sums(operands, 0);
+  kernels.measure_band(operands, band);
+  to.write_sums(operands, 2);
+  kernels.reduce_band(operands, band);
+  operands.out = to.y.mutable_data_ptr();
+  kernels.normalize_band(operands, band);
+  operands.out = to.dx.mutable_data_ptr();
+  kernels.grad_input_band(operands, band);
+}
+
+void run_planes(const Kernels& kernels, batch_norm::Operands operands, const Written& to) {
+  const batch_norm::ChannelRun run = {.plane = 100, .stride = 200, .begin = 7, .end = 4000};
+  const batch_norm::Stretch stretch = {.plane = 100, .channels = 2, .begin = 3, .end = 3977};
+  to.write_sums(operands, 0);
+  kernels.measure_run(operands, run);
+  to.write_sums(operands, 2);
+  kernels.reduce_run(operands, run);
+  operands.out = to.y.mutable_data_ptr();
+  kernels.normalize_stretch(operands, stretch);
+  operands.out = to.dx.mutable_data_ptr();
+  kernels.grad_input_stretch(operands, stretch);
+}
+
+at::Tensor written(Processor path, const at::Tensor& x, const at::Tensor& dy) {
+  const Kernels& kernels = batch_norm::kernels_of(path, kind_of(x));
+  const auto terms = torch::linspace(0.1, 1.3, x.size(1), at::kDouble);
+  const double* const term = terms.const_data_ptr<double>();
+  const batch_norm::Operands operands = {.x = x.const_data_ptr(),
+                                         .dy = dy.const_data_ptr(),
+                                         .mean = term,
+                                         .scale = term,
+                                         .shift = term,
+                                         .slope = term};
+  std::vector<at::Tensor> all;
+  for (const auto run : {run_rows, run_planes}) {
+    const Written found(x);
+    run(kernels, operands, found);
+    for (const at::Tensor& tensor : {found.y, found.dx, found.sums}) {
+      all.push_back(tensor.view(-1).view(at::kByte));
+    }
+  }
+  return torch::cat(all);
+}
+
+}  // namespace
+
+TEST_CASE("the bits do not depend on the number of threads", "[norm]") {
+  const auto channels_last = GENERATE(false, true);
+  const auto dtype = GENERATE(at::kBFloat16, at::kFloat);
+  torch::manual_seed(1);
+  const auto norm = make_case(
+      {.samples = {40}, .shape = {37, 30, 31}, .dtype = dtype, .channels_last = channels_last});
+  const int before = at::get_num_threads();
+  at::set_num_threads(1);
+  const auto expected = run(norm);
+  for (const int threads : {2, 4}) {
+    at::set_num_threads(threads);
+    const auto found = run(norm);
+    for (std::size_t i = 0; i < found.size(); ++i) CHECK(same_bits(found[i], expected[i]));
+  }
+  at::set_num_threads(before);
+}
+
+TEST_CASE("a hundred runs give the same bits", "[norm]") {
+  torch::manual_seed(2);
+  const auto norm = make_case({.samples = {8}, .shape = {40, 9, 9}});
+  const auto expected = run(norm);
+  for (int i = 0; i < 100; ++i) {
+    const auto found = run(norm);
+    for (std::size_t k = 0; k < found.size(); ++k) REQUIRE(same_bits(found[k], expected[k]));
+  }
+}
+
+TEST_CASE("every path of the processor gives the same bits", "[norm]") {
+  const auto dtype = GENERATE(at::kHalf, at::kBFloat16, at::kFloat, at::kDouble);
+  const auto channels = GENERATE(200, 33, 17, 5);
+  torch::manual_seed(3);
+  // Also numbers that overflow, and ones that are subnormal in half.
+  const auto numbers = [&](double scale) {
+    const auto spread =
+        torch::exp(torch::randn({8000 / channels + 1, channels}, at::kDouble) * scale);
+    return (spread * torch::randn({8000 / channels + 1, channels}, at::kDouble)).to(dtype);
+  };
+  const auto scale = GENERATE(0.5, 5.0);
+  const auto x = numbers(scale), dy = numbers(scale);
+  const auto expected = written(Processor::kPortable, x, dy);
+  int compared = 0;
+  for (const auto path : {Processor::kAvx2, Processor::kAvx512}) {
+    if (!batch_norm::is_available(path)) continue;
+    CHECK(torch::equal(written(path, x, dy), expected));
+    ++compared;
+  }
+  if (compared == 0) DDPSCOPE_SKIP("this processor has no path but the portable one");
+}
+
+}  // namespace ddpscope::test::determinism_test
