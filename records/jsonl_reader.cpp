@@ -1,8 +1,7 @@
 #include "records/jsonl_reader.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -15,6 +14,7 @@
 #include "records/json_members.h"
 #include "records/line_shape.h"
 #include "records/record_json.h"
+#include "records/regular_file.h"
 #include "records/report_dir.h"
 #include "records/step_line.h"
 
@@ -26,6 +26,7 @@ using Json = nlohmann::ordered_json;
 constexpr std::size_t kMaxFindings = 100'000;
 constexpr std::size_t kMaxFindingBytes = std::size_t{512} << 20;
 constexpr std::size_t kMaxOthers = 10'000;
+constexpr std::size_t kMaxSteps = 2048;
 
 /// Takes a rank file line by line.
 class RankFileBuilder {
@@ -41,7 +42,7 @@ class RankFileBuilder {
     if (line.empty()) return true;
     if (const std::string text = shape_problem(line); !text.empty()) return refuse(text);
     if (const auto step = line_ > 1 ? step_of_plain_line(line) : std::nullopt) {
-      file_.last_step = std::max(file_.last_step, *step);
+      take_step(*step);
       return true;
     }
     const Json json = Json::parse(line, nullptr, /*allow_exceptions=*/false);
@@ -90,9 +91,7 @@ class RankFileBuilder {
     if (record == "model" && file_.models.size() < kMaxOthers) {
       file_.models.push_back(model_from_json(json));
     }
-    if (record == "step") {
-      file_.last_step = std::max(file_.last_step, step_from_json(json));
-    }
+    if (record == "step") take_step(step_from_json(json));
     if (record == "progress" && file_.progress.size() < kMaxOthers) {
       file_.progress.push_back(progress_from_json(json));
     }
@@ -102,6 +101,18 @@ class RankFileBuilder {
     if (record == "summary") file_.summary = summary_from_json(json);
     if (record == "limit" && file_.notes.empty()) take_limit(members::text(json, "what"));
     return true;
+  }
+
+  /// Of many steps each second one goes, then each second one of those left.
+  void take_step(const StepRecord& step) {
+    file_.last_step = std::max(file_.last_step, step.step);
+    if (step_count_++ % step_stride_ != 0) return;
+    file_.steps.push_back(step);
+    if (file_.steps.size() < kMaxSteps) return;
+    step_stride_ *= 2;
+    std::size_t kept = 0;
+    for (std::size_t i = 0; i < file_.steps.size(); i += 2) file_.steps[kept++] = file_.steps[i];
+    file_.steps.resize(kept);
   }
 
   void take_limit(const std::string& what) {
@@ -155,6 +166,8 @@ class RankFileBuilder {
   bool refused_ = false;
   std::int64_t line_ = 0;
   std::int64_t dropped_ = 0;
+  std::int64_t step_count_ = 0;
+  std::int64_t step_stride_ = 1;
   std::size_t finding_bytes_ = 0;
   std::map<std::string, std::size_t> by_fingerprint_;
 };
@@ -190,15 +203,6 @@ class LineCutter {
   RankFileBuilder& builder_;
   std::string rest_;
 };
-
-std::string open_regular(const std::string& path, FileDescriptor& file) {
-  file = FileDescriptor(::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK));
-  if (!file && errno == ELOOP) return "the file is a symbolic link";
-  if (!file) return std::strerror(errno);
-  struct stat info = {};
-  if (::fstat(file.get(), &info) != 0) return std::strerror(errno);
-  return S_ISREG(info.st_mode) ? "" : "this is no regular file";
-}
 
 }  // namespace
 

@@ -1,40 +1,16 @@
 #include "records/launch_file.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/stat.h>
 
-#include <array>
-#include <cerrno>
-#include <cstring>
-
-#include "records/file_descriptor.h"
 #include "records/json_members.h"
 #include "records/line_shape.h"
+#include "records/regular_file.h"
 #include "records/report_dir.h"
 
 namespace ddpscope {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-/// The whole text, at most kMaxLineBytes and a byte. Returns why it cannot be read, or nothing.
-std::string read_text(const std::string& path, std::string& text) {
-  const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK));
-  if (!file && errno == ELOOP) return "the file is a symbolic link";
-  struct stat info = {};
-  if (!file || ::fstat(file.get(), &info) != 0) return std::strerror(errno);
-  if (!S_ISREG(info.st_mode)) return "this is no regular file";
-  std::array<char, 65536> buffer;
-  while (text.size() <= kMaxLineBytes) {
-    const ssize_t got = ::read(file.get(), buffer.data(), buffer.size());
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return std::strerror(errno);
-    if (got == 0) break;
-    text.append(buffer.data(), static_cast<std::size_t>(got));
-  }
-  return {};
-}
 
 LaunchedRank rank_from_json(const Json& json) {
   return {.rank = members::rank(json, "rank"),
@@ -60,7 +36,7 @@ std::string write_launch_file(const std::string& dir, const LaunchRecord& launch
 
 std::variant<LaunchRecord, ReadProblem> read_launch_file(const std::string& path) {
   std::string text;
-  std::string why = read_text(path, text);
+  std::string why = read_regular(path, kMaxLineBytes, text);
   if (why.empty()) why = shape_problem(text);
   if (!why.empty()) return ReadProblem{.path = path, .text = std::move(why)};
   const Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);

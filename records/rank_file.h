@@ -33,6 +33,7 @@ struct RankFile {
   std::vector<ModelRecord> models;
   Findings findings;
   std::vector<ProgressRecord> progress;
+  std::vector<StepRecord> steps;                ///< a part of them, spread over the run
   std::int64_t last_step = 0;                   ///< of the step records, which are sampled
   std::vector<SuppressionRecord> suppressions;  ///< of a clean exit
   std::optional<SummaryRecord> summary;

@@ -171,7 +171,14 @@ ProgressRecord progress_from_json(const Json& json) {
           .code = integer(json, "code")};
 }
 
-std::int64_t step_from_json(const Json& json) { return integer(json, "step"); }
+StepRecord step_from_json(const Json& json) {
+  return {.step = integer(json, "step"),
+          .wall_ms = number(json, "wall_ms"),
+          .overhead_us = number(json, "overhead_us"),
+          .host_reads = integer(json, "host_reads"),
+          .time_unix_ns = integer(json, "time_unix_ns"),
+          .loss = measured(json, "loss")};
+}
 
 SuppressionRecord suppression_from_json(const Json& json) {
   return {.path = text(json, "path"),

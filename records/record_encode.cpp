@@ -120,6 +120,8 @@ Json to_json(const StepRecord& step) {
                {"wall_ms", json_number(step.wall_ms)},
                {"overhead_us", json_number(step.overhead_us)}};
   if (step.host_reads > 0) json["host_reads"] = step.host_reads;
+  if (step.time_unix_ns != 0) json["time_unix_ns"] = step.time_unix_ns;
+  if (step.loss) json["loss"] = json_number(*step.loss);
   return json;
 }
 

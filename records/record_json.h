@@ -39,8 +39,7 @@ nlohmann::ordered_json json_number(double value);
 /// The inverse. Absent and unknown members are accepted; throws FormatError on a wrong type.
 RunRecord run_from_json(const nlohmann::ordered_json& json);
 ModelRecord model_from_json(const nlohmann::ordered_json& json);
-/// The number of the step alone.
-std::int64_t step_from_json(const nlohmann::ordered_json& json);
+StepRecord step_from_json(const nlohmann::ordered_json& json);
 Finding finding_from_json(const nlohmann::ordered_json& json);
 ProgressRecord progress_from_json(const nlohmann::ordered_json& json);
 SuppressionRecord suppression_from_json(const nlohmann::ordered_json& json);

@@ -50,8 +50,9 @@ std::string move_aside(const std::string& dir);
 /// The run that started last; empty for no runs.
 std::string newest_run_id(const std::vector<const RunRecord*>& runs);
 
-/// Writes by temporary name and rename, mode 0600. Refuses to replace what is no regular file.
-/// Returns an error text, or nothing.
-std::string write_file_atomically(const std::string& path, std::string_view text);
+/// Writes by temporary name and rename, whatever the umask. Refuses to replace what is no regular
+/// file. Returns an error text, or nothing.
+std::string write_file_atomically(const std::string& path, std::string_view text,
+                                  unsigned mode = 0600);
 
 }  // namespace ddpscope

@@ -123,7 +123,7 @@ std::string move_aside(const std::string& path) {
   return {};
 }
 
-std::string write_file_atomically(const std::string& path, std::string_view text) {
+std::string write_file_atomically(const std::string& path, std::string_view text, unsigned mode) {
   struct stat info = {};
   if (::lstat(path.c_str(), &info) == 0 && !S_ISREG(info.st_mode)) {
     return fmt::format("{}: this is no regular file and is not replaced", path);
@@ -135,7 +135,7 @@ std::string write_file_atomically(const std::string& path, std::string_view text
   {
     const FileDescriptor file(::open(temporary.c_str(), kFlags, 0600));
     if (!file) return fmt::format("{}: {}", path, std::strerror(errno));
-    ::fchmod(file.get(), 0600);  // whatever the umask
+    ::fchmod(file.get(), mode);
     error = write_all(file.get(), text);
   }
   if (error.empty() && ::rename(temporary.c_str(), path.c_str()) != 0) {

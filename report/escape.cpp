@@ -10,9 +10,10 @@ namespace ddpscope {
 namespace {
 
 bool is_bidi_or_invisible(char32_t value) {
-  return value == 0x061C || value == 0x200E || value == 0x200F || value == 0xFEFF ||
-         (value >= 0x202A && value <= 0x202E) || (value >= 0x2066 && value <= 0x2069) ||
-         value == 0x2028 || value == 0x2029;
+  const bool is_no_character = (value & 0xFFFE) == 0xFFFE;
+  return is_no_character || value == 0x061C || value == 0x200E || value == 0x200F ||
+         value == 0xFEFF || (value >= 0x202A && value <= 0x202E) ||
+         (value >= 0x2066 && value <= 0x2069) || value == 0x2028 || value == 0x2029;
 }
 
 }  // namespace
@@ -63,6 +64,25 @@ std::string escape_html(std::string_view text) {
         break;
       default:
         result += letter;
+    }
+  }
+  return result;
+}
+
+// What HTML takes and XML does not is shown as text by then.
+std::string escape_xml(std::string_view text) { return escape_html(text); }
+
+std::string escape_uri(std::string_view path) {
+  constexpr std::string_view kPlain = "-._~/";
+  std::string result;
+  for (const char letter : path) {
+    const bool is_plain = (letter >= 'a' && letter <= 'z') || (letter >= 'A' && letter <= 'Z') ||
+                          (letter >= '0' && letter <= '9') ||
+                          kPlain.find(letter) != std::string_view::npos;
+    if (is_plain) {
+      result += letter;
+    } else {
+      fmt::format_to(std::back_inserter(result), "%{:02X}", static_cast<unsigned char>(letter));
     }
   }
   return result;

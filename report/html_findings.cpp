@@ -102,9 +102,10 @@ std::string head_html(const Finding& finding, bool with_model) {
       escape_html(finding.what), escape_html(finding.id));
 }
 
-std::string finding_html(const Finding& finding, const std::string& inner, bool with_model) {
-  std::string html = fmt::format("<article class=\"finding {}{}\">\n", word(finding.severity),
-                                 finding.suppressed ? " suppressed" : "");
+std::string finding_html(const Finding& finding, const std::string& inner, bool with_model,
+                         std::string_view anchor = "") {
+  std::string html = fmt::format("<article class=\"finding {}{}\"{}>\n", word(finding.severity),
+                                 finding.suppressed ? " suppressed" : "", anchor);
   html += head_html(finding, with_model);
   if (!finding.why.empty()) {
     html += fmt::format("<h4>Why</h4>\n<p>{}</p>\n", escape_html(finding.why));
@@ -115,37 +116,124 @@ std::string finding_html(const Finding& finding, const std::string& inner, bool 
   return html;
 }
 
-std::string members_html(const Incident& incident, const ByFingerprint& index, bool with_model) {
-  std::string html;
-  for (const auto& member : incident.members) {
-    const auto found = index.find(member);
-    if (found != index.end()) html += finding_html(*found->second, "", with_model);
-  }
-  if (html.empty()) return html;
-  return fmt::format("<details><summary>It led to {} more</summary>\n{}</details>\n",
-                     incident.members.size(), html);
+/// Cut after `most` bytes.
+std::string shortened(const std::string& text, std::size_t most) {
+  return text.size() <= most ? text : text.substr(0, most) + "...";
 }
+
+std::string finding_row(const Finding& finding, bool with_model) {
+  constexpr std::size_t kMostWhat = 120;
+  constexpr std::size_t kMostPlace = 60;
+  return fmt::format(
+      "<tr><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td></tr>\n", word(finding.severity),
+      escape_html(shortened(finding.id, kMostPlace)),
+      escape_html(shortened(place_of(finding, with_model), kMostPlace)),
+      escape_html(shortened(fmt::format("{}, step {}", rank_words(ranks_of(finding)), finding.step),
+                            kMostPlace)),
+      escape_html(shortened(finding.what, kMostWhat)));
+}
+
+/// Findings in full, then as rows, then as a number: so that a page stays small enough to be read.
+class FindingsPage {
+ public:
+  FindingsPage(const MergedReport& report, std::size_t full_bytes, std::size_t row_bytes)
+      : with_model_(report.models.size() > 1), full_bytes_(full_bytes), row_bytes_(row_bytes) {
+    for (const auto& finding : report.findings) index_[finding.fingerprint] = &finding;
+  }
+
+  void add(const Incident& incident) {
+    const auto primary = index_.find(incident.primary);
+    if (primary == index_.end()) return;
+    std::string members;
+    std::size_t shown = 0;
+    for (const auto& member : incident.members) {
+      const auto found = index_.find(member);
+      if (found == index_.end()) continue;
+      if (html_.size() + members.size() > full_bytes_) {
+        add_row(*found->second);
+      } else {
+        members += finding_html(*found->second, "", with_model_);
+        ++shown;
+      }
+    }
+    if (shown > 0) {
+      members =
+          fmt::format("<details><summary>It led to {} more{}</summary>\n{}</details>\n",
+                      incident.members.size(),
+                      shown < incident.members.size() ? ", some in the table below" : "", members);
+    }
+    add(*primary->second, members);
+  }
+
+  void add_suppressed(const MergedReport& report) {
+    std::string suppressed;
+    for (const auto& finding : report.findings) {
+      if (!finding.suppressed) continue;
+      if (html_.size() + suppressed.size() > full_bytes_) {
+        add_row(finding);
+      } else {
+        suppressed += finding_html(finding, "", with_model_);
+      }
+    }
+    if (suppressed.empty()) return;
+    html_ += fmt::format("<details><summary>{} suppressed</summary>\n{}</details>\n",
+                         report.suppressed, suppressed);
+  }
+
+  std::string text() const {
+    if (rows_.empty()) return html_;
+    std::string text =
+        html_ +
+        fmt::format(
+            "<details class=\"card more\"><summary>{} more findings</summary><div class=\"scroll\">"
+            "<table><thead><tr><th scope=\"col\">Severity</th><th scope=\"col\">Check</th>"
+            "<th scope=\"col\">Where</th><th scope=\"col\">Ranks and step</th>"
+            "<th scope=\"col\">What</th></tr></thead><tbody>\n{}</tbody></table></div>",
+            row_count_ + left_out_, rows_);
+    if (left_out_ > 0) {
+      text += fmt::format(
+          "<p>{} more are in report.json; <code>ddpscope show --id GLOB</code> "
+          "prints them.</p>",
+          left_out_);
+    }
+    return text + "</details>\n";
+  }
+
+ private:
+  void add(const Finding& finding, const std::string& inner) {
+    if (html_.size() > full_bytes_) return add_row(finding);
+    const std::string_view anchor = html_.empty() ? " id=\"f1\"" : "";
+    html_ += finding_html(finding, inner, with_model_, anchor);
+  }
+
+  void add_row(const Finding& finding) {
+    if (rows_.size() > row_bytes_) {
+      ++left_out_;
+      return;
+    }
+    rows_ += finding_row(finding, with_model_);
+    ++row_count_;
+  }
+
+  ByFingerprint index_;
+  bool with_model_;
+  std::size_t full_bytes_;
+  std::size_t row_bytes_;
+  std::string html_;
+  std::string rows_;
+  std::size_t row_count_ = 0;
+  std::size_t left_out_ = 0;
+};
 
 }  // namespace
 
 std::string findings(const MergedReport& report) {
-  ByFingerprint index;
-  for (const auto& finding : report.findings) index[finding.fingerprint] = &finding;
-  const bool with_model = report.models.size() > 1;
-  std::string html;
-  for (const auto& incident : report.incidents) {
-    const auto primary = index.find(incident.primary);
-    if (primary == index.end()) continue;
-    html += finding_html(*primary->second, members_html(incident, index, with_model), with_model);
-  }
-  std::string suppressed;
-  for (const auto& finding : report.findings) {
-    if (finding.suppressed) suppressed += finding_html(finding, "", with_model);
-  }
-  if (!suppressed.empty()) {
-    html += fmt::format("<details><summary>{} suppressed</summary>\n{}</details>\n",
-                        report.suppressed, suppressed);
-  }
+  constexpr std::size_t kFullBytes = 600'000;
+  constexpr std::size_t kRowBytes = 900'000;
+  FindingsPage page(report, kFullBytes, kRowBytes);
+  for (const auto& incident : report.incidents) page.add(incident);
+  page.add_suppressed(report);
+  std::string html = page.text();
   if (html.empty()) return html;
   return "<section aria-labelledby=\"findings\">\n<h2 id=\"findings\">Findings</h2>\n" + html +
          "</section>\n";

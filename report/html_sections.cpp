@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
+#include <span>
 
 #include "records/words.h"
 #include "report/escape.h"
@@ -10,6 +12,9 @@
 
 namespace ddpscope::html {
 namespace {
+
+constexpr std::size_t kMaxRankRows = 2000;
+constexpr std::size_t kFoldedFrom = 64;
 
 std::string section(std::string_view id, std::string_view title, const std::string& body) {
   if (body.empty()) return {};
@@ -87,10 +92,32 @@ std::string verdict(const MergedReport& report) {
   }
   std::string place = place_of(*primary, report.models.size() > 1);
   if (!place.empty()) place = fmt::format(" in <code>{}</code>", escape_html(place));
+  const auto fixes = fixes_in_order(*primary);
+  std::string next = fixes.empty() ? "" : fmt::format("{}. ", escape_html(fixes.front().text));
+  next += fmt::format("<a href=\"#f1\">Evidence</a>, <code>ddpscope explain {}</code>",
+                      escape_html(primary->id));
   return fmt::format(
-      "<div class=\"verdict {}\"><p class=\"head\">{}</p><p class=\"lead\">{}{}: {}</p></div>\n",
-      word(primary->severity), count_words(report), escape_html(primary->id), place,
-      escape_html(primary->what));
+      "<div class=\"verdict {}\"><p class=\"head\">{}{}</p><p class=\"lead\">{}</p>{}<p "
+      "class=\"next\"><b>Next:</b> {}</p><p class=\"soft small\">{}</p></div>\n",
+      word(primary->severity), escape_html(primary->id), place, escape_html(primary->what),
+      primary->why.empty() ? "" : fmt::format("<p><b>Why:</b> {}</p>", escape_html(primary->why)),
+      next, count_words(report));
+}
+
+std::string contents(const MergedReport& report) {
+  if (report.ranks.empty()) return {};
+  std::string links;
+  const auto add = [&links](std::string_view id, std::string_view title, bool is_there) {
+    if (is_there) links += fmt::format("<a href=\"#{}\">{}</a>\n", id, title);
+  };
+  const auto has_steps = [](const RankState& rank) { return !rank.sampled_steps.empty(); };
+  add("steps", "Ranks over steps", std::ranges::any_of(report.ranks, has_steps));
+  add("findings", "Findings", !report.findings.empty());
+  add("coverage", "What was checked", !report.coverage.empty());
+  add("ranks", "Ranks", true);
+  add("models", "Models", !report.models.empty());
+  add("input", "About the input", !report.remarks.empty() || !report.skipped_files.empty());
+  return "<nav aria-label=\"Sections\">\n" + links + "</nav>\n";
 }
 
 std::string tiles(const MergedReport& report) {
@@ -119,17 +146,26 @@ std::string coverage(const MergedReport& report) {
 
 std::string ranks(const MergedReport& report) {
   std::string rows;
-  for (const auto& rank : report.ranks) {
+  const std::size_t shown = std::min(report.ranks.size(), kMaxRankRows);
+  for (const auto& rank : std::span(report.ranks).first(shown)) {
     rows +=
         row({fmt::format("{}", rank.run.rank), rank.run.host, rank.run.device,
              rank.has_summary ? fmt::format("{}", rank.steps) : "not recorded", state_words(rank)});
   }
   if (rows.empty()) return rows;
+  if (shown < report.ranks.size()) {
+    rows += fmt::format("<tr><td colspan=\"5\">{} more: report.json has them</td></tr>\n",
+                        report.ranks.size() - shown);
+  }
   if (!report.missing_ranks.empty()) {
     rows += fmt::format("<tr><td>{}</td><td colspan=\"4\">no record</td></tr>\n",
                         rank_ranges(report.missing_ranks));
   }
-  return section("ranks", "Ranks", table({"Rank", "Host", "Device", "Steps", "End"}, rows));
+  const std::string list = table({"Rank", "Host", "Device", "Steps", "End"}, rows);
+  if (report.ranks.size() <= kFoldedFrom) return section("ranks", "Ranks", list);
+  return section("ranks", "Ranks",
+                 fmt::format("<details><summary>All {} ranks</summary>\n{}</details>\n",
+                             report.ranks.size(), list));
 }
 
 std::string models(const MergedReport& report) {

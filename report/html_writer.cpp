@@ -34,8 +34,9 @@ std::string render_html(const MergedReport& report, const RenderOptions&) {
   page += fmt::format("<title>ddpscope: {}</title>\n<style>{}</style>\n</head>\n<body>\n",
                       count_words(report), kHtmlStyle);
   page += "<header>\n<h1>ddpscope report</h1>\n" + html::verdict(report) + html::tiles(report) +
-          "</header>\n<main>\n";
-  page += html::findings(report) + html::coverage(report) + html::ranks(report);
+          html::contents(report) + "</header>\n<main>\n";
+  page +=
+      html::steps(report) + html::findings(report) + html::coverage(report) + html::ranks(report);
   page += html::models(report) + html::settings(report);
   page += html::leftover_suppressions(report) + html::input_remarks(report);
   page += fmt::format(

@@ -84,7 +84,9 @@ void add_rank(MergedReport& report, const RankFile& file) {
   RankState state = {.run = file.run,
                      .has_summary = file.summary.has_value(),
                      .truncated = file.truncated,
-                     .progress = file.progress};
+                     .progress = file.progress,
+                     .sampled_steps = file.steps,
+                     .calls = {}};
   const std::string place = fmt::format("rank {}", file.run.rank);
   if (file.summary) {
     state.clean_exit = file.summary->clean_exit;

@@ -38,6 +38,15 @@ struct Overhead {
   std::map<std::string, CheckCost> checks;
 };
 
+/// A collective as its rank issued it.
+struct CallSpan {
+  std::string name;
+  std::int64_t step = 0;
+  std::int64_t unix_ns = 0;
+  std::int64_t waited_us = 0;  ///< of the caller
+  bool has_ended = false;
+};
+
 /// How one rank ended.
 struct RankState {
   RunRecord run;
@@ -47,6 +56,8 @@ struct RankState {
   std::int64_t steps = 0;
   std::int64_t events_dropped = 0;
   std::vector<ProgressRecord> progress;
+  std::vector<StepRecord> sampled_steps;  ///< not part of report.json, as are the calls
+  std::vector<CallSpan> calls;            ///< where they were asked for
 };
 
 /// All ranks of one run; `report.json` of docs/report-format.md.

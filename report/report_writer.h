@@ -8,11 +8,21 @@
 
 namespace ddpscope {
 
+/// What a reader of another tool is told of a check.
+struct RuleText {
+  std::string_view id;
+  Severity severity = Severity::kWarning;
+  std::string_view summary;
+  std::string_view page;  ///< Markdown, or empty
+};
+
 struct RenderOptions {
-  bool colour = false;           ///< console: escape sequences for colour
-  bool brief = false;            ///< console: place lines and the last line only
-  bool show_suppressed = false;  ///< console: also findings that are suppressed
-  std::string report_path;       ///< console: the report that the last line names, or empty
+  bool colour = false;                  ///< console: escape sequences for colour
+  bool brief = false;                   ///< console: place lines and the last line only
+  bool show_suppressed = false;         ///< console: also findings that are suppressed
+  std::string report_path;              ///< console: the report that the last line names, or empty
+  Severity fail_on = Severity::kError;  ///< junit: least severity that is a failure
+  std::span<const RuleText> rules;      ///< sarif: of all checks
 };
 
 #define DDPSCOPE_FORMAT(name, file, summary) \

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
 
 namespace ddpscope {
@@ -98,6 +99,24 @@ SitePlace place_of(const Site& site) {
     result.place += result.place.empty() ? kNoNames : fmt::format(" ({})", kNoNames);
   }
   return result;
+}
+
+std::string file_of(const Frame& frame) { return std::string(shown_path(frame.file)); }
+
+const Frame* line_of(const Site& site) {
+  const Frame* frame = main_frame(site);
+  return frame != nullptr && is_own_line(*frame) ? frame : nullptr;
+}
+
+const Site* main_site(const Finding& finding) {
+  constexpr std::array<std::string_view, 6> kRoles = {"changed", "called",  "used",
+                                                      "saved",   "created", "registered"};
+  for (const std::string_view role : kRoles) {
+    for (const Site& site : finding.sites) {
+      if (site.role == role && line_of(site) != nullptr) return &site;
+    }
+  }
+  return nullptr;
 }
 
 std::vector<Fix> fixes_in_order(const Finding& finding) {

@@ -19,6 +19,16 @@ std::vector<std::int64_t> ranks_of(const Finding& finding);
 /// line is known; or empty.
 std::string place_of(const Frame& frame);
 
+/// The file of a frame: below the current directory as seen from there.
+std::string file_of(const Frame& frame);
+
+/// The frame of a site that is a line of the program; null where no line of it is known.
+const Frame* line_of(const Site& site);
+
+/// The site where the program is to be changed, as far as its role tells, of those with a line;
+/// null where there is none.
+const Site* main_site(const Finding& finding);
+
 /// The place where a site is: its function and its place, or in words why they are not known.
 struct SitePlace {
   std::string function;

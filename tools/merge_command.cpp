@@ -4,6 +4,7 @@
 #include "tools/command.h"
 #include "tools/report_input.h"
 #include "tools/report_output.h"
+#include "tools/trace_calls.h"
 
 namespace ddpscope {
 namespace {
@@ -16,11 +17,13 @@ struct MergeArguments {
 
 int merge_dirs(const MergeArguments& options) {
   const auto fail_on = severity_of(options.fail_on);
-  const auto judged = read_reports(options.dirs, options.suppressions);
+  auto judged = read_reports(options.dirs, options.suppressions);
   require_files(judged, options.dirs.front());
   auto paths = options.paths;
   if (paths.html.empty()) paths.html = options.dirs.front() + "/report.html";
   if (paths.json.empty()) paths.json = options.dirs.front() + "/report.json";
+  paths.fail_on = fail_on;
+  if (!paths.trace.empty()) add_calls(options.dirs, judged.report);
   publish(judged.report, paths);
   return judged_exit_code(judged, fail_on);
 }
@@ -29,12 +32,23 @@ int merge_dirs(const MergeArguments& options) {
 CommandAction make_merge_command(CLI::App& app) {
   const auto options = std::make_shared<MergeArguments>();
   app.add_option("DIR", options->dirs, "Report folders of one run")->required();
-  app.add_option("-o,--output", options->paths.html, "HTML report; default: DIR/report.html");
-  app.add_option("--json", options->paths.json, "JSON report; default: DIR/report.json");
+  app.add_option("-o,--output", options->paths.html, "HTML report; default: DIR/report.html")
+      ->type_name("FILE");
+  app.add_option("--json", options->paths.json, "JSON report; default: DIR/report.json")
+      ->type_name("FILE");
+  app.add_option("--sarif", options->paths.sarif, "SARIF 2.1.0 report, for code scanning")
+      ->type_name("FILE");
+  app.add_option("--junit", options->paths.junit,
+                 "JUnit report: one test case per check, failed by findings that reach --fail-on")
+      ->type_name("FILE");
+  app.add_option("--trace", options->paths.trace,
+                 "Trace of steps, collectives and findings, for Perfetto or chrome://tracing")
+      ->type_name("FILE");
   app.add_option("--fail-on", options->fail_on,
                  "Least severity that makes the exit code 1: error, warning or note");
   app.add_option("--suppressions", options->suppressions,
-                 "Suppressions file; the one of the run is named by its setting and not opened");
+                 "Suppressions file; the one of the run is named by its setting and not opened")
+      ->type_name("FILE");
   return [options](const CommandContext&) { return merge_dirs(*options); };
 }
 

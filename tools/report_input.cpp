@@ -7,8 +7,10 @@
 #include "config/glob.h"
 #include "exchange/ring_set.h"
 #include "records/jsonl_reader.h"
+#include "records/regular_file.h"
 #include "records/report_dir.h"
 #include "records/words.h"
+#include "report/report_reader.h"
 #include "report/report_writer.h"
 #include "tools/command.h"
 #include "tools/exit_status.h"
@@ -129,6 +131,27 @@ JudgedReport read_reports(const std::vector<std::string>& paths, const std::stri
   judged.files = input.files.size() + input.cut_short.size();
   judged.unusable = std::move(input.unusable);
   if (judged.files > 0) judged.report = merge_input(std::move(input), paths.front(), list);
+  return judged;
+}
+
+JudgedReport read_report_at(const std::string& path, const std::string& suppressions) {
+  std::error_code error;
+  if (path.ends_with(".jsonl") || !std::filesystem::is_regular_file(path, error)) {
+    return read_reports({path}, suppressions);
+  }
+  SuppressionList list = read_suppression_list(suppressions);
+  std::string text;
+  const std::string why = read_regular(path, kMaxReportBytes, text);
+  if (!why.empty()) return {.unusable = {describe({.path = path, .text = why})}};
+  auto result = read_report_text(path, text);
+  if (const auto* problem = std::get_if<ReadProblem>(&result)) {
+    return {.unusable = {describe(*problem)}};
+  }
+  JudgedReport judged{.report = std::get<MergedReport>(std::move(result)), .files = 1};
+  for (Finding& finding : judged.report.findings) {
+    finding.suppressed = list.find(finding) != nullptr || finding.suppressed;
+  }
+  judge_again(judged.report);
   return judged;
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,12 @@ struct JudgedReport {
 /// CommandError where a path is neither a folder nor a rank file, or a suppression is wrong.
 JudgedReport read_reports(const std::vector<std::string>& paths,
                           const std::string& suppressions = {});
+
+/// Of a report.json that is read.
+inline constexpr std::size_t kMaxReportBytes = std::size_t{1} << 30;
+
+/// The same of one folder, one rank file or one report.json.
+JudgedReport read_report_at(const std::string& path, const std::string& suppressions = {});
 
 /// Throws CommandError where the file cannot be read or a line of it is wrong.
 SuppressionList read_suppression_list(const std::string& path);

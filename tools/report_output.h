@@ -10,9 +10,13 @@ namespace ddpscope {
 struct ReportPaths {
   std::string html;
   std::string json;
+  std::string sarif = {};  ///< empty, as those below: not written
+  std::string junit = {};
+  std::string trace = {};
+  Severity fail_on = Severity::kError;
 };
 
-/// Writes both files and prints the verdict. Throws CommandError where a file cannot be written.
+/// Writes the files and prints the verdict. Throws CommandError where a file cannot be written.
 void publish(const MergedReport& report, const ReportPaths& paths);
 
 /// Whether stdout is a terminal.

@@ -22,6 +22,7 @@ struct ShowArguments {
   std::string id = "*";
   std::int64_t rank = -1;
   bool json = false;
+  std::string format = "text";
   std::string symbols;
   std::string fail_on = "error";
   std::string suppressions;
@@ -46,6 +47,11 @@ std::string as_text(const MergedReport& report) {
   return text + render_last_line(report, {.colour = style.colour});
 }
 
+std::string rendered(const MergedReport& report, const ShowArguments& options) {
+  if (options.json || options.format == "json") return as_json(report.findings);
+  return options.format == "github" ? render_github(report, {}) : as_text(report);
+}
+
 /// Files of the folder alone: a report may name any path.
 void name_frames(Findings& findings, const std::string& folder) {
   constexpr std::chrono::seconds kBudget{60};
@@ -66,24 +72,28 @@ void name_frames(Findings& findings, const std::string& folder) {
 
 int show(const ShowArguments& options) {
   const auto fail_on = severity_of(options.fail_on);
-  auto judged = read_reports({options.path}, options.suppressions);
+  auto judged = read_report_at(options.path, options.suppressions);
   require_files(judged, options.path);
   std::erase_if(judged.report.findings,
                 [&options](const Finding& finding) { return !is_wanted(finding, options); });
   judge_again(judged.report);
   if (!options.symbols.empty()) name_frames(judged.report.findings, options.symbols);
-  print(options.json ? as_json(judged.report.findings) : as_text(judged.report));
+  print(rendered(judged.report, options));
   return judged_exit_code(judged, fail_on);
 }
 }  // namespace
 
 CommandAction make_show_command(CLI::App& app) {
   const auto options = std::make_shared<ShowArguments>();
-  app.add_option("PATH", options->path, "A report folder, or one rank-<r>.jsonl")->required();
+  app.add_option("PATH", options->path, "A report folder, one rank-<r>.jsonl or a report.json")
+      ->required();
   app.add_option("--id", options->id, "Only findings whose id matches this glob");
   app.add_option("--rank", options->rank, "Only findings of this rank")
       ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 20));
   app.add_flag("--json", options->json, "Print a JSON list");
+  app.add_option("--format", options->format,
+                 "text, json, or github: annotations of GitHub Actions at the lines concerned")
+      ->check(CLI::IsMember({"text", "json", "github"}));
   app.add_option("--symbols", options->symbols,
                  "Name frames without a line with programs, libraries and .debug files of this "
                  "folder; a file counts if its build id is the frame's")
@@ -92,7 +102,8 @@ CommandAction make_show_command(CLI::App& app) {
   app.add_option("--fail-on", options->fail_on,
                  "Least severity that makes the exit code 1: error, warning or note");
   app.add_option("--suppressions", options->suppressions,
-                 "Suppressions file; the one of the run is named by its setting and not opened");
+                 "Suppressions file; the one of the run is named by its setting and not opened")
+      ->type_name("FILE");
   return [options](const CommandContext&) { return show(*options); };
 }
 

@@ -8,7 +8,9 @@
 #include "config/glob.h"
 #include "records/jsonl_reader.h"
 #include "records/record_json.h"
+#include "records/schema_check.h"
 #include "records/utf8.h"
+#include "report/report_reader.h"
 #include "report/report_writer.h"
 #include "tests/fuzz/fuzz_target.h"
 
@@ -77,10 +79,11 @@ void require_text(std::string_view text, std::string_view what) {
 /// Nothing but the page's own elements opens or closes.
 void require_page(std::string_view page) {
   static const std::set<std::string_view> kOurs = {
-      "article", "b",   "body",    "code",   "details", "div",   "footer",  "h1",
-      "h2",      "h3",  "h4",      "head",   "html",    "li",    "main",    "meta",
-      "p",       "pre", "section", "header", "span",    "style", "summary", "table",
-      "tbody",   "td",  "th",      "thead",  "title",   "tr",    "ul",      "!DOCTYPE"};
+      "a",      "article", "b",     "body",    "code",    "details", "div", "footer",
+      "h1",     "h2",      "h3",    "h4",      "head",    "html",    "li",  "main",
+      "meta",   "nav",     "path",  "svg",     "text",    "p",       "pre", "section",
+      "header", "span",    "style", "summary", "table",   "tbody",   "td",  "th",
+      "thead",  "title",   "tr",    "ul",      "!DOCTYPE"};
   require_text(page, "html");
   for (std::size_t at = page.find('<'); at != page.npos; at = page.find('<', at + 1)) {
     std::string_view name = page.substr(at + 1, 16);
@@ -98,6 +101,11 @@ void require_renderings(const MergedReport& report) {
     require_text(render_console(report, options), "console");
   }
   require_page(render_html(report, {}));
+  require_text(render_junit(report, {}), "junit");
+  require_text(render_github(report, {}), "github");
+  for (const auto& json : {render_sarif(report, {}), render_trace(report, {})}) {
+    require(Json::accept(json), "other formats are JSON", json);
+  }
   const std::string text = render_json(report, {});
   for (std::size_t i = 0; i < text.size();) {
     const CodePoint point = decode_utf8(text, i);
@@ -126,6 +134,12 @@ void merge_all(const Input& input) {
   require((primary_finding(report) == nullptr) == report.incidents.empty(),
           "a primary is there where an incident is");
   const std::string json = render_json(report, {});
+  const auto read = read_report_text("report.json", json);
+  if (const auto* same = std::get_if<MergedReport>(&read)) {
+    require(same->findings.size() == report.findings.size() && same->primary == report.primary,
+            "a report is read back equal");
+  }
+  check_schema("report.json", json);
   judge_again(report);
   require(json == render_json(report, {}), "judging again changes nothing");
   if (!has_every_rank_once(input)) return;
@@ -137,7 +151,11 @@ void merge_all(const Input& input) {
 }  // namespace ddpscope
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  const auto input = ddpscope::read_all({reinterpret_cast<const char*>(data), size});
+  const std::string_view text(reinterpret_cast<const char*>(data), size);
+  ddpscope::check_schema("rank-0.jsonl", text);
+  ddpscope::check_schema("report.json", text);
+  ddpscope::read_report_text("report.json", text);
+  const auto input = ddpscope::read_all(text);
   for (const auto& file : input.files) ddpscope::require_round_trips(file);
   if (!input.files.empty()) ddpscope::merge_all(input);
   return 0;

@@ -68,6 +68,38 @@ TEST_CASE("steps are read from plain lines and from odd ones alike", "[records]"
   CHECK(problem(run_line() + plain + "}\n").text == "the line is no JSON object");
 }
 
+TEST_CASE("what a step took and when it ended is read", "[records]") {
+  StepRecord step{.step = 7, .wall_ms = 2.5, .overhead_us = 3, .time_unix_ns = 99};
+  step.loss = 0.25;
+  const std::string plain = to_json(step).dump();
+  const std::string odd =
+      R"({"step":7,"record":"step","wall_ms":2.5,"time_unix_ns":99,"loss":0.25})";
+  for (const std::string& line : {plain, odd}) {
+    const RankFile read = file(run_line() + line + "\n");
+    REQUIRE(read.steps.size() == 1);
+    CHECK(read.steps[0].step == 7);
+    CHECK(read.steps[0].wall_ms == 2.5);
+    CHECK(read.steps[0].time_unix_ns == 99);
+    CHECK(read.steps[0].loss == 0.25);
+  }
+  CHECK(problem(run_line() + R"({"record":"step","step":1,"wall_ms":{}})" + "\n").text ==
+        "\"wall_ms\" is no number");
+}
+
+TEST_CASE("of many steps a part spread over the run is kept", "[records]") {
+  std::string text = run_line();
+  for (int i = 1; i <= 10'000; ++i) {
+    text += R"({"record":"step","step":)" + std::to_string(i) + "}\n";
+  }
+  const RankFile read = file(text);
+  CHECK(read.last_step == 10'000);
+  CHECK(read.steps.size() < 2048);
+  CHECK(read.steps.size() > 1000);
+  CHECK(read.steps.front().step == 1);
+  CHECK(read.steps.back().step > 9'980);
+  CHECK(read.steps[1].step - read.steps[0].step == read.steps[9].step - read.steps[8].step);
+}
+
 TEST_CASE("a hostile file is refused with one sentence", "[records]") {
   CHECK(problem("").text == "the file is empty");
   CHECK(problem("").cut_short);

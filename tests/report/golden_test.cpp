@@ -1,3 +1,4 @@
+#include <array>
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
@@ -27,9 +28,13 @@ void compare(std::string_view name, const std::string& text) {
 }
 
 TEST_CASE("each format renders the fixed entry list as approved", "[report]") {
-  const MergedReport report =
+  MergedReport report =
       merge(sample_files(), {{"out/rank-9.jsonl", "the file is empty"}}, {.dir_name = "out"});
-  const RenderOptions options = {.report_path = "out/report.html"};
+  report.ranks[0].calls = {{"all_reduce of bucket", 12, 1'500'000'000, 40, true}};
+  const std::array<RuleText, 2> rules = {
+      {{"norm-buffer-overwritten", Severity::kError, "Finds it."},
+       {"perf-sync-calls", Severity::kNote, "Finds waits.", "# It"}}};
+  const RenderOptions options = {.report_path = "out/report.html", .rules = rules};
   for (const Format& format : formats()) {
     const std::string name =
         format.file.empty() ? std::string(format.name) + ".txt" : std::string(format.file);

@@ -1,3 +1,5 @@
+#include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "report/escape.h"
@@ -66,6 +68,39 @@ TEST_CASE("hostile names stay strings of the JSON report", "[report]") {
   const auto json = nlohmann::json::parse(render_json(hostile_report(), {}));
   const std::string text = json["findings"][0]["what"];
   CHECK(text == "</script><img src=x onerror=\"a('b')\">\x1b[31m\n\r\\xff\xe2\x80\xae&\x07");
+}
+
+TEST_CASE("hostile names stay text of XML", "[report]") {
+  const std::string xml = render_junit(hostile_report(), {});
+  CHECK_FALSE(has(xml, "<img"));
+  for (const char* raw : {"\x1b", "\r", "\xff", "\x07"}) CHECK_FALSE(has(xml, raw));
+  CHECK(has(xml, "message=\"&lt;/script&gt;&lt;img src=x onerror=&quot;a(&#39;b&#39;)&quot;&gt;"));
+  CHECK(escape_xml("\xef\xbf\xbe \xef\xbf\xbf") == "\\u{fffe} \\u{ffff}");
+}
+
+TEST_CASE("hostile names stay strings of SARIF and of a trace", "[report]") {
+  const auto sarif = nlohmann::json::parse(render_sarif(hostile_report(), {}));
+  const auto& result = sarif["runs"][0]["results"][0];
+  const std::string snippet =
+      result["stacks"][0]["frames"][0]["location"]["physicalLocation"]["region"]["snippet"]["text"];
+  CHECK(snippet == "</script><img src=x onerror=\"a('b')\">\x1b[31m\n\r\\xff\xe2\x80\xae&\x07");
+  CHECK(escape_uri("a b:c/%?#\xff") == "a%20b%3Ac/%25%3F%23%FF");
+  auto report = hostile_report();
+  report.ranks[0].calls = {{.name = kHostile, .unix_ns = 5}};
+  report.ranks[0].sampled_steps = {{.step = 1, .wall_ms = std::nan(""), .time_unix_ns = -7},
+                                   {.step = 2, .wall_ms = -1e300, .time_unix_ns = INT64_MAX}};
+  const auto trace = nlohmann::json::parse(render_trace(report, {}));
+  CHECK(trace["traceEvents"].size() > 6);
+}
+
+TEST_CASE("a hostile name begins no other annotation", "[report]") {
+  const std::string text = render_github(hostile_report(), {});
+  CHECK(std::count(text.begin(), text.end(), '\n') == 2);
+  for (const char* raw : {"\x1b", "\r", "\xff"}) CHECK_FALSE(has(text, raw));
+  MergedReport report;
+  report.findings = {{.id = "a:b,c%", .what = "100%\n::error::x"}};
+  CHECK(render_github(report, {}) ==
+        "::warning title=a%3Ab%2Cc%25::rank 0 step 0: 100%25\\n::error::x\n");
 }
 
 TEST_CASE("a terminal gets printable text alone", "[report]") {

@@ -66,6 +66,30 @@ TEST_CASE("merge returns 1 for a finding at or above --fail-on", "[tools]") {
   CHECK(!std::filesystem::exists(dir / "o/report.html"));
 }
 
+TEST_CASE("merge writes the formats of CI systems where they are asked for", "[tools]") {
+  const TemporaryDir dir;
+  write_rank(dir / "o", {.error = true});
+  const auto run = run_shell("cd " + dir.path() +
+                             " && ddpscope merge o --sarif s --junit j --trace t && false; "
+                             "grep -c '\"ruleIndex\"' s; grep -c '<failure' j; grep -c '\"ph\"' t");
+  CHECK(run.says("\n1\n1\n"));
+  CHECK(run_shell("cd " + dir.path() + " && grep -c '# optim-empty' s").says("2\n"));
+  const auto passing = run_shell("cd " + dir.path() + " && ddpscope merge o --junit /dev/null");
+  CHECK(passing.code == 3);
+  CHECK(passing.says("is not replaced"));
+}
+
+TEST_CASE("show prints annotations", "[tools]") {
+  const TemporaryDir dir;
+  write_rank(dir / "o", {.error = true});
+  const auto run = run_shell("ddpscope show --format github " + (dir / "o"));
+  CHECK(run.code == 1);
+  CHECK(run.text ==
+        "::error title=optim-empty::rank 0 step 0 layer1: the optimizer holds no "
+        "trainable parameter\n");
+  CHECK(run_shell("ddpscope show --format xml " + (dir / "o")).code == 2);
+}
+
 TEST_CASE("merge returns 4 where a rank is missing", "[tools]") {
   const TemporaryDir dir;
   write_rank(dir / "o", {.rank = 0, .world_size = 2});
@@ -168,7 +192,8 @@ TEST_CASE("list and explain know every check", "[tools]") {
 }
 
 TEST_CASE("every command has help and refuses wrong usage", "[tools]") {
-  for (const std::string command : {"run", "merge", "show", "list", "explain", "version"}) {
+  for (const std::string command : {"run", "merge", "show", "list", "explain", "compare",
+                                    "suppress", "validate", "completion", "man", "version"}) {
     CHECK(run_shell("ddpscope " + command + " --help").code == 0);
     const auto wrong = run_shell("ddpscope " + command + " --no-such-option");
     CHECK(wrong.code == 2);

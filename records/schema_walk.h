@@ -1,0 +1,24 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+
+namespace ddpscope {
+
+/// Takes a line (1-based) and what is wrong there: `finding.sites[0].state is missing`.
+using SchemaFaults = std::function<void(std::int64_t line, const std::string& text)>;
+
+enum class SchemaEnd : std::uint8_t {
+  kWhole,
+  kBroken,  ///< no JSON object, or one that nests deeper than 64 levels
+  kNewer,   ///< of a newer schema: what follows is not looked at
+};
+
+/// Reads one JSON document that is an `owner` of records/schema.def, whose first line has the
+/// number `first_line`, without building a tree.
+SchemaEnd walk_schema(std::string_view text, std::string_view owner, std::int64_t first_line,
+                      const SchemaFaults& faults);
+
+}  // namespace ddpscope

@@ -1,0 +1,52 @@
+#include <algorithm>
+#include <fstream>
+
+#include "tests/support/temporary_dir.h"
+#include "tests/tools/rank_sample.h"
+#include "tests/tools/run_tool.h"
+
+namespace ddpscope::test::validate_test {
+namespace {
+
+TEST_CASE("validate takes every file that a run and a merge write", "[tools]") {
+  const TemporaryDir dir;
+  const auto out = dir / "o";
+  const auto ran = run_shell("ddpscope run --nproc 2 --out " + out + " -- true");
+  write_findings(dir / "p", {finding_named("1111111111111111", Severity::kError)});
+  run_shell("ddpscope merge " + (dir / "p"));
+  const auto run = run_shell("cd " + dir.path() +
+                             " && ddpscope validate o/launch.json p/rank-0.jsonl p/report.json");
+  CHECK(run.code == 0);
+  CHECK(run.says("o/launch.json: valid launch record\n"));
+  CHECK(run.says("p/rank-0.jsonl: valid rank file of 3 records\n"));
+  CHECK(run.says("p/report.json: valid report\n"));
+}
+
+TEST_CASE("validate names line and member, and returns 3", "[tools]") {
+  const TemporaryDir dir;
+  write_findings(dir / "p", {finding_named("1111111111111111", Severity::kError)});
+  run_shell("cd " + (dir / "p") +
+            " && sed -i 's/\"severity\":\"error\"/\"severity\":\"fatal\"/' *");
+  const auto run = run_shell("cd " + (dir / "p") + " && ddpscope validate rank-0.jsonl");
+  CHECK(run.code == 3);
+  CHECK(run.says("rank-0.jsonl:2: finding.severity is none of error, warning, note\n"));
+}
+
+TEST_CASE("validate returns 3 for newer schemas and for what is no file", "[tools]") {
+  const TemporaryDir dir;
+  std::ofstream(dir / "rank-0.jsonl") << "{\"record\":\"run\",\"schema\":2}\n";
+  std::ofstream(dir / "r.json") << "{\"\x1b[2J\xff\":1";
+  const auto newer = run_shell("ddpscope validate " + (dir / "rank-0.jsonl"));
+  CHECK(newer.code == 3);
+  CHECK(newer.says("run.schema is newer than 1"));
+  for (const std::string name : {"r.json", "absent", "."}) {
+    const auto run = run_shell("ddpscope validate " + (dir / name));
+    CHECK(run.code == 3);
+    CHECK(std::count(run.text.begin(), run.text.end(), '\n') == 1);
+    CHECK(!run.says("\x1b"));
+  }
+  CHECK(run_shell("ddpscope validate").code == 2);
+}
+
+}  // namespace
+}  // namespace ddpscope::test::validate_test

@@ -1,0 +1,49 @@
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <memory>
+
+#include "records/regular_file.h"
+#include "records/schema_check.h"
+#include "report/escape.h"
+#include "report/report_writer.h"
+#include "tools/command.h"
+#include "tools/exit_status.h"
+#include "tools/report_input.h"
+
+namespace ddpscope {
+namespace {
+SchemaReport check_file(const std::string& path) {
+  std::string text;
+  std::string why = read_regular(path, kMaxReportBytes, text);
+  if (why.empty() && text.size() > kMaxReportBytes) why = "the file is longer than 1 GiB";
+  if (why.empty()) return check_schema(path, text);
+  return {.kind = "file", .problems = {{.path = path, .text = why}}, .problem_count = 1};
+}
+
+/// Whether the file is as the schema has it.
+bool validate(const std::string& path) {
+  const SchemaReport report = check_file(path);
+  for (const ReadProblem& problem : report.problems) print(describe(problem) + "\n");
+  const auto left_out = report.problem_count - std::ssize(report.problems);
+  if (left_out > 0) print(fmt::format("{}: {} more\n", escape_terminal(path), left_out));
+  if (report.problem_count > 0) return false;
+  const auto count = report.records == 1 ? "" : fmt::format(" of {} records", report.records);
+  const auto note = report.note.empty() ? "" : "; " + report.note;
+  print(fmt::format("{}: valid {}{}{}\n", escape_terminal(path), report.kind, count, note));
+  return true;
+}
+}  // namespace
+
+CommandAction make_validate_command(CLI::App& app) {
+  const auto files = std::make_shared<std::vector<std::string>>();
+  app.add_option("FILE", *files, "rank-<r>.jsonl, launch.json or report.json")->required();
+  app.footer("Returns 3 where a file does not fit the schema or is of a newer one.");
+  return [files](const CommandContext&) {
+    bool all_valid = true;
+    for (const auto& file : *files) all_valid = validate(file) && all_valid;
+    return static_cast<int>(all_valid ? ExitStatus::kClean : ExitStatus::kInput);
+  };
+}
+
+}  // namespace ddpscope
