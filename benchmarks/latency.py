@@ -53,7 +53,8 @@ def main():
     parser.add_argument("--begins", nargs="*", type=float, default=[0.42, 0.55],
                         help="parts of the run")
     parser.add_argument("--date", default=datetime.date.today().isoformat())
-    parser.add_argument("--out", help="the file to write, else benchmarks/results/latency-<date>.md")
+    parser.add_argument("--out",
+                        help="the file to write, else benchmarks/results/latency-<date>.md")
     arguments = parser.parse_args()
     lines = [f"# When what begins late is found, {arguments.date}", "",
              *describe_build(arguments.program),

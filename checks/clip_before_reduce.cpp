@@ -76,14 +76,13 @@ class ClipBeforeReduce final : public Check {
     finding.step = first_step_;
     finding.phase = Phase::kReduce;
     finding.what = fmt::format(
-        "gradients were clipped to norm {:.4g} by this rank's own norm before they were averaged, "
-        "factors {:.2g} to {:.2g} (before_reduce)",
-        clip.limit, least_, most_);
+        "gradients were clipped to norm {:.4g} by each rank's own norm before they were averaged "
+        "(before_reduce)",
+        clip.limit);
     finding.why = fmt::format(
-        "collective #{} averages what each rank has already scaled by a factor of its own: the "
-        "mean "
-        "of clipped gradients is not the clipped mean",
-        call.seq);
+        "collective #{} averages what this rank had scaled by {:.2g}, others by factors of their "
+        "own: the mean of clipped gradients is not the clipped mean",
+        call.seq, clip.factor);
     finding.fixes = fixes_for_order();
     finding.facts = {{fact::kCause, std::string("before_reduce")},
                      {fact::kFactorMin, least_},

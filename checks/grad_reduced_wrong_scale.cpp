@@ -1,20 +1,17 @@
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
 #include <memory>
 #include <string_view>
 
 #include "checks/check.h"
-#include "checks/finding_text.h"
 #include "checks/rank_sides.h"
 #include "checks/reduction_text.h"
 #include "checks/statistics.h"
+#include "checks/wrong_scale_text.h"
 #include "model/fact_keys.h"
 
 namespace ddpscope {
 namespace {
-using enum Applicability;
 constexpr std::int64_t kScaledSteps = 3;
 constexpr double kSameRatio = 0.02;
 constexpr double kNotLinear = 1e-2;
@@ -33,56 +30,6 @@ struct WrongScale {
   std::string_view cause;
   ReductionRun run;
 };
-
-std::string what_of(const ReductionStep& step, std::string_view cause, std::size_t ranks) {
-  if (cause != "not_linear") {
-    return fmt::format("reduced gradients are {:.3g} × the mean over {} ranks ({})",
-                       step.ratio.value_or(0), ranks, cause);
-  }
-  if (step.differing > 0) {
-    return fmt::format("{} of {} left the reduction with other bits on some rank (not_linear)",
-                       step.differing, counted(step.sampled, "sampled gradient"));
-  }
-  return fmt::format(
-      "reduced gradients are no multiple of the sum over {} ranks, by {:.2g} of "
-      "their norm (not_linear)",
-      ranks, step.residual);
-}
-
-std::string why_of(const ReductionStep& step, std::string_view cause, bool lasts) {
-  if (cause == "sum_not_divided") {
-    return calls_text(step.calls) + ", and nothing divides by the number of ranks before step()";
-  }
-  if (cause == "divided_twice") {
-    return calls_text(step.calls) + ", and the result was divided by the number of ranks twice";
-  }
-  return lasts ? "something else than the sum reached the optimizer: a part that was not reduced, "
-                 "another group, or a write before wait() had returned"
-               : "the steps before and after it were right: memory or a link that fails, or a "
-                 "write before wait() had returned";
-}
-
-std::vector<Fix> fixes_of(std::string_view cause, bool lasts) {
-  const Fix intended = {"intended, with a scaled learning rate: suppress it with that reason",
-                        kNeedsDecision};
-  if (cause == "sum_not_divided") {
-    return {{"`grad.div_(world_size)` after wait()", kSafe},
-            {"use the average as reduce operation", kSafe},
-            intended};
-  }
-  if (cause == "divided_twice") {
-    return {{"divide by the number of ranks once: the loss, or the gradient, or an averaging "
-             "reduce operation",
-             kSafe},
-            intended};
-  }
-  if (lasts) {
-    return {{"wait() for every collective before its tensor is read or written", kLikely},
-            {"reduce every element of every gradient over the same group", kLikely}};
-  }
-  return {{"check the memory and the links of the ranks' hosts", kNeedsDecision},
-          {"wait() for every collective before its tensor is read or written", kLikely}};
-}
 
 /// grad-reduced-wrong-scale; docs/checks/grad-reduced-wrong-scale.md
 class GradReducedWrongScale final : public Check {
@@ -149,9 +96,9 @@ class GradReducedWrongScale final : public Check {
     if (!is_linear) set_place(finding, place.model, place.path);
     finding.last_step = run.last->step;
     finding.occurrences = run.steps;
-    finding.what = what_of(step, cause, cohort.ranks.size());
-    finding.why = why_of(step, cause, lasts);
-    finding.fixes = fixes_of(cause, lasts);
+    finding.what = wrong_scale_what(step, cause, cohort.ranks.size());
+    finding.why = wrong_scale_why(step, cause, lasts);
+    finding.fixes = wrong_scale_fixes(cause, lasts);
     finding.facts = {
         {fact::kCause, std::string(cause)}, {fact::kMeasuredRatio, step.ratio.value_or(0)},
         {fact::kExpectedRatio, 1.0},        {fact::kResidualRatio, step.residual},

@@ -40,7 +40,8 @@ class GradUsedWhileReducing final : public Check {
 
   void on_gradients_scaled(const GradientsScaledEvent& event, const RunState& state,
                            Findings& findings) override {
-    if (const Open* open = open_on(event.first)) {
+    const Open* const open = open_on(event.first);
+    if (open != nullptr && is_told(event.first)) {
       findings.push_back(describe(*open, event.first, "write", event.at, state));
     }
   }
@@ -52,7 +53,7 @@ class GradUsedWhileReducing final : public Check {
     for (const auto& group : optimizer->second.groups) {
       for (const OptimizerMember& member : group) {
         const Open* open = open_on(member.tensor);
-        if (open == nullptr) continue;
+        if (open == nullptr || !is_told(member.tensor)) continue;
         return findings.push_back(describe(*open, member.tensor, "step", event.at, state));
       }
     }
@@ -71,6 +72,12 @@ class GradUsedWhileReducing final : public Check {
     StackId stack = 0;
     std::vector<TensorId> parameters;
   };
+
+  /// The first one stands for all that the same loop writes.
+  bool is_told(TensorId parameter) {
+    if (told_ == 0) told_ = parameter;
+    return told_ == parameter;
+  }
 
   const Open* open_on(TensorId parameter) const {
     const auto open = std::ranges::find_if(open_, [parameter](const Open& one) {
@@ -110,6 +117,7 @@ class GradUsedWhileReducing final : public Check {
   }
 
   std::vector<Open> open_;
+  TensorId told_ = 0;
 };
 }  // namespace
 

@@ -137,6 +137,7 @@ constexpr auto kLinks = std::to_array<RankLink>({
     {"grad-used-while-reducing", "grad-not-reduced", is_before},
     {"grad-used-while-reducing", "grad-reduced-wrong-scale", is_before},
     {"clip-before-reduce", "grad-not-reduced", is_before},
+    {"clip-before-reduce", "grad-reduced-wrong-scale", is_before},
     {"autograd-ready-twice", "grad-reduced-wrong-scale", is_before},
     {"autograd-ready-twice", "grad-not-reduced", is_before},
     {"grad-not-reduced", "rank-parameters-differ", is_drift},

@@ -110,8 +110,8 @@ double spread_of(const Parameter& parameter) {
 
 class StepComparison {
  public:
-  StepComparison(std::int64_t number, const Step& step, std::size_t ranks)
-      : step_(step), ranks_(ranks) {
+  StepComparison(std::int64_t number, const Step& step, std::size_t ranks, bool complete)
+      : step_(step), ranks_(ranks), complete_(complete) {
     result_.step = number;
     result_.calls = step.calls;
     result_.backwards = step.backwards;
@@ -125,7 +125,7 @@ class StepComparison {
       ++result_.sampled;
       result_.as_they_arrived += parameter.is_as_it_arrived;
       if (parameter.differs) add_differing(place, parameter);
-      add_to_sum(place, parameter);
+      if (complete_) add_to_sum(place, parameter);
     }
     if (least_ <= most_ && most_ - least_ <= kSameFactor * std::abs(most_)) {
       result_.ratio = (least_ + most_) / 2;
@@ -171,6 +171,7 @@ class StepComparison {
 
   const Step& step_;
   std::size_t ranks_;
+  bool complete_;
   ReductionStep result_;
   double least_ = std::numeric_limits<double>::infinity();  // ratio of one parameter
   double most_ = -least_;
@@ -200,7 +201,7 @@ class Names {
 };
 }  // namespace
 
-void compare_reductions(const RingList& rings, Cohort& cohort) {
+void compare_reductions(const RingList& rings, bool complete, Cohort& cohort) {
   if (rings.size() < 2 || rings.size() < cohort.ranks.size()) return;
   // The same place may be another parameter.
   const bool differ = std::ranges::any_of(cohort.digests, [](const DigestsDiffer& difference) {
@@ -214,7 +215,7 @@ void compare_reductions(const RingList& rings, Cohort& cohort) {
   }
   const Names names(*rings.front());
   for (const auto& [number, step] : steps) {
-    StepComparison comparison(number, step, rings.size());
+    StepComparison comparison(number, step, rings.size(), complete);
     ReductionStep result = comparison.run();
     if (result.sampled == 0) continue;
     if (result.differing > 0) result.first_differing = names.at(comparison.differing(), number);

@@ -12,6 +12,7 @@
 #include "hooks/outputs_of_step.h"
 #include "hooks/replica_bits.h"
 #include "hooks/step_wait.h"
+#include "model/clock.h"
 
 namespace ddpscope {
 namespace {
@@ -91,6 +92,7 @@ void Capture::tell_cycle(const Stamp& at) {
   put(CycleEndEvent{.at = at,
                     .wall_ms = cycle.wall_ms,
                     .overhead_us = cycle.hooks_ms * 1e3,
+                    .unix_ns = unix_ns(),
                     .compute_threads = at::get_num_threads(),
                     .loader_threads = loader_threads()});
 }

@@ -1,5 +1,7 @@
 #pragma once
 
+#include "model/reduction_fact_keys.h"
+
 /// The stable keys of facts; docs/report-format.md says what each means.
 namespace ddpscope::fact {
 
@@ -14,9 +16,7 @@ inline constexpr char kAllowedMin[] = "allowed_min";
 inline constexpr char kArgument[] = "argument";
 inline constexpr char kAtStep[] = "at_step";
 inline constexpr char kBackend[] = "backend";
-inline constexpr char kBatchFingerprint[] = "batch_fingerprint";
 inline constexpr char kBatchRows[] = "batch_rows";
-inline constexpr char kBatchShape[] = "batch_shape";
 inline constexpr char kBenchmark[] = "benchmark";
 inline constexpr char kBlindIds[] = "blind_ids";
 inline constexpr char kBufferRequiresGrad[] = "buffer_requires_grad";
@@ -38,8 +38,6 @@ inline constexpr char kCauses[] = "causes";
 inline constexpr char kChangedCount[] = "changed_count";
 inline constexpr char kCollectiveCountPerRank[] = "collective_count_per_rank";
 inline constexpr char kCollectiveSeq[] = "collective_seq";
-inline constexpr char kCollectivesSinceStepCount[] = "collectives_since_step_count";
-inline constexpr char kComparedBatchesCount[] = "compared_batches_count";
 inline constexpr char kComparedCount[] = "compared_count";
 inline constexpr char kConfirmedStep[] = "confirmed_step";
 inline constexpr char kConsecutiveCount[] = "consecutive_count";
@@ -70,12 +68,8 @@ inline constexpr char kDtype[] = "dtype";
 inline constexpr char kDtypes[] = "dtypes";
 inline constexpr char kElements[] = "elements";
 inline constexpr char kEntryOp[] = "entry_op";
-inline constexpr char kEpochLengthBatches[] = "epoch_length_batches";
-inline constexpr char kEpochs[] = "epochs";
 inline constexpr char kEpsilon[] = "epsilon";
-inline constexpr char kEqualRanks[] = "equal_ranks";
 inline constexpr char kException[] = "exception";
-inline constexpr char kExpectedRatio[] = "expected_ratio";
 inline constexpr char kExpectedTermsCount[] = "expected_terms_count";
 inline constexpr char kFactorMax[] = "factor_max";
 inline constexpr char kFactorMedian[] = "factor_median";
@@ -122,7 +116,6 @@ inline constexpr char kInputShape[] = "input_shape";
 inline constexpr char kKeepGraph[] = "keep_graph";
 inline constexpr char kKind[] = "kind";
 inline constexpr char kLaggingRanks[] = "lagging_ranks";
-inline constexpr char kLargestRelativeDifference[] = "largest_relative_difference";
 inline constexpr char kLargestShapes[] = "largest_shapes";
 inline constexpr char kLastCall[] = "last_call";
 inline constexpr char kLastEqualStep[] = "last_equal_step";
@@ -139,7 +132,6 @@ inline constexpr char kLr[] = "lr";
 inline constexpr char kMajorityRanks[] = "majority_ranks";
 inline constexpr char kMaxNorm[] = "max_norm";
 inline constexpr char kMaximum[] = "maximum";
-inline constexpr char kMeasuredRatio[] = "measured_ratio";
 inline constexpr char kMedianBytes[] = "median_bytes";
 inline constexpr char kMedianMs[] = "median_ms";
 inline constexpr char kMembersCount[] = "members_count";
@@ -210,7 +202,6 @@ inline constexpr char kReducerPresent[] = "reducer_present";
 inline constexpr char kRegisteredCount[] = "registered_count";
 inline constexpr char kRequestedBytes[] = "requested_bytes";
 inline constexpr char kReshapedPaths[] = "reshaped_paths";
-inline constexpr char kResidualRatio[] = "residual_ratio";
 inline constexpr char kRing[] = "ring";
 inline constexpr char kRootA[] = "root_a";
 inline constexpr char kRootB[] = "root_b";
@@ -218,7 +209,6 @@ inline constexpr char kRootsAliveCount[] = "roots_alive_count";
 inline constexpr char kRule[] = "rule";
 inline constexpr char kRunningVersion[] = "running_version";
 inline constexpr char kSameStep[] = "same_step";
-inline constexpr char kSampledCount[] = "sampled_count";
 inline constexpr char kSamplesCount[] = "samples_count";
 inline constexpr char kSavedBytes[] = "saved_bytes";
 inline constexpr char kSavedOp[] = "saved_op";
@@ -227,7 +217,6 @@ inline constexpr char kSavedVersion[] = "saved_version";
 inline constexpr char kScaleFirst[] = "scale_first";
 inline constexpr char kScaleLast[] = "scale_last";
 inline constexpr char kSecondSite[] = "second_site";
-inline constexpr char kSeed[] = "seed";
 inline constexpr char kSelectedIndex[] = "selected_index";
 inline constexpr char kSeq[] = "seq";
 inline constexpr char kShapeA[] = "shape_a";
@@ -258,7 +247,6 @@ inline constexpr char kSuspectModule[] = "suspect_module";
 inline constexpr char kSuspectRanks[] = "suspect_ranks";
 inline constexpr char kSuspectShape[] = "suspect_shape";
 inline constexpr char kSwitchesPerS[] = "switches_per_s";
-inline constexpr char kSyncedMicroBatches[] = "synced_micro_batches";
 inline constexpr char kTensor[] = "tensor";
 inline constexpr char kTensorsCount[] = "tensors_count";
 inline constexpr char kTermsCount[] = "terms_count";

@@ -77,6 +77,7 @@ struct CycleEndEvent {
   Stamp at;
   double wall_ms = 0;                ///< of the step that ended
   double overhead_us = 0;            ///< of it, spent in hooks
+  std::int64_t unix_ns = 0;          ///< of its end
   std::int32_t compute_threads = 0;  ///< that an operator of this thread may use
   std::int32_t loader_threads = 0;   ///< of data loaders, alive now
 };

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <string>
 
-#include "exchange/reduction_record.h"
 #include "model/clock.h"
 #include "model/hash.h"
 
@@ -40,7 +39,7 @@ void RankDigest::on(const GradientEvent& event, const RunState&) {
 
 void RankDigest::on(const BackwardEvent& event, const RunState&) {
   trains_ = true;
-  calls_since_backward_ = 0;
+  trained_with_.on_backward();
   scale_.on_backward(event);
   scale_known_ = event.surveyed;
 }
@@ -49,7 +48,7 @@ void RankDigest::on(const BackwardEvent& event, const RunState&) {
 void RankDigest::on(const CollectiveEvent& event, const RunState&) {
   averages_ |= event.averages;
   if (trains_) ++calls_;
-  ++calls_since_backward_;
+  trained_with_.on_call();
 }
 
 void RankDigest::on(const BackwardEndEvent& event, const RunState& state) {
@@ -105,64 +104,6 @@ void RankDigest::on(const TensorBitsEvent& event, const RunState&) {
   start_changed_ |= event.step == 0 && !steps_began_;
 }
 
-void RankDigest::on(const GradientsScaledEvent& event, const RunState&) {
-  if (!event.quotient.has_value() || !event.factor.has_value()) return;
-  // One that is listed twice is clipped once more.
-  if (2 * event.gradients < clipped_) return;
-  clipped_ = std::max(clipped_, event.gradients);
-  clip_factor_ *= *event.factor;
-}
-
-void RankDigest::on(const ReducedGradientsEvent& event, const RunState&) {
-  for (const auto& [id, model] : models_) {
-    ToldReductions told{
-        .clip_factor = clip_factor_, .calls = calls_since_backward_, .gradients = {}};
-    for (const ReducedGradient& gradient : event.gradients) {
-      const auto place = model.place_of(gradient.tensor);
-      if (!place.has_value()) continue;
-      told.gradients.push_back({.parameter = static_cast<std::uint32_t>(*place),
-                                .before = gradient.before,
-                                .after = gradient.after,
-                                .fingerprint = gradient.fingerprint});
-    }
-    if (told.gradients.empty()) continue;
-    sinks_.blob({.kind = BlobKind::kReductions,
-                 .number = static_cast<std::uint32_t>(id),
-                 .step = event.at.step,
-                 .bytes = encode(told)});
-  }
-}
-
-bool RankDigest::shares_data(const RunState& state) const {
-  return std::ranges::any_of(
-      models_, [&](const auto& entry) { return state.declared(entry.first, "", "shared_data"); });
-}
-
-void RankDigest::on(const RandomStateEvent& event, const RunState& state) {
-  if (shares_data(state)) return;
-  random_ = event.fingerprint;
-  const ModulePlace* place = state.place_of(event.module);
-  std::string text =
-      std::to_string(event.seed) + " " + event.op + " " + (place == nullptr ? "" : place->path);
-  if (text == random_told_) return;
-  random_told_ = std::move(text);
-  sinks_.blob(
-      {.kind = BlobKind::kRandom, .number = 0, .step = event.at.step, .bytes = random_told_});
-}
-
-void RankDigest::on(const BatchEvent& event, const RunState& state) {
-  if (shares_data(state)) return;
-  batch_ = event.fingerprint;
-  std::string text;
-  for (const std::int64_t size : event.shape) {
-    text += (text.empty() ? "[" : ", ") + std::to_string(size);
-  }
-  text += std::string("] ") + event.dtype;
-  if (text == batch_told_) return;
-  batch_told_ = std::move(text);
-  sinks_.blob({.kind = BlobKind::kBatch, .number = 0, .step = event.at.step, .bytes = batch_told_});
-}
-
 void RankDigest::on(const StepEndEvent& event, const RunState& state) {
   if (start_changed_) put_start(state);
   steps_began_ = true;
@@ -170,8 +111,6 @@ void RankDigest::on(const StepEndEvent& event, const RunState& state) {
   StepDigest digest{.step = event.at.step,
                     .cycle = event.at.cycle,
                     .unix_ns = event.unix_ns,
-                    .batch = batch_,
-                    .random = random_,
                     .optimizer_steps = event.optimizer_steps,
                     .skipped_steps = last_.skipped_steps,
                     .forwards = event.forwards,
@@ -182,18 +121,17 @@ void RankDigest::on(const StepEndEvent& event, const RunState& state) {
     add_structure(digest);
     add_gradients(digest, is_compared_step(digest.step));
     add_optimizers(digest, state);
-    digest.clip_factor = clip_factor_;
+    trained_with_.add_clip_to(digest);
     if (scale_known_) digest.loss_scale = scale_.now().value_or(0);
   }
+  trained_with_.add_to(digest);
   add_values(digest);
   sinks_.digest(digest);
   show(digest);
   last_ = digest;
   for (auto& [id, model] : models_) model.clear_received();
   backwards_ = 0;
-  clip_factor_ = 1;
-  clipped_ = 0;
-  batch_ = random_ = 0;
+  trained_with_.step_ended();
   lost_events_ = scale_known_ = in_progress_told_ = false;
 }
 

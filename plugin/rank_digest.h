@@ -3,12 +3,12 @@
 #include <cstdint>
 #include <functional>
 #include <map>
-#include <string>
 #include <string_view>
 
 #include "checks/loss_scale.h"
 #include "exchange/rank_ring.h"
 #include "plugin/model_tensors.h"
+#include "plugin/trained_with.h"
 
 namespace ddpscope {
 
@@ -44,11 +44,10 @@ class RankDigest {
   void on(const OptimizerRatesEvent&, const RunState&) { optimizers_changed_ = true; }
   void on(const OptimizerStepEvent&, const RunState&);
   void on(const TensorBitsEvent& event, const RunState& state);
-  void on(const GradientsScaledEvent& event, const RunState& state);
-  void on(const ReducedGradientsEvent& event, const RunState& state);
-  void on(const BatchEvent& event, const RunState& state);
-  void on(const RandomStateEvent& event, const RunState& state);
-  bool shares_data(const RunState& state) const;
+  void on(const GradientsScaledEvent& event, const RunState&) { trained_with_.on(event); }
+  void on(const ReducedGradientsEvent& event, const RunState&) { trained_with_.on(event); }
+  void on(const BatchEvent& event, const RunState& state) { trained_with_.on(event, state); }
+  void on(const RandomStateEvent& event, const RunState& state) { trained_with_.on(event, state); }
   void on(const StepEndEvent& event, const RunState& state);
   void on(const DroppedEvent&, const RunState&) { lost_events_ = true; }
   void on(const ExitEvent&, const RunState& state) { settle(state); }
@@ -70,15 +69,10 @@ class RankDigest {
   Sinks sinks_;
   std::int64_t every_;
   std::map<ModelId, ModelTensors> models_;
+  TrainedWith trained_with_{models_, sinks_.blob};
   ModelTensors::Bits bits_;  // of one step: parameters when it begins, buffers at its end
   std::int64_t bits_step_ = 0;
   LossScale scale_;
-  std::int64_t clipped_ = 0;  // gradients, by the largest clip of the step in progress
-  double clip_factor_ = 1;    // of the step in progress
-  std::uint64_t batch_ = 0;   // likewise
-  std::uint64_t random_ = 0;  // likewise
-  std::string batch_told_;
-  std::string random_told_;
   bool scale_known_ = false;
   StepDigest last_;        // of the last step that ended
   StepDigest optimizers_;  // the fields of optimizers alone, and of which gradients
@@ -88,8 +82,7 @@ class RankDigest {
   bool optimizers_changed_ = true;
   bool lost_events_ = false;
   bool averages_ = false;
-  bool trains_ = false;  // a backward began
-  std::uint64_t calls_since_backward_ = 0;
+  bool trains_ = false;         // a backward began
   std::int32_t calls_ = 0;      // since then
   std::int32_t backwards_ = 0;  // that ended since the last step
   bool in_progress_told_ = false;

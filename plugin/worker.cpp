@@ -9,6 +9,7 @@
 #include <array>
 #include <cstdio>
 
+#include "model/clock.h"
 #include "plugin/crash_note.h"
 #include "plugin/log.h"
 #include "records/report_dir.h"
@@ -38,7 +39,8 @@ Worker::Worker(WorkerOptions options)
       judge_(options_.judge, [this](const Finding& finding) { found(finding); }),
       host_(options_.local_ranks),
       ranks_(options_.run, options_.settings, options_.where),
-      live_compare_(options_.run, options_.settings) {
+      live_compare_(options_.run, options_.settings),
+      metrics_(options_.run, options_.settings) {
   if (calls() != nullptr) digest_.emplace(digest_sinks(), options_.settings.exchange_every);
   const std::string& path = options_.settings.suppressions;
   if (!path.empty()) suppressions_ = SuppressionList(read_suppressions(path), today_utc());
@@ -71,6 +73,10 @@ void Worker::open_file() {
 void Worker::loop() {
   while (!stop_.load(std::memory_order_acquire)) {
     watch_ranks();
+    if (metrics_.is_due(steady_ns())) {
+      const std::lock_guard lock(mutex_);
+      write_metrics(false);
+    }
     if (judge_batch()) {
       quiet_rounds_ = 0;
       continue;
@@ -175,6 +181,7 @@ void Worker::finish(milliseconds limit, const RunCosts& costs) {
     writer_->sync();
     tell_if_cut_off();
   }
+  write_metrics(true);
   write_reports(record);
 }
 

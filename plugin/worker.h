@@ -19,6 +19,7 @@
 #include "plugin/last_place.h"
 #include "plugin/late_values.h"
 #include "plugin/live_compare.h"
+#include "plugin/metrics_file.h"
 #include "plugin/rank_digest.h"
 #include "plugin/rank_watch.h"
 #include "records/jsonl_writer.h"
@@ -100,6 +101,7 @@ class Worker {
   SummaryRecord summary(const RunCosts& costs);
   std::vector<SuppressionRecord> suppressions() const;
   void write_reports(const SummaryRecord& summary);
+  void write_metrics(bool has_ended);
 
   WorkerOptions options_;
   EventQueue queue_;
@@ -123,12 +125,14 @@ class Worker {
   DeviceOfRank device_{options_.devices};
   RankWatch ranks_;
   LiveCompare live_compare_;
+  MetricsFile metrics_;
   std::optional<RankDigest> digest_;  // of several ranks
   std::set<StackId> told_sites_;      // those in the ring
   int quiet_rounds_ = 0;
   std::int64_t dropped_told_ = 0;
   std::int64_t last_step_ = 0;
   std::int64_t host_reads_ = 0;  // of the cycle in progress
+  CycleEndEvent last_cycle_;
   bool finished_ = false;
   bool judge_broke_ = false;
   bool told_cut_off_ = false;

@@ -40,6 +40,7 @@ void Worker::write_models() {
 
 void Worker::cycle_ended(const CycleEndEvent& cycle) {
   last_step_ = std::max(last_step_, cycle.at.step);
+  last_cycle_ = cycle;
   const std::int64_t host_reads = std::exchange(host_reads_, 0);
   write_models();
   const bool sampled = cycle.at.step <= kEveryStepUpTo || cycle.at.cycle % kStepRecordEvery == 0;
@@ -47,7 +48,8 @@ void Worker::cycle_ended(const CycleEndEvent& cycle) {
   writer_->write_step({.step = cycle.at.step,
                        .wall_ms = cycle.wall_ms,
                        .overhead_us = cycle.overhead_us,
-                       .host_reads = host_reads});
+                       .host_reads = host_reads,
+                       .time_unix_ns = cycle.unix_ns});
   tell_if_cut_off();
 }
 

@@ -8,6 +8,7 @@
 
 #include "checks/check_table.h"
 #include "checks/ranks_judge.h"
+#include "model/clock.h"
 #include "plugin/log.h"
 #include "plugin/worker.h"
 #include "records/report_dir.h"
@@ -136,6 +137,30 @@ void Worker::write_reports(const SummaryRecord& summary) {
   const std::string text =
       brief ? render_last_line(report, render) : render_verdict(report, render);
   std::fputs(text.c_str(), stderr);
+}
+
+void Worker::write_metrics(bool has_ended) {
+  if (metrics_.path().empty()) return;
+  RunMetrics metrics{.run = options_.run,
+                     .steps = last_step_,
+                     .events_dropped = queue_.dropped(),
+                     .unix_ns = unix_ns(),
+                     .has_ended = has_ended};
+  if (last_cycle_.wall_ms > 0) {
+    metrics.step_seconds = last_cycle_.wall_ms / 1e3;
+    metrics.overhead_seconds = last_cycle_.overhead_us / 1e6;
+  }
+  for (const Finding& finding : judge_.findings()) {
+    if (suppressions_.find(finding) != nullptr) {
+      ++metrics.suppressed;
+      continue;
+    }
+    const bool is_error = finding.severity == Severity::kError;
+    const bool is_note = finding.severity == Severity::kNote;
+    ++(is_error ? metrics.errors : is_note ? metrics.notes : metrics.warnings)[finding.id];
+  }
+  const std::string problem = metrics_.write(metrics);
+  if (!problem.empty()) log_warning(problem + "; training continues without it");
 }
 
 Findings Worker::findings() {

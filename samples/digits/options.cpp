@@ -9,7 +9,7 @@
 namespace digits {
 namespace {
 
-constexpr std::array<std::string_view, 22> kBugNames = {"none",
+constexpr std::array<std::string_view, 23> kBugNames = {"none",
                                                         "unregistered-blocks",
                                                         "unregistered-tensor",
                                                         "unused-head",

@@ -13,13 +13,12 @@
 #include <vector>
 
 #include "samples/loops/reducer.h"
+#include "samples/loops/waves.h"
 #include "samples/support/arguments.h"
 #include "samples/support/process_group.h"
 
 namespace loops {
 
-constexpr std::int64_t kInputs = 12;
-constexpr std::int64_t kWidth = 48;
 constexpr std::int64_t kRows = 32;
 
 const samples::BugNames kBugs = {"maximum-on-one-rank", "rate-of-its-own", "averages-not-asked-for",
@@ -27,18 +26,6 @@ const samples::BugNames kBugs = {"maximum-on-one-rank", "rate-of-its-own", "aver
                                  "copy-not-returned",   "last-part-alone", "same-data",
                                  "flipped-bit",         "clipped-each",    "clipped-on-first",
                                  "divided-before-wait"};
-
-struct WavesImpl : torch::nn::Module {
-  torch::Tensor forward(const torch::Tensor& x) {
-    const torch::Tensor hidden = torch::relu(in(x));
-    return out(leaves_middle_out ? hidden : torch::relu(middle(hidden)));
-  }
-  bool leaves_middle_out = false;
-  torch::nn::Linear in = register_module("in", torch::nn::Linear(kInputs, kWidth));
-  torch::nn::Linear middle = register_module("middle", torch::nn::Linear(kWidth, kWidth));
-  torch::nn::Linear out = register_module("out", torch::nn::Linear(kWidth, 1));
-};
-TORCH_MODULE(Waves);
 
 class Trainer {
  public:

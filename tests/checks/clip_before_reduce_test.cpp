@@ -58,8 +58,9 @@ TEST_CASE("clip-before-reduce reports gradients that are clipped and then averag
   CHECK(finding.step == 1);
   CHECK(finding.phase == Phase::kReduce);
   CHECK(finding.what ==
-        "gradients were clipped to norm 1 by this rank's own norm before they were averaged, "
-        "factors 0.25 to 0.5 (before_reduce)");
+        "gradients were clipped to norm 1 by each rank's own norm before they were averaged "
+        "(before_reduce)");
+  CHECK(finding.why.starts_with("collective #9 averages what this rank had scaled by 0.5,"));
   CHECK(cause_of(finding) == "before_reduce");
   CHECK(fact_of<double>(finding, "factor_min") == Approx(0.25));
   CHECK(fact_of<double>(finding, "factor_max") == Approx(0.5));

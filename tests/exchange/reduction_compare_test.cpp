@@ -34,29 +34,36 @@ class TwoRanks {
 
   void step(std::int64_t number, const Values& after_first, const Values& after_second,
             double clip_factor = 1) {
-    put(0, number, kOne, after_first, clip_factor);
-    put(1, number, kOther, after_second, clip_factor);
+    put(0, number, {kOne, after_first, clip_factor});
+    put(1, number, {kOther, after_second, clip_factor});
   }
 
-  void put(std::size_t rank, std::int64_t number, const Values& before, const Values& after,
-           double clip_factor = 1, std::uint32_t parameter = 2) {
+  struct Told {
+    Values before;
+    Values after;
+    double clip_factor = 1;
+    std::uint32_t parameter = 2;
+  };
+  void put(std::size_t rank, std::int64_t number, const Told& one) {
     std::uint64_t fingerprint = 1;
-    for (const double value : after)
+    for (const double value : one.after)
       fingerprint = fingerprint * 31 + std::bit_cast<std::uint64_t>(value);
-    ToldReductions told{.clip_factor = clip_factor, .calls = 1, .gradients = {}};
-    told.gradients.push_back({.parameter = parameter,
-                              .before = sketch_of(before),
-                              .after = sketch_of(after),
+    ToldReductions told{.clip_factor = one.clip_factor, .calls = 1, .gradients = {}};
+    told.gradients.push_back({.parameter = one.parameter,
+                              .before = sketch_of(one.before),
+                              .after = sketch_of(one.after),
                               .fingerprint = fingerprint});
     run_[rank].writer.put(
         Blob{.kind = BlobKind::kReductions, .number = 0, .step = number, .bytes = encode(told)});
   }
 
-  std::vector<ReductionStep> compared() {
+  /// `ranks` of the run, of which two left rings.
+  std::vector<ReductionStep> compared(std::int64_t ranks = 2) {
     for (auto& rank : run_) {
       rank->digest({.step = 1, .structure = 7, .backwards = 2, .call_count = 3});
     }
-    const RanksComparedEvent event = run_.compared();
+    const RingSet set = open_rings(list_rings(run_.dir()), "r1");
+    const RanksComparedEvent event = compare_ranks(set.rings, {.world_size = ranks});
     REQUIRE(event.cohorts.size() == 1);
     return event.cohorts[0].reductions;
   }
@@ -120,11 +127,21 @@ TEST_CASE("what is no multiple of the sum is told relative to the gradient", "[c
   CHECK(steps[0].worst.dtype == "float32");
 }
 
+TEST_CASE("of a sum to which others have added only the bits are compared", "[compare]") {
+  TwoRanks ranks;
+  ranks.step(1, {9, 9, 9, 9}, {9, 9, 9, 9});
+  const auto steps = ranks.compared(3);
+  REQUIRE(steps.size() == 1);
+  CHECK(steps[0].differing == 0);
+  CHECK_FALSE(steps[0].ratio.has_value());
+  CHECK(steps[0].noise == 0);
+}
+
 TEST_CASE("parameters with factors of their own have no ratio in common", "[compare]") {
   TwoRanks ranks;
   const auto put = [&](std::uint32_t parameter, double factor) {
-    ranks.put(0, 1, kOne, scaled(kSum, factor), 1, parameter);
-    ranks.put(1, 1, kOther, scaled(kSum, factor), 1, parameter);
+    ranks.put(0, 1, {kOne, scaled(kSum, factor), 1, parameter});
+    ranks.put(1, 1, {kOther, scaled(kSum, factor), 1, parameter});
   };
   put(0, 0.5);
   put(2, 0.1);
@@ -137,10 +154,10 @@ TEST_CASE("parameters with factors of their own have no ratio in common", "[comp
 
 TEST_CASE("nothing is said of a gradient", "[compare]") {
   TwoRanks ranks;
-  SECTION("that one rank did not step with") { ranks.put(0, 1, kOne, kOne); }
+  SECTION("that one rank did not step with") { ranks.put(0, 1, {kOne, kOne}); }
   SECTION("that is zero") {
-    ranks.put(0, 1, {}, {});
-    ranks.put(1, 1, {}, {});
+    ranks.put(0, 1, {});
+    ranks.put(1, 1, {});
   }
   SECTION("that is not finite") {
     const double nan = std::numeric_limits<double>::quiet_NaN();

@@ -99,6 +99,16 @@ inline ModelRecord sample_model() {
           .digest = "abcd"};
 }
 
+/// Three steps of 20 ms.
+inline std::vector<StepRecord> sample_steps() {
+  std::vector<StepRecord> steps;
+  for (std::int64_t step = 1; step <= 3; ++step) {
+    const std::int64_t end_ns = 1'500'000'000 + step * 20'000'000;
+    steps.push_back({.step = step, .wall_ms = 20, .time_unix_ns = end_ns, .loss = 1.5 / step});
+  }
+  return steps;
+}
+
 /// Rank 0 with one cascade and one note, rank 1 with the cause; ranks 2 and 3 are absent.
 inline std::vector<RankFile> sample_files() {
   Finding cascade = sample_finding();
@@ -129,9 +139,11 @@ inline std::vector<RankFile> sample_files() {
       {"ci.txt", 2, "perf-*:until=2029-12-31", "2029-12-31", SuppressionState::kExpired},
       {"ci.txt", 3, "grad-missing", "", SuppressionState::kUnused}};
   first.summary = sample_summary();
+  first.steps = sample_steps();
   RankFile second = {.path = "out/rank-1.jsonl", .run = sample_run(1, 4)};
   second.models = {sample_model()};
   second.findings = {sample_finding()};
+  second.steps = {{.step = 1, .wall_ms = 20}, {.step = 12, .wall_ms = 90}};
   second.truncated = true;
   return {first, second};
 }

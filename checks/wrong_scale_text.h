@@ -1,0 +1,18 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "model/finding.h"
+#include "model/rank_compare_event.h"
+
+namespace ddpscope {
+
+/// What grad-reduced-wrong-scale says of a step, by its cause.
+std::string wrong_scale_what(const ReductionStep& step, std::string_view cause, std::size_t ranks);
+/// `lasts`: it is not one step among many that were right.
+std::string wrong_scale_why(const ReductionStep& step, std::string_view cause, bool lasts);
+std::vector<Fix> wrong_scale_fixes(std::string_view cause, bool lasts);
+
+}  // namespace ddpscope

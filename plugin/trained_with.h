@@ -1,0 +1,48 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+
+#include "exchange/rank_ring.h"
+#include "plugin/model_tensors.h"
+
+namespace ddpscope {
+
+/// What one rank tells of a step beside its state: the batch, the random numbers, the clip, and
+/// what the gradients were before and after the ranks averaged them. Used by one thread.
+class TrainedWith {
+ public:
+  using Models = std::map<ModelId, ModelTensors>;
+  TrainedWith(const Models& models, std::function<void(const Blob&)> blob)
+      : models_(models), blob_(std::move(blob)) {}
+
+  void on_backward() { calls_ = 0; }
+  void on_call() { ++calls_; }
+  void on(const GradientsScaledEvent& event);
+  void on(const ReducedGradientsEvent& event);
+  void on(const BatchEvent& event, const RunState& state);
+  void on(const RandomStateEvent& event, const RunState& state);
+
+  void add_to(StepDigest& digest) const;
+  /// The same, of a step of which all events were seen.
+  void add_clip_to(StepDigest& digest) const { digest.clip_factor = clip_factor_; }
+  void step_ended();
+
+ private:
+  bool shares_data(const RunState& state) const;
+  void put_text(BlobKind kind, std::int64_t step, std::string text, std::string& told);
+
+  const Models& models_;
+  std::function<void(const Blob&)> blob_;
+  std::int64_t clipped_ = 0;  // gradients, by the largest clip of the step in progress
+  double clip_factor_ = 1;    // of that step, as are batch and random state
+  std::uint64_t batch_ = 0;
+  std::uint64_t random_ = 0;
+  std::uint64_t calls_ = 0;  // collectives since the last backward began
+  std::string batch_told_;
+  std::string random_told_;
+};
+
+}  // namespace ddpscope
