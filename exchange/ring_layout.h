@@ -1,7 +1,6 @@
 #pragma once
 
 #include <array>
-#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -106,7 +105,8 @@ inline std::uint64_t check_of(const void* data, std::size_t bytes, std::uint64_t
   for (std::size_t i = 0; i < bytes; i += 8) {
     std::uint64_t word = 0;
     std::memcpy(&word, at + i, 8);
-    hash = std::rotl(hash ^ word, 29) * kFactor;
+    hash = (hash ^ word) * kFactor;
+    hash ^= hash >> 29;  // else two bits in the right places hide each other
   }
   return hash ^ (hash >> 32);
 }

@@ -33,7 +33,8 @@ JudgeOptions Program::options(std::string checks, SiteSource* sites, std::int64_
   options.sources = {"tree",      "forward",     "op",          "graph",         "gradient",
                      "optimizer", "error",       "training_op", "zero_gradient", "archive",
                      "buffer",    "write",       "saved",       "value",         "target",
-                     "loader",    "convolution", "wait",        "collective",    "reducer"};
+                     "loader",    "convolution", "wait",        "collective",    "reducer",
+                     "batch"};
   options.sites = sites;
   return options;
 }
