@@ -93,7 +93,8 @@ class GradReducedWrongScale final : public Check {
     finding.severity = is_linear ? Severity::kWarning : Severity::kError;
     finding.phase = Phase::kReduce;
     finding.model = place.model;
-    if (!is_linear) set_place(finding, place.model, place.path);
+    const std::int64_t wrong = step.differing > 0 ? step.differing : step.not_linear;
+    if (!is_linear && wrong <= 1) set_place(finding, place.model, place.path);
     finding.last_step = run.last->step;
     finding.occurrences = run.steps;
     finding.what = wrong_scale_what(step, cause, cohort.ranks.size());

@@ -13,6 +13,7 @@ namespace {
 constexpr std::size_t kMaxSteps = 4096;
 constexpr double kNothing = 1e-20;  // a smaller gradient tells nothing
 constexpr double kCancelled = 1e-3;
+constexpr double kNotLinear = 1e-2;
 constexpr double kSameFactor = 0.02;  // of all parameters
 using Sums = std::array<double, 4>;
 
@@ -160,6 +161,7 @@ class StepComparison {
     const double after = std::sqrt(dot(left, left));
     add(left, parameter.before, -factor);
     const double residual = std::sqrt(dot(left, left));
+    result_.not_linear += residual > kNotLinear * after;
     // A sketch has twice the norm of what it is of. What is nearly nothing beside what the ranks
     // brought is rounding.
     const double noise = residual / (std::max(std::abs(factor), kNothing) * 2 * parameter.norms);

@@ -181,6 +181,7 @@ struct ReductionStep {
                                      ///< the norm after
   double noise = 0;                  ///< the same over the norms before: rounding shows in it
   ReducedParameter worst;
+  std::int64_t not_linear = 0;  ///< of which more than 1 % is no multiple of the sum
 };
 
 /// Ranks that train on the same batches.
