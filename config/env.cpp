@@ -96,6 +96,18 @@ void take_local_world_size(const EnvironmentLookup& lookup, RankEnvironment& out
   const bool is_here = std::ranges::find(kThisHost, trim(address)) != kThisHost.end();
   out.local_world_size = is_here ? out.world_size : 1;
 }
+
+std::string launch_of(const EnvironmentLookup& lookup) {
+  const auto value = [&](const char* name) { return non_empty(lookup, name).value_or(""); };
+  if (const auto space = non_empty(lookup, "PMIX_NAMESPACE")) return "pmix:" + *space;
+  if (const auto step = non_empty(lookup, "SLURM_STEP_ID")) {
+    return "slurm:" + value("SLURM_JOB_ID") + "." + *step + ":" + value("SLURM_RESTART_COUNT");
+  }
+  // Without an id of its own torchrun calls every launch "none".
+  const std::string id = value("TORCHELASTIC_RUN_ID");
+  if (id.empty() || id == "none") return "";
+  return "torchrun:" + id + ":" + value("TORCHELASTIC_RESTART_COUNT") + ":" + value("MASTER_PORT");
+}
 }  // namespace
 
 std::optional<std::string> environment(const char* name) {
@@ -111,6 +123,7 @@ RankEnvironment rank_environment(const EnvironmentLookup& lookup) {
   }
   take_local_rank(lookup, out);
   take_local_world_size(lookup, out);
+  out.launch = launch_of(lookup);
   return out;
 }
 

@@ -20,6 +20,7 @@ struct RankEnvironment {
   std::int64_t local_rank = 0;
   std::int64_t local_world_size = 1;  ///< ranks on this host, as far as they are known
   std::string source = "none";        ///< variables that decided, such as "RANK/WORLD_SIZE"
+  std::string launch;  ///< equal on all hosts of one launch, of no other; empty if not known
   std::vector<std::string> messages;  ///< one line for each value that was set and is no use
 };
 

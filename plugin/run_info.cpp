@@ -41,14 +41,15 @@ std::vector<std::string> command_line() {
   return redact_command(words);
 }
 
-// Equal on all ranks of one launch: the launcher's word, else what the ranks share.
+// Equal on all ranks of one launch: the launcher's word, else what the ranks of one host share.
 std::string run_id(const RankEnvironment& ranks) {
   if (const auto given = environment("DDPSCOPE_RUN_ID")) return *given;
-  const std::string place = environment("MASTER_ADDR").value_or("") + ":" +
-                            environment("MASTER_PORT").value_or("") + ":" +
-                            environment("SLURM_JOB_ID").value_or("");
-  if (ranks.world_size > 1 && place != "::") return place + ":" + std::to_string(getppid());
-  return host_name() + ":" + std::to_string(getpid()) + ":" + utc_now();
+  if (ranks.world_size == 1) {
+    return host_name() + ":" + std::to_string(getpid()) + ":" + utc_now();
+  }
+  if (!ranks.launch.empty()) return ranks.launch;
+  return host_name() + ":" + environment("MASTER_ADDR").value_or("") + ":" +
+         environment("MASTER_PORT").value_or("") + ":" + std::to_string(getppid());
 }
 
 // Why the check cannot run; empty when it can.

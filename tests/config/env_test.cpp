@@ -65,6 +65,25 @@ TEST_CASE("each launcher's variables are read in their order", "[config]") {
   CHECK(ranks_of(all).messages.empty());
 }
 
+TEST_CASE("a launch is told by what its launcher gives every host", "[config]") {
+  Variables all = {{"PMIX_NAMESPACE", "19"},
+                   {"SLURM_JOB_ID", "7"},
+                   {"SLURM_STEP_ID", "0"},
+                   {"TORCHELASTIC_RUN_ID", "night"},
+                   {"TORCHELASTIC_RESTART_COUNT", "2"},
+                   {"MASTER_PORT", "29500"}};
+  CHECK(ranks_of(all).launch == "pmix:19");
+  all.erase("PMIX_NAMESPACE");
+  CHECK(ranks_of(all).launch == "slurm:7.0:");
+  all["SLURM_RESTART_COUNT"] = "1";
+  CHECK(ranks_of(all).launch == "slurm:7.0:1");
+  all.erase("SLURM_STEP_ID");  // a shell in an allocation
+  CHECK(ranks_of(all).launch == "torchrun:night:2:29500");
+  all["TORCHELASTIC_RUN_ID"] = "none";
+  CHECK(ranks_of(all).launch == "");
+  CHECK(ranks_of({}).launch == "");
+}
+
 TEST_CASE("the ranks of this host are counted by launcher or by the master's address", "[config]") {
   Variables all = {{"RANK", "1"},
                    {"WORLD_SIZE", "8"},
