@@ -70,10 +70,10 @@ The ranks of this host are as many as the first right one of `LOCAL_WORLD_SIZE`,
 `MASTER_ADDR` is this host, else one. They share the cores that
 [perf-thread-oversubscription](checks/perf-thread-oversubscription.md) counts.
 
-The ranks of one run are those whose `DDPSCOPE_RUN_ID` is equal, which `ddpscope run` sets. Without it
-`PMIX_NAMESPACE` decides, then `SLURM_JOB_ID` with `SLURM_STEP_ID` and `SLURM_RESTART_COUNT`, then
-`TORCHELASTIC_RUN_ID` with `TORCHELASTIC_RESTART_COUNT` and `MASTER_PORT`; without all of these the ranks
-that one process started on one host, with one `MASTER_ADDR` and `MASTER_PORT`.
+The ranks of one run are those whose `DDPSCOPE_RUN_ID` is equal, which `ddpscope run` sets. Without
+it `PMIX_NAMESPACE` decides, then `SLURM_JOB_ID`, `SLURM_STEP_ID` and `SLURM_RESTART_COUNT`, then
+`TORCHELASTIC_RUN_ID` with `TORCHELASTIC_RESTART_COUNT` and `MASTER_PORT`; without all of these they
+are the ranks that one process started on one host, with one `MASTER_ADDR` and `MASTER_PORT`.
 
 ## Suppressions
 
