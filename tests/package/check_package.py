@@ -79,7 +79,7 @@ def make(args):
     work = args.work / "make"
     shutil.rmtree(work, ignore_errors=True)
     shutil.copytree(HERE / "make", work)
-    shutil.copy(HERE / "train.cpp", args.work)
+    shutil.copy(HERE / "train_program.cpp", args.work)
     shutil.copyfile(args.object, work / "train.o")  # newer than its source: it is linked as it is
     run("make", "-C", work, f"TORCH={args.torch}",
         PKG_CONFIG_PATH=str(args.prefix / args.libdir / "pkgconfig"))
@@ -110,7 +110,8 @@ def fetch_content(args):
     targets = run("ninja", "-C", build, "-t", "targets", "all")
     demand("\ntrain: " in targets and "\nlib/libddpscope.so: " in targets, f"targets: {targets}")
     added = build / "_deps/ddpscope-build"
-    extra = [name for name in ("tests", "samples", "benchmarks", "tools") if (added / name).exists()]
+    own = ("tests", "samples", "benchmarks", "tools")
+    extra = [name for name in own if (added / name).exists()]
     demand(not extra, f"configured, too: {extra}")
     rules = (added / "plugin/cmake_install.cmake").read_text()
     demand("libddpscope" not in rules, "the project of a user installs ddpscope")
