@@ -17,9 +17,14 @@ std::string wrong_scale_what(const ReductionStep& step, std::string_view cause, 
     return fmt::format("{} of {} left the reduction with other bits on some rank (not_linear)",
                        step.differing, counted(step.sampled, "sampled gradient"));
   }
+  if (step.not_linear > 1) {
+    return fmt::format(
+        "{} of {} are no multiple of the sum over {} ranks after the reduction (not_linear)",
+        step.not_linear, counted(step.sampled, "sampled gradient"), ranks);
+  }
   return fmt::format(
-      "reduced gradients are no multiple of the sum over {} ranks, by {:.2g} of "
-      "their norm (not_linear)",
+      "the reduced gradient is no multiple of the sum over {} ranks, by {:.2g} of its norm "
+      "(not_linear)",
       ranks, step.residual);
 }
 

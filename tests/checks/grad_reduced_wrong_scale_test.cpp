@@ -60,10 +60,24 @@ TEST_CASE("grad-reduced-wrong-scale tells what is no multiple of the sum", "[che
   REQUIRE(findings.size() == 1);
   CHECK(findings[0].severity == Severity::kError);
   CHECK(findings[0].what ==
-        "reduced gradients are no multiple of the sum over 4 ranks, by 0.4 of their norm "
+        "the reduced gradient is no multiple of the sum over 4 ranks, by 0.4 of its norm "
         "(not_linear)");
   CHECK(findings[0].module_path == "fc");
   CHECK(findings[0].subject == "weight");
+}
+
+TEST_CASE("grad-reduced-wrong-scale names no single parameter where several are wrong", "[check]") {
+  auto steps = steps_with(1);
+  for (ReductionStep& step : steps) {
+    step.residual = step.noise = 0.4;
+    step.not_linear = 5;
+  }
+  const Findings findings = judged(steps);
+  REQUIRE(findings.size() == 1);
+  CHECK(findings[0].what ==
+        "5 of 6 sampled gradients are no multiple of the sum over 4 ranks after the reduction "
+        "(not_linear)");
+  CHECK(findings[0].module_path.empty());
 }
 
 TEST_CASE("grad-reduced-wrong-scale tells the one step that went wrong", "[check]") {
