@@ -13,11 +13,14 @@ ROOT = HERE.parents[1]
 LIBRARIES = ("libddpscope.so", "libddpscope_preload.so")
 
 
+def environment_with(added):
+    dropped = ("LD_PRELOAD", "LD_LIBRARY_PATH", "DDPSCOPE", "DDPSCOPE_RUN_ID", "MASTER_ADDR")
+    return {**{key: value for key, value in os.environ.items() if key not in dropped}, **added}
+
+
 def run(*command, must_be=0, **environment):
     words = [str(word) for word in command]
-    inherited = {key: value for key, value in os.environ.items()
-                 if key not in ("LD_PRELOAD", "DDPSCOPE", "LD_LIBRARY_PATH")}
-    done = subprocess.run(words, env={**inherited, **environment}, stdout=subprocess.PIPE,
+    done = subprocess.run(words, env=environment_with(environment), stdout=subprocess.PIPE,
                           stderr=subprocess.STDOUT, text=True, errors="replace", check=False)
     if done.returncode != must_be:
         sys.exit(f"{' '.join(words)}\n{done.stdout}\nended with {done.returncode}")
@@ -101,6 +104,28 @@ def preload(args):
     demand("# optim-empty" in run(tool, "explain", "optim-empty"), "explain has no pages")
 
 
+def run_ranks(args, out, command, shared):
+    """The merged report of two ranks that are told so as mpirun tells them."""
+    shutil.rmtree(out, ignore_errors=True)
+    shared = {**shared, "LD_PRELOAD": str(args.prefix / args.libdir / "libddpscope_preload.so"),
+              "DDPSCOPE": f"console=quiet:report_dir={out}", "PMI_SIZE": "2"}
+    ranks = [subprocess.Popen(command, env=environment_with({**shared, "PMI_RANK": str(rank)}))
+             for rank in range(2)]
+    demand([rank.wait(timeout=60) for rank in ranks] == [0, 0], "a rank failed")
+    run(args.prefix / "bin/ddpscope", "merge", out)
+    return json.loads((out / "report.json").read_text())
+
+
+def launch(args):
+    """Ranks of one launch are one run: by its name, or since one process started them."""
+    in_shells = ["sh", "-c", f"{args.plain}; exit $?"]
+    for name, command, shared in (("named", in_shells, {"PMIX_NAMESPACE": "19"}),
+                                  ("started", [str(args.plain)], {})):
+        report = run_ranks(args, args.work / f"{name}_report", command, shared)
+        demand(not report["skipped_files"], f"{name}: skipped {report['skipped_files']}")
+        demand(len(report["ranks"]) == 2, f"{name}: {len(report['ranks'])} ranks")
+
+
 def fetch_content(args):
     """Configures a project that adds this tree, and asks for its targets."""
     build = args.work / "fetch_content"
@@ -146,7 +171,7 @@ def compiled(args):
 
 
 def main():
-    ways = (install, find_package, make, preload, fetch_content, packages, compiled)
+    ways = (install, find_package, make, preload, launch, fetch_content, packages, compiled)
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("way", choices=[way.__name__ for way in ways])
     for option in ("build", "torch", "work", "object", "plain", "libdir"):
