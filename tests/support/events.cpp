@@ -30,11 +30,10 @@ JudgeOptions Program::options(std::string checks, SiteSource* sites, std::int64_
   JudgeOptions options;
   options.world_size = world_size;
   options.checks = std::move(checks);
-  options.sources = {"tree",      "forward",     "op",          "graph",         "gradient",
-                     "optimizer", "error",       "training_op", "zero_gradient", "archive",
-                     "buffer",    "write",       "saved",       "value",         "target",
-                     "loader",    "convolution", "wait",        "collective",    "reducer",
-                     "batch"};
+  options.sources = {
+      "tree",        "forward",       "op",          "graph",  "gradient",   "optimizer", "error",
+      "training_op", "zero_gradient", "archive",     "buffer", "write",      "saved",     "value",
+      "target",      "loader",        "convolution", "wait",   "collective", "reducer",   "batch"};
   options.sites = sites;
   return options;
 }
