@@ -138,7 +138,7 @@ CommandAction make_completion_command(CLI::App& app) {
   app.add_option("SHELL", *shell, "bash, zsh or fish")
       ->required()
       ->check(CLI::IsMember({"bash", "zsh", "fish"}));
-  app.footer("For this session: source <(ddpscope completion bash)");
+  app.footer("In this shell: source <(ddpscope completion bash)");
   return [shell, &app](const CommandContext&) {
     const Commands commands = command_tree(app);
     print(*shell == "bash" ? bash(commands) : *shell == "zsh" ? zsh(commands) : fish(commands));
