@@ -1,6 +1,7 @@
 #include "model/cost_governor.h"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 namespace ddpscope {
@@ -14,8 +15,9 @@ constexpr std::int64_t kInARow = 4;      // what one cycle leaves behind is seen
 constexpr std::size_t kLeftOut = 2;      // of 16: a cycle in which the machine did something else
 constexpr std::int64_t kMaxStretch = 8;  // a hook in which the thread lost its core is no reason
 constexpr double kOfBudget = 0.8;        // estimates are not exact
-constexpr std::int64_t kPairsToWeigh = 64;
-constexpr std::int64_t kWeighEvery = 16;
+constexpr std::int64_t kWeighEvery = 8;
+constexpr std::int64_t kCertainPairs = 64;  // as many tell, even on a busy machine
+constexpr double kCertain = 0.2;  // so small a share of the difference is its standard error
 constexpr double kMaxWeight = 4;  // more is the noise of the machine
 
 // Of how many cycles one may cost this much, when `left` is allowed per cycle; a power of two.
@@ -95,15 +97,23 @@ void CostGovernor::compare(const Cycle& ended) {
     pairs_[static_cast<std::size_t>(pair_count_) % kPairs] = pair;
   }
   ++pair_count_;
-  if (pair_count_ >= kPairsToWeigh && pair_count_ % kWeighEvery == 0) weigh();
+  if (pair_count_ % kWeighEvery == 0) weigh();
 }
 
 // Pairs are of cycles in full.
 void CostGovernor::weigh() {
   const Difference seen = difference();
   const double clock_ms = structure_.mean() + values_.mean() - resting_.mean();
-  if (clock_ms <= 0) return;
+  if (clock_ms <= 0 || !is_certain(seen)) return;
   weight_ = std::clamp(seen.watched_extra * seen.resting_ms / clock_ms, 1.0, kMaxWeight);
+}
+
+bool CostGovernor::is_certain(const Difference& seen) const {
+  if (seen.pairs >= kCertainPairs) return true;
+  // The median of values that are normally distributed, by their quartiles.
+  const double error =
+      0.93 * (seen.upper - seen.lower) / std::sqrt(static_cast<double>(seen.pairs));
+  return error < kCertain * seen.watched_extra;
 }
 
 CostGovernor::Difference CostGovernor::difference() const {

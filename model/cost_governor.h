@@ -87,6 +87,7 @@ class CostGovernor {
   void compare(const Cycle& ended);
   void count(const Cycle& ended);
   void weigh();
+  bool is_certain(const Difference& seen) const;
   void choose(bool may_rest);
   Watch next() const;
 
@@ -108,8 +109,9 @@ class CostGovernor {
   static constexpr std::size_t kPairs = 1024;
   std::vector<std::pair<float, float>> pairs_;  // resting, watched; the last ones
   std::int64_t pair_count_ = 0;
-  double weight_ =
-      1;  // of a millisecond of the hooks' clock: what it does not see is left to others
+  // Of a millisecond of the hooks' clock: what it does not see is left to others. Until this run
+  // has told, what the smallest of five workloads told (benchmarks/results/budget-2026-11-22.md).
+  double weight_ = 1.2;
 };
 
 }  // namespace ddpscope

@@ -68,7 +68,7 @@ TEST_CASE("The first cycles are watched in full whatever they cost", "[governor]
 }
 
 TEST_CASE("What stays within the budget is always watched in full", "[governor]") {
-  const Run run = Run(2).cycles(2000, {.structure_ms = 0.05, .values_ms = 0.1});
+  const Run run = Run(2).cycles(2000, {.structure_ms = 0.05, .values_ms = 0.07});
   CHECK(all(run.watched, Watch::kFull));
   CHECK(run.governor.coverage().longest_values_gap == 0);
 }
@@ -157,6 +157,13 @@ TEST_CASE("What watched cycles take longer beside the clock of hooks is part of 
   const Run run = Run(2).cycles(40000, {.structure_ms = 0.3, .values_ms = 0.2, .unseen_ms = 0.9});
   CHECK(run.percent() + run.unseen_percent() <= 2);
   CHECK(run.governor.coverage().structure * 20 >= run.governor.coverage().cycles);
+}
+
+TEST_CASE("A few hundred cycles tell what the clock of hooks misses, where they agree",
+          "[governor]") {
+  const Costs costs{.structure_ms = 0.3, .values_ms = 0.2, .unseen_ms = 0.3};
+  CHECK(Run(2).cycles(150, costs).governor.structure_every() == 4);  // 1.2 times the clock
+  CHECK(Run(2).cycles(400, costs).governor.structure_every() == 8);  // 1.6 times
 }
 
 TEST_CASE("A hook in which the thread lost its core does not end the watch", "[governor]") {
