@@ -2,7 +2,9 @@
 """Runs hook_overhead in pairs of processes, with and without ddpscope, and writes the result.
 
 One round runs, in random order, two processes with DDPSCOPE=0 (their difference is the noise: A/A)
-and one per level; the level `anomaly` stands for LibTorch's own anomaly mode without ddpscope.
+and one per level. Two levels are without ddpscope: `anomaly` is LibTorch's own anomaly mode, and
+with `thread` the program has a second thread that sleeps: glibc's malloc takes locks from then on,
+as it does in each process with a data loader, a pool of threads or the worker of ddpscope.
 Differences are taken within a round, then the median and the quartiles over the rounds.
 """
 
@@ -20,11 +22,12 @@ import tempfile
 BASE = "off"
 NOISE = "off again (A/A)"
 ANOMALY = "anomaly"
+THREAD = "thread"
 ANOMALY_STEPS = 8  # it is that slow
 BARS = {("digits", "watch"): 0.5, ("mlp", "watch"): 2.0,
         ("digits", "values"): 2.0, ("chars", "values"): 2.0,
         ("digits", "stacks"): 10.0, ("chars", "stacks"): 10.0}
-STEPS = {"digits": 600, "mlp": 2500, "chars": 600, "gan": 2500, "resnet": 200}
+STEPS = {"digits": 1200, "mlp": 5000, "chars": 1200, "gan": 5000, "resnet": 260}
 NAMES = {"digits": "digits network, batch 32", "mlp": "MLP 10 x 128, batch 64",
          "chars": "character transformer, batch 16", "gan": "GAN of two MLPs 64, batch 64",
          "resnet": "network of ResNet-18's size, 32 x 32, batch 4"}
@@ -37,9 +40,11 @@ CLOCKS = [("thread_median", "thread CPU, median"), ("thread_mean", "thread CPU, 
 
 
 def run_once(program, model, variant, cores, scratch):
-    setting = "0" if variant in (BASE, NOISE, ANOMALY) else (
+    setting = "0" if variant in (BASE, NOISE, ANOMALY, THREAD) else (
         f"level={variant}:report_dir={scratch}/%p:console=quiet")
-    words = [str(ANOMALY_STEPS), ANOMALY] if variant == ANOMALY else [str(STEPS[model])]
+    words = [str(ANOMALY_STEPS if variant == ANOMALY else STEPS[model])]
+    if variant in (ANOMALY, THREAD):
+        words.append(variant)
     result = subprocess.run(
         [program, model, *words], stdout=subprocess.PIPE, text=True, check=True,
         env={**os.environ, **MALLOC, "DDPSCOPE": setting},
