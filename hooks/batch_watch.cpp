@@ -11,13 +11,14 @@
 #include "hooks/gradient_table.h"
 #include "hooks/inferred_calls.h"
 #include "hooks/optimizer_watch.h"
+#include "hooks/step_wait.h"
 #include "model/hash.h"
 #include "model/reduction_event.h"
 
 namespace ddpscope {
 namespace {
 constexpr std::int64_t kMinElements = 16;
-constexpr std::int64_t kMaxRead = 1024;
+constexpr std::int64_t kMaxRead = 256;
 constexpr int kMaxTensors = 4;     // positions that never change may be read before the tokens
 constexpr int kMaxOperators = 64;  // of one forward that are asked
 
@@ -35,18 +36,24 @@ Batch& batch() {
   return *leaked;
 }
 
+// Whether they vary: equal ones tell no batch from another.
 template <class Word>
-void add_elements(Hash& hash, const void* data, std::int64_t elements) {
+bool add_elements(Hash& hash, const void* data, std::int64_t elements) {
   const std::int64_t stride = std::max<std::int64_t>(elements / kMaxRead, 1);
+  Word first{};
+  std::memcpy(&first, data, sizeof first);
+  bool vary = false;
   for (std::int64_t i = 0; i < elements; i += stride) {
     Word word;
     std::memcpy(&word, static_cast<const char*>(data) + i * std::int64_t{sizeof(Word)},
                 sizeof word);
     hash.fold(static_cast<std::uint64_t>(word) * 0x9E3779B97F4A7C15);
+    vary |= word != first;
   }
+  return vary;
 }
 
-void add_bits(Hash& hash, const c10::TensorImpl& impl) {
+bool add_bits(Hash& hash, const c10::TensorImpl& impl) {
   const void* const data = values_of(impl);
   const std::int64_t elements = impl.numel();
   switch (impl.itemsize()) {
@@ -75,6 +82,7 @@ bool is_data(Capture& capture, const at::Tensor& tensor) {
 }  // namespace
 
 void BatchWatch::see(const OperatorTensors& inputs) noexcept {
+  StepWait::see_forward();
   if (!c10::GradMode::is_enabled() || inside_backward() || inside_optimizer_step()) return;
   const auto is_leaf = [](const c10::TensorImpl* impl) { return is_parameter(*impl); };
   if (std::ranges::none_of(inputs, is_leaf)) return;
@@ -91,7 +99,7 @@ void BatchWatch::see(const OperatorTensors& inputs) noexcept {
       }
       for (const std::int64_t size : impl->sizes())
         seen.hash.fold(static_cast<std::uint64_t>(size));
-      add_bits(seen.hash, *impl);
+      if (!add_bits(seen.hash, *impl)) continue;
       if (++seen.tensors == kMaxTensors) awaited_.store(false, std::memory_order_relaxed);
       break;
     }

@@ -79,10 +79,11 @@ void Capture::clock_moved(const Stamp& before, StepClock::Change change) {
   OutputsOfStep::step_ended(*this);
   if (watch() != Watch::kNothing) modules_.look_again(*this, /*step_ended=*/true);
   if (change.cycle_ended) choose_watch();
-  if (watch() == Watch::kNothing) {
-    StepWait::rest();
+  const bool rests = watch() == Watch::kNothing;
+  if (rests && !BatchWatch::is_awaited()) {
+    StepWait::forget();
   } else {
-    StepWait::begin(*this);
+    StepWait::begin(*this, rests);
   }
   survey_operators(marker_.surveying());
 }

@@ -157,6 +157,7 @@ class Unpacking {
  private:
   // Most saved tensors were never written so: those are told apart without a scope.
   static bool may_be_hidden(const SavedVariable& saved) noexcept {
+    if (Capture::watch() == Watch::kNothing) return false;
     const Capture* capture = Capture::active();
     if (capture == nullptr || !capture->writes().any_hidden()) return false;
     const at::Tensor& data = data_of(saved);

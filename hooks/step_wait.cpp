@@ -6,11 +6,15 @@
 #include "hooks/loader_watch.h"
 
 namespace ddpscope {
+namespace {
+constexpr double kLongMs = 500;
+}  // namespace
 
-void StepWait::begin(Capture& capture) noexcept {
+void StepWait::begin(Capture& capture, bool resting) noexcept {
   const Capture::Spent spent = capture.spent();
   const bool is_first = now_.ended_ms == 0;
   now_ = {.pending = true,
+          .resting = resting,
           .loader_threads = loader_threads(),
           .step_ms = static_cast<float>(is_first ? 0 : spent.wall_ms - now_.ended_ms),
           .ended_ms = spent.wall_ms,
@@ -23,6 +27,7 @@ void StepWait::end() noexcept {
     const Capture::Spent spent = capture.spent();
     const double hooks_ms = spent.hooks_ms - now_.hooks_before_ms;
     const double own_ms = spent.wall_ms - now_.ended_ms - hooks_ms;
+    if (now_.resting && own_ms < kLongMs) return;
     StepWaitEvent event{.at = capture.marker().now(),
                         .wait_ms = static_cast<float>(std::max(own_ms, 0.0)),
                         .step_ms = now_.step_ms,

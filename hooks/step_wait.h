@@ -11,6 +11,7 @@ class Capture;
 struct PendingWait {
   bool pending = false;
   bool archived = false;
+  bool resting = false;
   std::int32_t loader_threads = 0;
   std::uint64_t drawn_ticks = 0;
   float step_ms = 0;
@@ -22,16 +23,17 @@ struct PendingWait {
 /// program fetches data.
 class StepWait {
  public:
-  /// This thread has ended a step.
-  static void begin(Capture& capture) noexcept;
+  /// This thread has ended a step. `resting`: hooks rest in the next one, of which only a wait that
+  /// is long by itself is told.
+  static void begin(Capture& capture, bool resting) noexcept;
   /// This thread runs a part of a forward.
   static void see_forward() noexcept {
     if (now_.pending) end();
   }
   /// What follows is no wait: the program updates the parameters itself.
   static void drop() noexcept { now_.pending = false; }
-  /// Hooks rest in the step that begins: how long it takes is not known.
-  static void rest() noexcept { now_ = {}; }
+  /// Nothing will tell where the next forward begins.
+  static void forget() noexcept { now_ = {}; }
   static void see_archive() noexcept { now_.archived = true; }
 
   static bool is_pending() noexcept { return now_.pending; }
