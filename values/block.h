@@ -17,10 +17,16 @@ inline constexpr int kMaxElementBytes = 8;
 
 /// One key per word of 8 bytes of a block. Each half also signs one element: word i / 2, half i %
 /// 2, top bit. All of it is xored with the key of the block.
-struct KeyTable {
+struct alignas(64) KeyTable {
   std::uint64_t words[kBlockElements * kMaxElementBytes / 8];
 };
 extern const KeyTable kKeys;
+
+/// +1 or -1 for each element of a block, where the top bit of its half of a key is clear or set.
+struct alignas(64) SignTable {
+  double of[kBlockElements];
+};
+extern const SignTable kSigns;
 
 struct BlockValues {
   TensorValues values;

@@ -29,6 +29,7 @@ std::uint64_t bits_of(const void* data, int groups, std::uint64_t block_key) {
 }  // namespace
 
 constinit const KeyTable kKeys = make_key_table();
+constinit const SignTable kSigns = make_sign_table(make_key_table());
 
 const BlockKernels kPortableKernels = {{measure<ScalarKind::kHalf>, measure<ScalarKind::kBFloat16>,
                                         measure<ScalarKind::kFloat>, measure<ScalarKind::kDouble>},

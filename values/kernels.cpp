@@ -29,7 +29,8 @@ bool is_available(ValuePath path) {
       __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && has_f16c();
   if (path == ValuePath::kAvx2) return has_avx2;
   if (path == ValuePath::kAvx512) {
-    return has_avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl");
+    return has_avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+           __builtin_cpu_supports("avx512vl");
   }
 #endif
   return path == ValuePath::kBest || path == ValuePath::kPortable;

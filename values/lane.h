@@ -32,6 +32,14 @@ constexpr KeyTable make_key_table() {
   return table;
 }
 
+constexpr SignTable make_sign_table(const KeyTable& keys) {
+  SignTable table = {};
+  for (int i = 0; i < kBlockElements; ++i) {
+    table.of[i] = (keys.words[i / 2] >> (i % 2 == 0 ? 31 : 63) & 1) != 0 ? -1 : 1;
+  }
+  return table;
+}
+
 DDPSCOPE_BOTH constexpr std::uint64_t key_of_block(std::int64_t block) {
   return mix(static_cast<std::uint64_t>(block) + kLengthKey);
 }
@@ -127,8 +135,10 @@ DDPSCOPE_BOTH std::uint64_t load_word(const Block& block, int word) {
   return bits;
 }
 
-/// NH of UMAC over the two halves, which alone would miss a change beside a half that equals its
-/// key; the plain sum of halves above it closes that gap.
+/// NH of UMAC over the two halves, with xor for its sum. Where one half changes, products differ by
+/// d * w: d is not 0, w is the other half under a key of its own, both are below 2^32, so one key
+/// of 2^32 gives a certain difference. One is 0: a half that equals its key would hide what happens
+/// beside it; the plain sum of halves closes that gap for single bits.
 DDPSCOPE_BOTH constexpr std::uint64_t hash_word(std::uint64_t word, std::uint64_t key) {
   const std::uint64_t keyed = word ^ key;
   return (keyed & 0xFFFFFFFF) * (keyed >> 32) + ((word + (word >> 32)) << 32);
@@ -159,24 +169,26 @@ DDPSCOPE_BOTH TensorValues measure_lane(const Block& block, int lane, const KeyT
   using Bits = typename Scalar<Kind>::Bits;
   constexpr int kGroupWords = kGroupElements * static_cast<int>(sizeof(Bits)) / 8;
   TensorValues values;
+  double rows[kGroupRows] = {}, squares[kGroupRows] = {};
   for (int begin = 0; begin < block.elements; begin += kGroupElements) {
-    double x[kGroupRows];
     for (int row = 0; row < kGroupRows; ++row) {
       const int index = begin + row * kLanes + lane;
-      x[row] = take_element<Kind>(block, index, keys.words[index / 2], values);
+      const double x = take_element<Kind>(block, index, keys.words[index / 2], values);
+      rows[row] += x;
+      squares[row] += x * x;
     }
-    const double sum01 = x[0] + x[1], difference01 = x[0] - x[1];
-    const double sum23 = x[2] + x[3], difference23 = x[2] - x[3];
-    values.sketch[0] += sum01 + sum23;
-    values.sketch[1] += difference01 + difference23;
-    values.sketch[2] += sum01 - sum23;
-    values.sketch[3] += difference01 - difference23;
-    values.sum_of_squares += (x[0] * x[0] + x[1] * x[1]) + (x[2] * x[2] + x[3] * x[3]);
     const int first_word = begin / kGroupElements * kGroupWords;
     for (int word = first_word + lane; word < first_word + kGroupWords; word += kLanes) {
       values.fingerprint += hash_word(load_word<Bits>(block, word), keys.words[word] ^ block.key);
     }
   }
+  const double sum01 = rows[0] + rows[1], difference01 = rows[0] - rows[1];
+  const double sum23 = rows[2] + rows[3], difference23 = rows[2] - rows[3];
+  values.sketch[0] = sum01 + sum23;
+  values.sketch[1] = difference01 + difference23;
+  values.sketch[2] = sum01 - sum23;
+  values.sketch[3] = difference01 - difference23;
+  values.sum_of_squares = (squares[0] + squares[1]) + (squares[2] + squares[3]);
   return values;
 }
 

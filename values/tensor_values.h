@@ -35,8 +35,9 @@ struct TensorValues {
   friend bool operator==(const TensorValues&, const TensorValues&) = default;
 };
 
-/// Sums run over fixed blocks of 1024 elements, each in 8 lanes, joined as a binary tree over the
-/// block's index; a chunk is one subtree.
+/// Sums run over fixed blocks of 1024 elements, each in 4 rows of 8 lanes, joined as a binary tree
+/// over the block's index; a chunk is one subtree. So the sum of n squares is off by at most
+/// (37 + log2(n / 1024)) * 2^-53 of itself.
 inline constexpr std::int64_t kChunkElements = 32768;
 std::int64_t chunk_count(const TensorData& tensor);
 

@@ -9,6 +9,7 @@
 
 #include "tests/support/catch.h"
 #include "tests/values/reference.h"
+#include "values/kernels.h"
 
 using namespace ddpscope;
 using namespace ddpscope::values_test;
@@ -48,6 +49,37 @@ TEST_CASE("The values equal those of a plain loop", "[values]") {
   if (!is_available(path)) return;
   CAPTURE(static_cast<int>(kind), elements, static_cast<int>(path));
   check_against_naive(Tensor(kind, elements).fill(1), path);
+}
+
+TEST_CASE("The sum of squares keeps to its bound", "[values]") {
+  const ScalarKind kind = GENERATE(from_range(kKinds));
+  constexpr std::int64_t kElements = 1 << 18;
+  const Tensor tensor = Tensor(kind, kElements).fill(8);
+  long double exact = 0;  // of 64 bits
+  for (std::int64_t i = 0; i < kElements; ++i) {
+    const long double x = tensor.number(i);
+    exact += x * x;
+  }
+  const auto bound = static_cast<double>(exact) * (37 + 8) * 0x1p-53;
+  const long double sum = measure_values(tensor.data()).sum_of_squares;
+  CHECK(static_cast<double>(std::abs(sum - exact)) <= bound);
+}
+
+TEST_CASE("Whatever signs a block's key gives, every path leaves the same bits", "[values]") {
+  const ScalarKind kind = GENERATE(from_range(kKinds));
+  const std::uint64_t key = GENERATE(0ULL, 1ULL << 31, 1ULL << 63, 1ULL << 63 | 1ULL << 31);
+  const bool is_zero = GENERATE(false, true);
+  Tensor tensor(kind, 64);
+  if (!is_zero) tensor.fill(9);
+  const auto measured = [&](ValuePath path) {
+    const values::BlockKernel kernel =
+        values::block_kernels_of(path).by_kind[static_cast<std::size_t>(kind)];
+    return kernel(tensor.begin(), 2, key).values;
+  };
+  for (const ValuePath path : kPaths) {
+    if (!is_available(path)) continue;
+    CHECK(are_same_bits(measured(path), measured(ValuePath::kPortable)));
+  }
 }
 
 TEST_CASE("Every path of the CPU computes the same bits", "[values]") {
