@@ -96,6 +96,37 @@ TEST_CASE("What begins in a rest is found within the latency of the summary") {
   CHECK(finding["first_step"] <= kBegin + latency + 4);  // the check asks for three cycles
 }
 
+TEST_CASE("What one of two optimizers never clears is found within the latency, in its steps") {
+  constexpr int kBegin = 1500;  // turns of the loop, of two steps each
+  const json summary = summary_of([] {
+    Net generator;
+    torch::nn::Sequential critic(torch::nn::Linear(4, 8), torch::nn::ReLU(),
+                                 torch::nn::Linear(8, 1));
+    attach_diagnostics(generator, within(3));
+    attach_diagnostics(critic, quiet());
+    torch::optim::Adam for_generator(generator->parameters(), 1e-6);
+    torch::optim::Adam for_critic(critic->parameters(), 1e-6);
+    for (int turn = 1; turn <= 4000; ++turn) {
+      for_critic.zero_grad();
+      const at::Tensor fake = generator->forward(torch::randn({5, 8}));
+      (critic->forward(fake.detach()).mean() - critic->forward(torch::randn({5, 4})).mean())
+          .backward();
+      for_critic.step();
+      if (turn < kBegin) for_generator.zero_grad();
+      critic->forward(fake).mean().neg().backward();
+      for_generator.step();
+    }
+  });
+  CAPTURE(summary.dump());
+  CHECK(summary["steps"] == 8000);
+  REQUIRE(summary["watched"]["share"].get<double>() < 0.9);
+  const json finding = finding_of("optim-stale-gradient");
+  REQUIRE(!finding.is_null());
+  const std::int64_t latency = summary["overhead"]["optim-stale-gradient"]["latency_steps"];
+  CHECK(finding["first_step"] >= 2 * kBegin);
+  CHECK(finding["first_step"] <= 2 * kBegin + latency + 2 * 4);  // three cycles of two steps
+}
+
 TEST_CASE("A loss that is NaN in a rest is told in its step") {
   constexpr int kBad = 1501;
   const json summary = summary_of([] {
