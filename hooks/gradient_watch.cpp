@@ -48,29 +48,30 @@ TensorSlot& before_accumulation(Capture& capture, const AccumulateGrad& node, bo
   return slot;
 }
 
-void measure(Capture& capture, TensorId id, const at::Tensor& gradient) {
+// What the whole pass saw, told already; nothing where the gradient cannot be read.
+ValueRange measure(Capture& capture, TensorId id, const at::Tensor& gradient) {
   const auto data = readable_data(gradient);
-  if (!data.has_value()) return;
+  if (!data.has_value()) return {};
   const TensorValues values = measure_values(*data);
+  const ValueRange range{.elements = data->elements,
+                         .nan_count = values.nan_count,
+                         .inf_count = values.inf_count,
+                         .absmax = values.absmax};
   capture.put_large(GradientValuesEvent{.at = capture.marker().now(),
                                         .tensor = id,
-                                        .values = {.elements = data->elements,
-                                                   .nan_count = values.nan_count,
-                                                   .inf_count = values.inf_count,
-                                                   .absmax = values.absmax},
+                                        .values = range,
                                         .sum_of_squares = values.sum_of_squares,
                                         .zero_count = values.zero_count,
                                         .dtype = dtype_name(gradient.scalar_type())});
+  return range;
 }
 
 // What the nodes returned was looked at already, where this backward is looked at.
 void see_values(Capture& capture, TensorSlot& slot, const at::Tensor& gradient) {
   const TensorId id = slot.id.load(std::memory_order_relaxed);
-  measure(capture, id, gradient);
+  const ValueRange values = measure(capture, id, gradient);
   const NodeValues* nodes = NodeValues::here();
-  if (nodes != nullptr && nodes->are_finite()) return;
-  const ValueRange values = range_of(gradient);
-  if (values.is_finite()) return;
+  if (values.is_finite() || (nodes != nullptr && nodes->are_finite())) return;
   note_spoilt(slot);
   capture.put_large(
       NonfiniteGradientEvent{.at = capture.marker().now(), .tensor = id, .values = values});
