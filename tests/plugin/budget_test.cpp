@@ -96,7 +96,7 @@ TEST_CASE("What begins in a rest is found within the latency of the summary") {
   CHECK(finding["first_step"] <= kBegin + latency + 4);  // the check asks for three cycles
 }
 
-TEST_CASE("What one of two optimizers never clears is found within the latency, in its steps") {
+TEST_CASE("What one of two optimizers never clears is found within the latency") {
   constexpr int kBegin = 1500;  // turns of the loop, of two steps each
   const json summary = summary_of([] {
     Net generator;
