@@ -94,6 +94,18 @@ class RingWriter final : public CallLog {
   std::unique_ptr<Mapping> mapping_;
 };
 
+/// What of a ring is shown: places of calls and digests up to the counts, of these steps.
+struct RingPart {
+  std::uint64_t first_call = 0;
+  std::uint64_t call_count = 0;
+  std::uint64_t first_digest = 0;
+  std::uint64_t digest_count = 0;
+  std::int64_t first_step = INT64_MIN;
+  std::int64_t last_step = INT64_MAX;
+
+  bool has(std::int64_t step) const { return step >= first_step && step <= last_step; }
+};
+
 /// Reads a ring that may be written at this moment, cut off, or hostile: what does not fit is left
 /// out, and nothing outside the file is ever touched. Views live as long as the reader.
 class RingReader {
@@ -107,6 +119,9 @@ class RingReader {
 
   const RingHead& head() const;
   Heartbeat heartbeat() const;
+  /// All of it, until `show` leaves a part; what follows is of that part.
+  const RingPart& shown() const;
+  void show(const RingPart& part);
   /// Number of calls ever issued, and the place of the oldest that is still there.
   std::uint64_t call_count() const;
   std::uint64_t first_call() const;

@@ -1,65 +1,15 @@
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
+#include <iterator>
 #include <unordered_map>
 
 #include "exchange/rank_ring.h"
 #include "exchange/ring_blobs.h"
+#include "exchange/ring_bytes.h"
 #include "exchange/ring_layout.h"
 #include "model/run_record.h"
-#include "records/file_descriptor.h"
 
 namespace ddpscope {
 namespace {
-constexpr std::size_t kWindowBytes = 1 << 16;
-
-// A copy of a part of the file. A mapping would end the reader where somebody cuts the file, and
-// a file that stays open for each of a thousand ranks is more than a process may have.
-struct Window {
-  std::size_t begin = 0;
-  std::vector<char> bytes;
-
-  const char* find(std::size_t at, std::size_t size) const {
-    const bool is_here = at >= begin && at - begin + size <= bytes.size();
-    return is_here ? bytes.data() + (at - begin) : nullptr;
-  }
-};
-
-struct Opened {
-  FileDescriptor file;
-  struct stat info = {};
-  std::string error;
-};
-
-Opened open_regular(const std::string& path) {
-  Opened opened;
-  constexpr int kFlags = O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK;
-  opened.file = FileDescriptor(::open(path.c_str(), kFlags));
-  if (!opened.file || ::fstat(opened.file.get(), &opened.info) != 0) {
-    opened.error = path + ": " + std::strerror(errno);
-  } else if (!S_ISREG(opened.info.st_mode)) {
-    opened.error = path + ": this is no regular file";
-  }
-  return opened;
-}
-
-std::vector<char> read_bytes(int fd, std::size_t begin, std::size_t size) {
-  std::vector<char> bytes(size);
-  std::size_t done = 0;
-  while (done < size) {
-    const auto at = static_cast<off_t>(begin + done);
-    const ssize_t got = ::pread(fd, bytes.data() + done, size - done, at);
-    if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) break;
-    done += static_cast<std::size_t>(got);
-  }
-  bytes.resize(done);
-  return bytes;
-}
-
 bool is_within(std::uint64_t value, std::uint64_t least, std::uint64_t most) {
   return value >= least && value <= most;
 }
@@ -128,9 +78,10 @@ struct RingReader::File {
   std::uint64_t beat_count = 0;
   std::uint64_t kept_used = 0;
   std::uint64_t recent_used = 0;
-  Window calls;
-  Window digests;
-  Window beats;
+  RingPart part;  ///< what of it is shown
+  ByteWindow calls;
+  ByteWindow digests;
+  ByteWindow beats;
   std::optional<std::vector<char>> kept;
   std::optional<std::vector<char>> recent;
   std::optional<std::unordered_map<NameId, std::string_view>> names;
@@ -138,13 +89,13 @@ struct RingReader::File {
   std::string open();
   std::vector<char> read(std::size_t begin, std::size_t size) const;
   template <class Record>
-  std::optional<Record> slot(Window& window, std::size_t at, std::uint64_t place);
+  std::optional<Record> slot(ByteWindow& window, std::size_t at, std::uint64_t place);
   std::string_view kept_bytes();
   std::string_view recent_bytes();
 };
 
 std::string RingReader::File::open() {
-  const Opened opened = open_regular(path);
+  const OpenedFile opened = open_regular(path);
   if (!opened.error.empty()) return opened.error;
   inode = opened.info.st_ino;
   device = opened.info.st_dev;
@@ -176,12 +127,16 @@ std::string RingReader::File::open() {
   beat_count = counter(ring::kBeatCount);
   kept_used = std::min<std::uint64_t>(counter(ring::kKeptUsed), sizes.kept_bytes);
   recent_used = std::min<std::uint64_t>(counter(ring::kRecentUsed), sizes.recent_bytes);
+  part = {.first_call = call_count - std::min<std::uint64_t>(call_count, sizes.calls),
+          .call_count = call_count,
+          .first_digest = digest_count - std::min<std::uint64_t>(digest_count, sizes.digests),
+          .digest_count = digest_count};
   return {};
 }
 
 std::vector<char> RingReader::File::read(std::size_t begin, std::size_t size) const {
   if (begin >= file_bytes) return {};
-  const Opened opened = open_regular(path);
+  const OpenedFile opened = open_regular(path);
   if (!opened.error.empty() || opened.info.st_ino != inode || opened.info.st_dev != device) {
     return {};
   }
@@ -189,7 +144,8 @@ std::vector<char> RingReader::File::read(std::size_t begin, std::size_t size) co
 }
 
 template <class Record>
-std::optional<Record> RingReader::File::slot(Window& window, std::size_t at, std::uint64_t place) {
+std::optional<Record> RingReader::File::slot(ByteWindow& window, std::size_t at,
+                                             std::uint64_t place) {
   constexpr std::size_t kBytes = ring::kSlotBytes<Record>;
   if (at + kBytes > file_bytes) return std::nullopt;
   const char* here = window.find(at, kBytes);
@@ -242,32 +198,40 @@ Heartbeat RingReader::heartbeat() const {
   return {};
 }
 
-std::uint64_t RingReader::call_count() const { return file_->call_count; }
-std::uint64_t RingReader::first_call() const {
-  return file_->call_count - std::min<std::uint64_t>(file_->call_count, file_->sizes.calls);
-}
+void RingReader::show(const RingPart& part) { file_->part = part; }
+const RingPart& RingReader::shown() const { return file_->part; }
+
+std::uint64_t RingReader::call_count() const { return file_->part.call_count; }
+std::uint64_t RingReader::first_call() const { return file_->part.first_call; }
 std::optional<CallRecord> RingReader::call(std::uint64_t place) const {
   if (place >= file_->call_count) return std::nullopt;
   const std::size_t index = place % file_->sizes.calls;
   const std::size_t at = ring::kFirstArea + index * ring::kSlotBytes<CallRecord>;
-  return file_->slot<CallRecord>(file_->calls, at, place);
+  const auto call = file_->slot<CallRecord>(file_->calls, at, place);
+  return call && file_->part.has(call->step) ? call : std::nullopt;
 }
 
-std::uint64_t RingReader::digest_count() const { return file_->digest_count; }
-std::uint64_t RingReader::first_digest() const {
-  return file_->digest_count - std::min<std::uint64_t>(file_->digest_count, file_->sizes.digests);
-}
+std::uint64_t RingReader::digest_count() const { return file_->part.digest_count; }
+std::uint64_t RingReader::first_digest() const { return file_->part.first_digest; }
 std::optional<StepDigest> RingReader::digest(std::uint64_t place) const {
   if (place >= file_->digest_count) return std::nullopt;
   const std::size_t index = place % file_->sizes.digests;
   const std::size_t at = file_->layout.digests + index * ring::kSlotBytes<StepDigest>;
-  return file_->slot<StepDigest>(file_->digests, at, place);
+  const auto digest = file_->slot<StepDigest>(file_->digests, at, place);
+  return digest && file_->part.has(digest->step) ? digest : std::nullopt;
 }
 
 std::vector<Blob> RingReader::blobs() const {
   std::vector<Blob> blobs = ring::kept_blobs(file_->kept_bytes());
   std::ranges::move(ring::recent_blobs(file_->recent_bytes(), file_->sizes.recent_bytes),
                     std::back_inserter(blobs));
+  // What tells only of changes holds for later steps as well. What a step added to the counts is
+  // told by the digest before its own.
+  const auto is_hidden = [part = file_->part](const Blob& blob) {
+    const bool is_early = blob.kind == BlobKind::kReductions && blob.step <= part.first_step;
+    return is_early || blob.step > part.last_step;
+  };
+  std::erase_if(blobs, is_hidden);
   return blobs;
 }
 

@@ -7,6 +7,7 @@
 
 #include "exchange/rank_ring.h"
 #include "exchange/ring_layout.h"
+#include "exchange/ring_steps.h"
 #include "tests/fuzz/fuzz_target.h"
 #include "tests/support/temporary_dir.h"
 
@@ -63,6 +64,8 @@ void read_ring(const std::string& input) {
   for (const Blob& blob : reader.blobs()) bytes += blob.bytes.size();
   require(bytes <= kSizes.kept_bytes + kSizes.recent_bytes, "blobs do not overlap");
   require(reader.heartbeat().phase <= Phase::kExit, "a heartbeat has a known phase");
+  show_steps(reader, 1, 1 << 20);
+  read_calls(reader);
 }
 }  // namespace
 }  // namespace ddpscope
