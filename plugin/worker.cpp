@@ -18,7 +18,6 @@
 namespace ddpscope {
 namespace {
 using std::chrono::milliseconds;
-constexpr std::size_t kQueueEvents = 1 << 16;
 constexpr auto kIdle = milliseconds(20);
 constexpr std::size_t kBatch = 512;
 constexpr int kQuietRounds = 2;  // the training threads stand still, or compute for long
@@ -36,10 +35,12 @@ void become_background() {
 Worker::Worker(WorkerOptions options)
     : options_(std::move(options)),
       queue_(kQueueEvents),
-      judge_(options_.judge, [this](const Finding& finding) { found(finding); }),
+      judge_(options_.judge,
+             [this](const Finding& finding) { found(finding, finding.occurrences == 1); }),
       host_(options_.local_ranks),
       ranks_(options_.run, options_.settings, options_.where),
       live_compare_(options_.run, options_.settings),
+      step_compare_(options_.run, options_.settings),
       metrics_(options_.run, options_.settings) {
   if (calls() != nullptr) digest_.emplace(digest_sinks(), options_.settings.exchange_every);
   const std::string& path = options_.settings.suppressions;
@@ -67,7 +68,8 @@ void Worker::open_file() {
   crash_note::open(writer_->descriptor());
   const std::string& path = writer_->path();
   const std::string problem = ranks_.open(path.substr(0, path.rfind('/')));
-  if (!problem.empty()) log_warning(problem);
+  if (!problem.empty()) return log_warning(problem);
+  step_compare_.begin(ranks_.dir(), steady_ns());
 }
 
 void Worker::loop() {
@@ -158,6 +160,7 @@ bool Worker::drain(milliseconds limit) {
 }
 
 void Worker::finish(milliseconds limit, const RunCosts& costs) {
+  leaves_.store(true, std::memory_order_relaxed);
   queue_.put(ExitEvent{});
   const bool drained = drain(limit);
   stop_.store(true, std::memory_order_release);
@@ -171,7 +174,7 @@ void Worker::finish(milliseconds limit, const RunCosts& costs) {
   if (std::exchange(finished_, true)) return;
   ranks_.end();
   for (const Finding& finding : judge_.findings()) {  // the counts as they are at the end
-    if (finding.occurrences > 1) found(finding);
+    if (finding.occurrences > 1) found(finding, /*is_first=*/false);
   }
   write_models();
   const SummaryRecord record = summary(costs);
@@ -185,10 +188,9 @@ void Worker::finish(milliseconds limit, const RunCosts& costs) {
   write_reports(record);
 }
 
-void Worker::found(const Finding& original) {
+void Worker::found(const Finding& original, bool is_first) {
   Finding finding = original;
   write_models();
-  const bool is_first = finding.occurrences == 1;
   finding.suppressed = suppressions_.find(finding) != nullptr;
   const bool written = writer_ != nullptr && writer_->write_finding(finding);
   tell_if_cut_off();
@@ -227,6 +229,7 @@ void Worker::tell_if_cut_off() {
 }
 
 void Worker::write_progress(ProgressRecord record) {
+  leaves_.store(true, std::memory_order_relaxed);
   // Never waits long: the process is dying, and the worker may hold the lock for good.
   std::unique_lock lock(mutex_, std::defer_lock);
   for (int i = 0; i < 100 && !lock.try_lock(); ++i) usleep(1000);

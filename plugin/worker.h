@@ -22,6 +22,7 @@
 #include "plugin/metrics_file.h"
 #include "plugin/rank_digest.h"
 #include "plugin/rank_watch.h"
+#include "plugin/step_compare.h"
 #include "records/jsonl_writer.h"
 
 namespace ddpscope {
@@ -49,6 +50,8 @@ struct RunCosts {
   std::string faulted_source;
   bool clean_exit = true;
 };
+
+inline constexpr std::size_t kQueueEvents = 1 << 16;
 
 /// The one thread per rank that judges events and writes the rank file.
 class Worker {
@@ -83,7 +86,7 @@ class Worker {
   void take(Event&& event) noexcept;
   void judge(const Event& event);
   bool judge_batch();
-  void found(const Finding& finding);
+  void found(const Finding& finding, bool is_first);
   void model_changed(const TreeEvent& tree);
   void model_ended(const TreeEndEvent& end);
   void write_models();
@@ -93,6 +96,10 @@ class Worker {
   void cycle_ended(const CycleEndEvent& cycle);
   void watch_ranks();
   void tell_stall(const ProgressRecord& stall);
+  void compare_steps();
+  bool is_behind() const;
+  void tell_over_ranks(Findings&& findings);
+  Findings all_findings() const;
   RankDigest::Sinks digest_sinks();
   void tell_site(const CollectiveEvent& event);
   void settle();
@@ -125,6 +132,8 @@ class Worker {
   DeviceOfRank device_{options_.devices};
   RankWatch ranks_;
   LiveCompare live_compare_;
+  StepCompare step_compare_;
+  Findings over_ranks_;  // what this rank found for all
   MetricsFile metrics_;
   std::optional<RankDigest> digest_;  // of several ranks
   std::set<StackId> told_sites_;      // those in the ring
@@ -138,6 +147,7 @@ class Worker {
   bool told_cut_off_ = false;
 
   std::atomic<bool> stop_{false};
+  std::atomic<bool> leaves_{false};  // the program ends
   std::mutex wake_mutex_;
   std::condition_variable wake_;
   std::condition_variable drained_;

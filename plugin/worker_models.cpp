@@ -57,11 +57,8 @@ void Worker::watch_ranks() {
   if (options_.run.world_size == 1 || judge_broke_) return;
   try {
     if (const auto stall = ranks_.look(queue_.put_count())) tell_stall(*stall);
-    Findings findings = live_compare_.look(steady_ns());
-    if (findings.empty()) return;
-    const std::lock_guard lock(mutex_);
-    for (const Finding& finding : findings) found(finding);
-    if (writer_ != nullptr) writer_->sync();
+    tell_over_ranks(live_compare_.look(steady_ns()));
+    compare_steps();
   } catch (...) {  // no memory for the rings of all ranks: a merge compares them
   }
 }
@@ -73,7 +70,9 @@ void Worker::tell_stall(const ProgressRecord& stall) {
     writer_->write_progress(stall);
     writer_->sync();
   }
-  live_compare_.begin(ranks_.dir(), steady_ns());
+  if (options_.settings.exchange != Exchange::kOff) {
+    live_compare_.begin(ranks_.dir(), steady_ns());
+  }
   const std::string problem = write_flight_record(ranks_.dir(), options_.run.rank);
   if (!problem.empty()) log_warning(problem);
 }

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "plugin/worker.h"
 #include "records/site_line.h"
 
@@ -23,6 +25,43 @@ void Worker::tell_site(const CollectiveEvent& event) {
   const std::string line = line_of_json(site);
   ranks_.ring()->put(
       {.kind = BlobKind::kSite, .number = event.stack, .step = event.at.step, .bytes = line});
+}
+
+void Worker::compare_steps() {
+  const std::int64_t now_ns = steady_ns();
+  if (!step_compare_.is_due(now_ns) || is_behind()) return;
+  const StepCompare::Asked asked{
+      .own =
+          [this] {
+            const std::lock_guard lock(mutex_);
+            return judge_.findings();
+          },
+      .has_to_end = [this] { return leaves_.load(std::memory_order_relaxed) || is_behind(); }};
+  tell_over_ranks(step_compare_.look(now_ns, asked));
+}
+
+// Events wait, and would be lost if many more came.
+bool Worker::is_behind() const {
+  const std::uint64_t taken = queue_.taken_count();
+  return queue_.put_count() > taken + kQueueEvents / 4;
+}
+
+void Worker::tell_over_ranks(Findings&& findings) {
+  if (findings.empty()) return;
+  const std::lock_guard lock(mutex_);
+  for (Finding& finding : findings) {
+    const auto told = std::ranges::find(over_ranks_, finding.fingerprint, &Finding::fingerprint);
+    if (told != over_ranks_.end()) continue;
+    found(finding, /*is_first=*/true);
+    over_ranks_.push_back(std::move(finding));
+  }
+  if (writer_ != nullptr) writer_->sync();
+}
+
+Findings Worker::all_findings() const {
+  Findings all = judge_.findings();
+  all.insert(all.end(), over_ranks_.begin(), over_ranks_.end());
+  return all;
 }
 
 void Worker::settle() {

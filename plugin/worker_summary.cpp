@@ -69,7 +69,7 @@ SummaryRecord Worker::summary(const RunCosts& costs) {
                        .overhead_percent = costs.overhead_percent,
                        .overhead_percent_first = costs.overhead_percent_first,
                        .clean_exit = costs.clean_exit};
-  for (Finding finding : judge_.findings()) {
+  for (Finding finding : all_findings()) {
     finding.suppressed = suppressions_.find(finding) != nullptr;
     count(finding, record);
   }
@@ -110,9 +110,9 @@ void Worker::write_reports(const SummaryRecord& summary) {
   if (writer_ == nullptr) return;
   RankFile file{.path = writer_->path(), .run = options_.run, .models = {}};
   for (const Model& model : models_) file.models.push_back(model.record);
-  file.findings = judge_.findings();
+  file.findings = all_findings();
   for (Finding& finding : file.findings) {
-    finding.ranks = {options_.run.rank};
+    if (finding.ranks.empty()) finding.ranks = {options_.run.rank};
     finding.suppressed = suppressions_.find(finding) != nullptr;
   }
   file.suppressions = suppressions();
@@ -150,7 +150,7 @@ void Worker::write_metrics(bool has_ended) {
     metrics.step_seconds = last_cycle_.wall_ms / 1e3;
     metrics.overhead_seconds = last_cycle_.overhead_us / 1e6;
   }
-  for (const Finding& finding : judge_.findings()) {
+  for (const Finding& finding : all_findings()) {
     if (suppressions_.find(finding) != nullptr) {
       ++metrics.suppressed;
       continue;
@@ -165,7 +165,7 @@ void Worker::write_metrics(bool has_ended) {
 
 Findings Worker::findings() {
   const std::lock_guard lock(mutex_);
-  Findings result = judge_.findings();
+  Findings result = all_findings();
   for (Finding& finding : result) {
     finding.suppressed = suppressions_.find(finding) != nullptr;
   }
