@@ -10,6 +10,7 @@
 #include "config/setting_types.h"
 #include "exchange/rank_compare.h"
 #include "model/rank_words.h"
+#include "tools/live_findings.h"
 #include "tools/progress_line.h"
 #include "tools/rank_endings.h"
 
@@ -83,22 +84,6 @@ RanksComparedEvent compare(const RunEvidence& evidence, MergeOptions& options) {
   return compared;
 }
 
-/// What a rank found while all of them ran knows more than what is left of them.
-void take_live(const std::vector<RankFile*>& files, Findings& at_merge) {
-  for (RankFile* file : files) {
-    std::erase_if(file->findings, [&at_merge](const Finding& live) {
-      const auto twin = std::ranges::find(at_merge, live.fingerprint, &Finding::fingerprint);
-      if (live.fingerprint.empty() || twin == at_merge.end()) return false;
-      Finding kept = live;
-      kept.causal_role = twin->causal_role;
-      kept.caused_by = twin->caused_by;
-      kept.suppressed = twin->suppressed;
-      *twin = std::move(kept);
-      return true;
-    });
-  }
-}
-
 Coverage as_coverage(const CheckCoverage& told, const RanksComparedEvent& compared) {
   const bool ran = told.state == CheckState::kPassed || told.state == CheckState::kFailed;
   return {.state = ran ? CoverageState::kPassed : CoverageState::kBlocked,
@@ -109,6 +94,7 @@ Coverage as_coverage(const CheckCoverage& told, const RanksComparedEvent& compar
 
 void judge_over_ranks(const RunEvidence& evidence, SuppressionList& suppressions,
                       MergeOptions& options) {
+  Findings live = take_live_findings(evidence.files);
   RanksJudgeOptions judging{.enabled = enabled_checks(evidence.files)};
   for (RankFile* file : evidence.files) {
     for (Finding& finding : file->findings) {
@@ -121,7 +107,8 @@ void judge_over_ranks(const RunEvidence& evidence, SuppressionList& suppressions
   };
   const RanksComparedEvent compared = compare(evidence, options);
   RanksJudgement judgement = judge_ranks(compared, judging);
-  take_live(evidence.files, judgement.findings);
+  for (Finding& finding : live) finding.suppressed |= judging.is_suppressed(finding);
+  add_live_findings(std::move(live), judging.of_ranks, judgement.findings);
   options.found_at_merge = std::move(judgement.findings);
   for (const auto& [id, told] : judgement.coverage) {
     options.judged_at_merge[id] = as_coverage(told, compared);

@@ -1,0 +1,81 @@
+#include "tools/live_findings.h"
+
+#include <algorithm>
+#include <iterator>
+
+#include "checks/check_table.h"
+#include "checks/rank_links.h"
+#include "model/fact_keys.h"
+
+namespace ddpscope {
+namespace {
+// Ranks that hung are ended, and what is left of them knows less.
+constexpr std::string_view kHang = "collective-hang";
+
+bool is_of_all_ranks(const Finding& finding) {
+  const CheckRow* row = find_check(finding.id);
+  if (row == nullptr) return false;
+  return is_over_ranks(*row) || (is_also_over_ranks(*row) && finding.ranks.size() > 1);
+}
+
+const FactValue* field_in(const Finding& finding) {
+  const auto fact = std::ranges::find(finding.facts, fact::kField, &Fact::key);
+  return fact == finding.facts.end() ? nullptr : &fact->value;
+}
+
+bool tell_of_one_field(const Finding& a, const Finding& b) {
+  const FactValue* first = field_in(a);
+  const FactValue* second = field_in(b);
+  return first == nullptr || second == nullptr ? first == second : *first == *second;
+}
+
+bool share_a_rank(const Finding& a, const Finding& b) {
+  return std::ranges::any_of(
+      a.ranks, [&b](std::int64_t rank) { return std::ranges::count(b.ranks, rank) > 0; });
+}
+
+/// Of the same thing, which may look different once its first steps are forgotten.
+bool tell_of_the_same(const Finding& a, const Finding& b) {
+  if (!a.fingerprint.empty() && a.fingerprint == b.fingerprint) return true;
+  return a.id == b.id && a.id != kHang && tell_of_one_field(a, b) && share_a_rank(a, b);
+}
+
+void take_place_of(Finding& at_merge, Finding&& live) {
+  live.causal_role = at_merge.causal_role;
+  live.caused_by = at_merge.caused_by;
+  live.suppressed = at_merge.suppressed;
+  at_merge = std::move(live);
+}
+}  // namespace
+
+Findings take_live_findings(const std::vector<RankFile*>& files) {
+  Findings live;
+  for (RankFile* file : files) {
+    const auto kept = std::ranges::stable_partition(
+        file->findings, [](const Finding& finding) { return !is_of_all_ranks(finding); });
+    std::ranges::move(kept, std::back_inserter(live));
+    file->findings.erase(kept.begin(), kept.end());
+  }
+  std::ranges::stable_sort(live, {}, &Finding::step);
+  return live;
+}
+
+void add_live_findings(Findings&& live, const std::vector<Finding*>& of_ranks, Findings& at_merge) {
+  for (Finding& finding : live) {
+    const CheckRow* row = find_check(finding.id);
+    const bool is_told = std::ranges::find(of_ranks, finding.id, &Finding::id) != of_ranks.end();
+    if (is_told && row != nullptr && is_also_over_ranks(*row)) continue;
+    const auto twin = std::ranges::find_if(
+        at_merge, [&](const Finding& other) { return tell_of_the_same(finding, other); });
+    if (twin == at_merge.end()) {
+      at_merge.push_back(std::move(finding));
+    } else if (finding.id == kHang || finding.step < twin->step) {
+      take_place_of(*twin, std::move(finding));
+    }
+  }
+  std::vector<Finding*> all = of_ranks;
+  for (Finding& finding : at_merge) all.push_back(&finding);
+  link_over_ranks(all);
+}
+
+}  // namespace ddpscope
