@@ -27,12 +27,12 @@ def base_environment():
     return {**env, "OMP_NUM_THREADS": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": free_port()}
 
 
-def start_ranks(command, ranks, environment):
+def start_ranks(command, ranks, environment, **streams):
     """One process per rank, as a launcher of jobs starts them."""
     base = base_environment()
     return [subprocess.Popen(command,
                              env={**base, **environment, "RANK": str(rank), "LOCAL_RANK": str(rank),
-                                  "WORLD_SIZE": str(ranks)})
+                                  "WORLD_SIZE": str(ranks)}, **streams)
             for rank in range(ranks)]
 
 

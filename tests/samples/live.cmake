@@ -1,0 +1,46 @@
+# What is said of several ranks while they train; included by CMakeLists.txt.
+# add_live_test(<check> <sample> <ranks> [BUG <bug>] [IDS <id>...] ARGUMENTS <argument>...)
+function(add_live_test check sample ranks)
+  cmake_parse_arguments(L "" "BUG;KIND" "IDS;ARGUMENTS" ${ARGN})
+  set(kind ${check})
+  if(L_KIND)
+    string(APPEND kind .${L_KIND})
+  endif()
+  set(bug)
+  if(L_BUG)
+    string(APPEND kind .${L_BUG})
+    set(bug --bug ${L_BUG} --ids ${L_IDS})
+  endif()
+  add_script_test(live.${sample}.${kind}.${ranks} ${ranks} check_live.py --check ${check}
+    --tool $<TARGET_FILE:ddpscope_cli> --program $<TARGET_FILE:ddpscope_sample_${sample}>
+    --prefix-judge $<TARGET_FILE:prefix_judge> --expected ${samples}/${sample}/expected.txt
+    --out ${CMAKE_CURRENT_BINARY_DIR}/live/${sample}.${kind}.${ranks} --ranks ${ranks} ${bug}
+    -- ${L_ARGUMENTS})
+endfunction()
+
+foreach(ranks 2 4)
+  add_live_test(found loops ${ranks} BUG rate-of-its-own
+    IDS rank-optimizer-differs rank-parameters-differ ARGUMENTS --way accumulate)
+  add_live_test(found loops ${ranks} BUG copy-not-returned
+    IDS grad-not-reduced rank-parameters-differ ARGUMENTS --way accumulate)
+  add_live_test(found loops ${ranks} BUG same-data IDS data-same-on-ranks ARGUMENTS --way accumulate)
+  add_live_test(found loops ${ranks} BUG sum-not-divided
+    IDS grad-reduced-wrong-scale ARGUMENTS --way evaluate)
+endforeach()
+add_live_test(found loops 2 BUG flipped-bit
+  IDS grad-reduced-wrong-scale rank-parameters-differ ARGUMENTS --way evaluate)
+add_live_test(found digits 2 BUG unsynced-parameters
+  IDS rank-parameters-differ ARGUMENTS ${digits_data} --epochs 100000)
+add_live_test(found digits 2 BUG order-by-rank
+  IDS rank-model-differs collective-mismatch ARGUMENTS ${digits_data} --epochs 100000)
+foreach(way accumulate shard join pair evaluate meet reduce repeat)
+  add_live_test(silent loops 2 KIND ${way} ARGUMENTS --way ${way})
+endforeach()
+foreach(way join pair)
+  add_live_test(silent loops 4 KIND ${way} ARGUMENTS --way ${way})
+endforeach()
+add_live_test(silent digits 2 ARGUMENTS ${digits_data} --epochs 100000)
+add_live_test(stopped loops 3 ARGUMENTS --way accumulate)
+add_live_test(killed loops 3 ARGUMENTS --way accumulate)
+add_live_test(two loops 2 BUG rate-of-its-own
+  IDS rank-optimizer-differs rank-parameters-differ ARGUMENTS --way accumulate)
