@@ -79,7 +79,8 @@ class Run {
   Run(const std::string& dir, std::size_t elements, unsigned seed)
       : dir_(dir), draws_(elements, seed) {
     const FileDescriptor folder(::open(dir.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-    const TensorList list{.model = "Net", .tensors = {{.path = "weight", .dtype = "float32"}}};
+    const TensorList list{.model = "Net",
+                          .tensors = {{.path = "weight", .dtype = "float32", .shape = {}}}};
     for (std::size_t rank = 0; rank < kRanks; ++rank) {
       const RingHead head{.run_id = kRunId, .rank = static_cast<int>(rank), .world_size = kRanks};
       problem_ += rings_[rank].open(folder.get(), head, kSizes);

@@ -25,8 +25,10 @@ Finding of_field(const std::string& field, std::int64_t step, const std::string&
 
 /// Of rank 0, whose file had `live` in it.
 Findings merged(const Findings& live, Findings at_merge, const Findings& of_rank_one = {}) {
-  RankFile zero{.path = "rank-0.jsonl", .findings = live};
-  RankFile one{.path = "rank-1.jsonl", .findings = of_rank_one};
+  RankFile zero;
+  RankFile one;
+  zero.findings = live;
+  one.findings = of_rank_one;
   Findings taken = take_live_findings({&zero, &one});
   std::vector<Finding*> own;
   for (Finding& finding : zero.findings) own.push_back(&finding);
