@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iterator>
 
+#include "exchange/arrival_compare.h"
 #include "exchange/batch_compare.h"
 #include "exchange/call_compare.h"
 #include "exchange/cohorts.h"
@@ -116,6 +117,7 @@ class Comparison {
       const bool complete = static_cast<std::int64_t>(rings_.size()) == options_.world_size;
       compare_reductions(rings, complete, cohort);
       compare_batches(rings, cohort);
+      compare_arrivals(rings, cohort);
     }
   }
 

@@ -52,6 +52,7 @@ void tell_roots(Capture& capture, const edge_list& roots, BackwardEvent& event) 
 void begin_backward(Capture& capture, const edge_list& roots, bool keep_graph, bool accumulates) {
   LoopPhase::enter(Phase::kBackward);
   DeviceWaits::see_backward();
+  StepWait::see_backward(capture);
   if (Capture::watch() == Watch::kNothing) return;
   attach_discovered(capture);
   if (accumulates) {

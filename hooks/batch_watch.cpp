@@ -83,6 +83,7 @@ bool is_data(Capture& capture, const at::Tensor& tensor) {
 
 void BatchWatch::see(const OperatorTensors& inputs) noexcept {
   StepWait::see_forward();
+  if (Capture::watch() == Watch::kNothing) return awaited_.store(false, std::memory_order_relaxed);
   if (!c10::GradMode::is_enabled() || inside_backward() || inside_optimizer_step()) return;
   const auto is_leaf = [](const c10::TensorImpl* impl) { return is_parameter(*impl); };
   if (std::ranges::none_of(inputs, is_leaf)) return;

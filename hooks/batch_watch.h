@@ -10,7 +10,8 @@ class Capture;
 class OperatorTensors;
 
 /// Takes a fingerprint of the batch that a step trains with: of what the first layers read beside
-/// their parameters; and tells where a forward begins. Hooks at rest or not, level values.
+/// their parameters. Where hooks rest the first operator tells only where a forward begins. Level
+/// values.
 class BatchWatch {
  public:
   static bool is_awaited() noexcept { return awaited_.load(std::memory_order_relaxed); }

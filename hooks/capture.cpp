@@ -72,7 +72,9 @@ void Capture::clock_moved(const Stamp& before, StepClock::Change change) {
   BatchWatch::step_ended(*this);
   if (options_.compares_ranks) {
     ReplicaBits::step_ended(*this, before);
-    put(marker_.step_end(before));
+    StepEndEvent ended = marker_.step_end(before);
+    StepWait::add_to(ended);
+    put(ended);
   }
   // First, as what follows belongs to the next cycle.
   if (change.cycle_ended && watch() != Watch::kNothing) tell_cycle(before);

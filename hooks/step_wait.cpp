@@ -8,6 +8,11 @@
 namespace ddpscope {
 namespace {
 constexpr double kLongMs = 500;
+
+std::int32_t whole_us(float ms) {
+  constexpr float kMost = 2e6;  // of a step, in milliseconds
+  return static_cast<std::int32_t>(std::clamp(ms, 0.0F, kMost) * 1000);
+}
 }  // namespace
 
 void StepWait::begin(Capture& capture, bool resting) noexcept {
@@ -27,6 +32,7 @@ void StepWait::end() noexcept {
     const Capture::Spent spent = capture.spent();
     const double hooks_ms = spent.hooks_ms - now_.hooks_before_ms;
     const double own_ms = spent.wall_ms - now_.ended_ms - hooks_ms;
+    now_.waited_ms = static_cast<float>(spent.wall_ms - now_.ended_ms);
     if (now_.resting && own_ms < kLongMs) return;
     StepWaitEvent event{.at = capture.marker().now(),
                         .wait_ms = static_cast<float>(std::max(own_ms, 0.0)),
@@ -38,6 +44,15 @@ void StepWait::end() noexcept {
     }
     capture.put(std::move(event));
   });
+}
+
+void StepWait::end_forward(const Capture& capture) noexcept {
+  now_.forward_ms = static_cast<float>(capture.spent().wall_ms - now_.ended_ms) - now_.waited_ms;
+}
+
+void StepWait::add_to(StepEndEvent& event) noexcept {
+  event.wait_us = whole_us(now_.waited_ms);
+  event.forward_us = whole_us(now_.forward_ms);
 }
 
 }  // namespace ddpscope

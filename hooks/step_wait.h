@@ -7,6 +7,7 @@
 namespace ddpscope {
 
 class Capture;
+struct StepEndEvent;
 
 struct PendingWait {
   bool pending = false;
@@ -15,6 +16,8 @@ struct PendingWait {
   std::int32_t loader_threads = 0;
   std::uint64_t drawn_ticks = 0;
   float step_ms = 0;
+  float waited_ms = 0;
+  float forward_ms = 0;
   double ended_ms = 0;  ///< since the start of the capture
   double hooks_before_ms = 0;
 };
@@ -30,6 +33,12 @@ class StepWait {
   static void see_forward() noexcept {
     if (now_.pending) end();
   }
+  /// This thread begins a backward.
+  static void see_backward(const Capture& capture) noexcept {
+    if (now_.waited_ms > 0 && now_.forward_ms == 0) end_forward(capture);
+  }
+  /// How long the parts of the step that ends took this thread.
+  static void add_to(StepEndEvent& event) noexcept;
   /// What follows is no wait: the program updates the parameters itself.
   static void drop() noexcept { now_.pending = false; }
   /// Nothing will tell where the next forward begins.
@@ -41,6 +50,7 @@ class StepWait {
 
  private:
   static void end() noexcept;
+  static void end_forward(const Capture& capture) noexcept;
 
   DDPSCOPE_NEAR static inline constinit thread_local PendingWait now_{};
 };

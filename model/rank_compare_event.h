@@ -204,6 +204,19 @@ struct SameRandom {
   std::string module;
 };
 
+/// A rank that comes last to the first collective of most steps. Times are medians over the steps.
+struct Straggler {
+  std::int64_t rank = 0;
+  std::int64_t step = 0;   ///< the last of those compared
+  std::int64_t steps = 0;  ///< compared
+  std::int64_t late = 0;   ///< of which this rank came last, by more than noise
+  double lost_ms = 0;      ///< until it came, after the median of the others
+  double step_ms = 0;
+  std::string phase;  ///< in which it lost the most: data, forward, backward, optimizer; "" unknown
+  double phase_ms = 0;
+  double others_ms = 0;  ///< the median of the others in that phase
+};
+
 /// What one rank counted by its last digest.
 struct RankCounts {
   std::int64_t rank = 0;
@@ -232,6 +245,7 @@ struct Cohort {
   std::vector<ReductionStep> reductions;      ///< by step
   std::vector<SameRandom> same_random;        ///< one at most
   std::vector<SameBatches> same_batches;      ///< empty where the ranks read different data
+  std::vector<Straggler> stragglers;          ///< one at most
 };
 
 /// What the ranks of one run left to be compared.

@@ -15,6 +15,8 @@ struct StepEndEvent {
   std::int32_t forwards = 0;  ///< so far, as are those below; a forward is one before a backward
   std::int32_t backwards = 0;
   std::int32_t optimizer_steps = 0;
+  std::int32_t wait_us = 0;     ///< for data, before its forward; 0: not known, as below
+  std::int32_t forward_us = 0;  ///< from there to the first backward
 };
 
 /// Whether the ranks compare the values of their tensors at the end of this step.

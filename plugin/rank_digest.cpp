@@ -116,6 +116,8 @@ void RankDigest::on(const StepEndEvent& event, const RunState& state) {
                     .forwards = event.forwards,
                     .backwards = event.backwards,
                     .call_count = calls_,
+                    .wait_us = event.wait_us,
+                    .forward_us = event.forward_us,
                     .averages = averages_};
   if (event.whole && !lost_events_) {
     add_structure(digest);

@@ -25,7 +25,7 @@ const samples::BugNames kBugs = {"maximum-on-one-rank", "rate-of-its-own", "aver
                                  "middle-left-out",     "sum-not-divided", "divided-twice",
                                  "copy-not-returned",   "last-part-alone", "same-data",
                                  "flipped-bit",         "clipped-each",    "clipped-on-first",
-                                 "divided-before-wait"};
+                                 "divided-before-wait", "slow-rank"};
 
 class Trainer {
  public:
@@ -39,6 +39,9 @@ class Trainer {
     optimizer_ = std::make_unique<torch::optim::SGD>(net_->parameters(),
                                                      torch::optim::SGDOptions(rate).momentum(0.9));
     net_->leaves_middle_out = arguments.has("middle-left-out");  // BUG middle-left-out
+    if (arguments.has("slow-rank") && world.rank == 1) {
+      net_->pause = std::chrono::milliseconds(20);  // BUG slow-rank
+    }
     if (arguments.diagnostics) ddpscope::attach_diagnostics(net_);
     broadcast_from(all_, 0);
     const auto own = static_cast<std::uint64_t>(world.rank);

@@ -20,7 +20,7 @@ OVER_RANKS = {FIRST_FAILURE, "collective-hang", "collective-mismatch",
               "data-same-on-ranks", "grad-reduced-wrong-scale", "rank-rng-same",
               "grad-unused-rank-differs", "rank-buffers-differ",
               "rank-model-differs", "rank-optimizer-differs", "rank-parameters-differ",
-              "rank-step-lag"}
+              "rank-step-lag", "perf-straggler"}
 OF_SEVERAL_RANKS = OVER_RANKS | {"autograd-ready-twice", "norm-local-batch-stats",
                                  "perf-small-collectives", "collective-multi-tensor",
                                  "grad-not-reduced", "grad-accumulation-unsynced",

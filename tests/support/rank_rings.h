@@ -27,9 +27,11 @@ struct TestCall {
   std::int32_t root = -1;
   CallState state = CallState::kCompleted;
   StackId stack = 0;
+  std::uint32_t waited_us = 500;
+  std::int64_t took_ms = 1;
 };
 
-/// Writes one rank's ring as a rank would; each call takes a millisecond.
+/// Writes one rank's ring as a rank would.
 class TestRank {
  public:
   TestRank(const std::string& dir, std::int64_t rank, std::int64_t world_size,
@@ -59,11 +61,16 @@ class TestRank {
                             .reduce = call.reduce,
                             .phase = Phase::kReduce};
     const auto place = writer.issued(record);
-    if (call.state != CallState::kIssued) writer.ended(place, 500, call.state);
-    pass_ms(1);
+    if (call.state != CallState::kIssued) writer.ended(place, call.waited_us, call.state);
+    pass_ms(call.took_ms);
   }
   void reduce(const std::string& parameter, std::uint64_t elements = 64) {
     call({.owner = parameter + ".grad", .elements = elements});
+  }
+  void reduce_and_wait(const std::string& parameter, std::int64_t ms) {
+    call({.owner = parameter + ".grad",
+          .waited_us = static_cast<std::uint32_t>(1000 * ms),
+          .took_ms = ms});
   }
   void digest(StepDigest digest) {
     digest.unix_ns = now();
