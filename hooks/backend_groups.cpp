@@ -4,12 +4,21 @@
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
+#include "hooks/near_tls.h"
 #include "model/collective_event.h"
 #include "model/hash.h"
 
 namespace ddpscope {
 namespace {
 constexpr int kMaxStores = 16;
+
+/// What this thread asked for last.
+struct LastMet {
+  const void* backend = nullptr;
+  BackendGroup* group = nullptr;
+  std::uint64_t changes = 0;
+};
+DDPSCOPE_NEAR constinit thread_local LastMet last_met;
 
 struct Prefix : c10d::PrefixStore {
   static const std::string& of(const c10d::PrefixStore& store) { return store.*(&Prefix::prefix_); }
@@ -50,6 +59,7 @@ BackendGroup& BackendGroups::add(const Communicator& communicator) {
   hash.add(std::uint64_t{++equal_[hash.value()]});
   group.group = group_key(hash.value(), group.size);
   by_address_.insert_or_assign(communicator.address, &group);
+  changes_.fetch_add(1, std::memory_order_release);
   return group;
 }
 
@@ -59,9 +69,14 @@ void BackendGroups::born(const c10d::Backend& backend, std::string_view store_na
 }
 
 BackendGroup& BackendGroups::of(const c10d::Backend& backend) {
+  const bool is_last =
+      last_met.backend == &backend && last_met.changes == changes_.load(std::memory_order_acquire);
+  if (is_last) return *last_met.group;
   const std::lock_guard lock(mutex_);
   const auto known = by_address_.find(&backend);
-  return known == by_address_.end() ? add(backend, "") : *known->second;
+  BackendGroup& group = known == by_address_.end() ? add(backend, "") : *known->second;
+  last_met = {&backend, &group, changes_.load(std::memory_order_relaxed)};
+  return group;
 }
 
 BackendGroup& BackendGroups::born(const Communicator& communicator) {
@@ -78,6 +93,7 @@ BackendGroup* BackendGroups::find(const void* communicator) {
 void BackendGroups::gone(const void* communicator) noexcept {
   const std::lock_guard lock(mutex_);
   by_address_.erase(communicator);
+  changes_.fetch_add(1, std::memory_order_release);
 }
 
 BackendGroups& backend_groups() noexcept {

@@ -49,6 +49,7 @@ class BackendGroups {
   BackendGroup& add(const c10d::Backend& backend, std::string_view store_name);
   BackendGroup& add(const Communicator& communicator);
 
+  std::atomic<std::uint64_t> changes_ = 0;  // of what lies at which address
   std::mutex mutex_;
   std::deque<BackendGroup> groups_;
   std::unordered_map<const void*, BackendGroup*> by_address_;

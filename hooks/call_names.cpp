@@ -7,9 +7,8 @@ namespace ddpscope {
 namespace {
 constexpr std::size_t kMaxNamed = 1 << 18;  // of models that come and go
 
-/// The leaf whose gradient lies there now; undefined if none does.
-at::Tensor leaf_with_gradient_at(Capture& capture, const void* values) {
-  const TensorSlot* const slot = gradient_table().find(values);
+/// The leaf of this slot, if its gradient lies there now; else undefined.
+at::Tensor leaf_with_gradient_at(Capture& capture, const TensorSlot* slot, const void* values) {
   at::Tensor leaf = slot == nullptr ? at::Tensor() : capture.tensors().lock(*slot);
   if (!leaf.defined() || !leaf.is_leaf()) return {};
   const at::Tensor& gradient = leaf.grad();
@@ -43,13 +42,23 @@ void CallNames::lies_at(TensorId id, const at::Tensor& tensor) {
   if (values != nullptr) by_values_.insert_or_assign(values, id);
 }
 
-NameId CallNames::name_of(CallLog& log, TensorId id, bool gradient) {
+NameId CallNames::name_of(CallLog& log, TensorId id) {
   const std::lock_guard lock(mutex_);
   const auto known = tensors_.find(id);
   if (known == tensors_.end()) return 0;
   Named& named = known->second;
-  NameId& name = gradient ? named.gradient : named.own;
-  if (name == 0) name = log.name(gradient ? named.path + ".grad" : named.path);
+  if (named.own == 0) named.own = log.name(named.path);
+  return named.own;
+}
+
+NameId CallNames::name_of_gradient(CallLog& log, TensorSlot& slot) {
+  NameId name = slot.gradient_name.load(std::memory_order_relaxed);
+  if (name != 0) return name;
+  const std::lock_guard lock(mutex_);
+  const auto known = tensors_.find(slot.id.load(std::memory_order_relaxed));
+  if (known == tensors_.end()) return 0;
+  name = log.name(known->second.path + ".grad");
+  slot.gradient_name.store(name, std::memory_order_relaxed);
   return name;
 }
 
@@ -87,24 +96,19 @@ CallOwner CallNames::owner_at(Capture& capture, const void* values, std::int64_t
 CallOwner CallNames::owner(Capture& capture, const at::Tensor* tensor, const void* values,
                            std::int64_t elements) {
   CallLog* const log = capture.options().calls;
-  CallOwner owner;
-  at::Tensor holder = leaf_with_gradient_at(capture, values);
-  if (holder.defined()) {
-    owner.gradient_of = capture.id_of(holder);
-  } else {
-    owner.tensor = tensor != nullptr ? registered_as(capture, *tensor, values)
-                                     : registered_at(capture, values);
-    if (owner.tensor != 0) holder = capture.tensors().tensor(owner.tensor);
+  TensorSlot* const slot = gradient_table().find(values);
+  if (const at::Tensor leaf = leaf_with_gradient_at(capture, slot, values); leaf.defined()) {
+    // One that begins where a flat buffer begins is not what the buffer is of.
+    const bool is_part = leaf.numel() < elements;
+    const auto name = [&] { return is_part ? bucket(*log) : name_of_gradient(*log, *slot); };
+    return {.name = log == nullptr ? 0 : name(),
+            .gradient_of = is_part ? 0 : slot->id.load(std::memory_order_relaxed)};
   }
-  if (!holder.defined()) return {};
-  // One that begins where a flat buffer begins is not what the buffer is of.
-  const bool is_part = holder.numel() < elements;
-  if (log != nullptr) {
-    owner.name = !is_part ? name_of(*log, owner.tensor + owner.gradient_of, owner.gradient_of != 0)
-                 : owner.gradient_of != 0 ? bucket(*log)
-                                          : 0;
-  }
-  return is_part ? CallOwner{.name = owner.name} : owner;
+  const TensorId id =
+      tensor != nullptr ? registered_as(capture, *tensor, values) : registered_at(capture, values);
+  const at::Tensor holder = id == 0 ? at::Tensor() : capture.tensors().tensor(id);
+  if (!holder.defined() || holder.numel() < elements) return {};
+  return {.name = log == nullptr ? 0 : name_of(*log, id), .tensor = id};
 }
 
 NameId CallNames::module(Capture& capture, ModuleId module) {

@@ -3,11 +3,13 @@
 #include <ATen/core/Tensor.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <mutex>
 #include <string>
 #include <unordered_map>
 
+#include "hooks/tensor_registry.h"
 #include "model/call_log.h"
 #include "model/tree_event.h"
 
@@ -39,16 +41,25 @@ class CallNames {
     return trainable > 0 && elements >= std::min(trainable / 8 + 1, kBucketElements);
   }
   /// The name of a buffer of gradients.
-  static NameId bucket(CallLog& log) noexcept { return log.name("bucket"); }
+  NameId bucket(CallLog& log) noexcept { return once(bucket_, log, "bucket"); }
+  NameId dtype(CallLog& log, c10::ScalarType type) noexcept {
+    return once(dtypes_[static_cast<std::size_t>(type)], log, dtype_name(type));
+  }
 
  private:
   struct Named {
     std::string path;
     NameId own = 0;
-    NameId gradient = 0;
   };
+  using Numbered = std::atomic<NameId>;  // 0: not asked yet
   static constexpr std::int64_t kBucketElements = 1 << 16;
-  NameId name_of(CallLog& log, TensorId id, bool gradient);
+  static NameId once(Numbered& known, CallLog& log, const char* text) noexcept {
+    NameId name = known.load(std::memory_order_relaxed);
+    if (name == 0) known.store(name = log.name(text), std::memory_order_relaxed);
+    return name;
+  }
+  NameId name_of(CallLog& log, TensorId id);
+  NameId name_of_gradient(CallLog& log, TensorSlot& slot);
   /// The registered tensor that is this object or has its values there.
   TensorId registered_as(Capture& capture, const at::Tensor& tensor, const void* values);
   TensorId registered_at(Capture& capture, const void* values);
@@ -60,6 +71,8 @@ class CallNames {
   std::unordered_map<const void*, TensorId> by_values_;
   std::unordered_map<ModuleId, Named> modules_;
   std::atomic<std::int64_t> trainable_ = 0;  // elements of the largest model
+  Numbered bucket_ = 0;
+  std::array<Numbered, static_cast<std::size_t>(c10::ScalarType::NumOptions)> dtypes_{};
 };
 
 CallNames& call_names() noexcept;

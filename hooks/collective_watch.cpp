@@ -148,7 +148,7 @@ void find_gradients(Capture& capture, const CallFacts& facts, CallRecord& record
   event.averages = std::ranges::any_of(event.gradients_of, is_known);
   if (event.averages || std::ranges::any_of(event.tensors, is_known)) return;
   CallLog* const log = capture.options().calls;
-  const NameId bucket = log == nullptr ? 0 : CallNames::bucket(*log);
+  const NameId bucket = log == nullptr ? 0 : call_names().bucket(*log);
   const bool holds_one = record.owner != 0 && record.owner == bucket;
   event.averages = holds_one || is_bucket(event, facts, record.phase);
   // Where hooks rest, where gradients lie is not known: it may be one of them, as on other ranks.
@@ -159,7 +159,7 @@ NameId dtype_of(CallLog& log, const CallFacts& facts) {
   if (facts.raw.has_value()) return *facts.raw->dtype == 0 ? 0 : log.name(facts.raw->dtype);
   const std::span<const at::Tensor> tensors = facts.tensors;
   const bool known = !tensors.empty() && tensors[0].defined();
-  return known ? log.name(dtype_name(tensors[0].scalar_type())) : 0;
+  return known ? call_names().dtype(log, tensors[0].scalar_type()) : 0;
 }
 
 /// Returns the number of the call.
@@ -181,12 +181,13 @@ std::uint64_t note_call(Capture& capture, BackendGroup& group, const CallFacts& 
   return number;
 }
 
-/// Writes how a call ended; `waited_ns` of the caller.
+/// Writes how a call ended; `waited_ns` of the caller. What the backend told already, a caller who
+/// hardly waited need not write again.
 void note_end(Capture& capture, const OpenCalls::Call& call, std::int64_t waited_ns, bool failed) {
-  if (CallLog* const log = capture.options().calls) {
-    log->ended(call.place, microseconds(waited_ns),
-               failed ? CallState::kFailed : CallState::kCompleted);
-  }
+  const std::uint32_t waited_us = microseconds(waited_ns);
+  CallLog* const log = capture.options().calls;
+  if (log == nullptr || (call.ended && waited_us == 0)) return;
+  log->ended(call.place, waited_us, failed ? CallState::kFailed : CallState::kCompleted);
 }
 
 void tell_end(Capture& capture, const OpenCalls::Call& call, std::int64_t waited_ns, bool threw) {
@@ -206,23 +207,21 @@ LoggedCall::LoggedCall(const c10d::Backend& backend, const CallFacts& facts) noe
   as_guest("collective", [&](Capture& capture) {
     number_ = note_call(capture, backend_groups().of(backend), facts);
   });
-  begin_ns_ = steady_ns();
 }
 
 LoggedCall::LoggedCall(BackendGroup& group, const CallFacts& facts) noexcept
     : exceptions_(std::uncaught_exceptions()) {
   if (depth_++ > 0) return;
   as_guest("collective", [&](Capture& capture) { number_ = note_call(capture, group, facts); });
-  begin_ns_ = steady_ns();
 }
 
 LoggedCall::~LoggedCall() noexcept {
   --depth_;
   if (number_ == 0 || std::uncaught_exceptions() <= exceptions_) return;
-  const std::int64_t waited_ns = steady_ns() - begin_ns_;
   as_guest("collective", [&](Capture& capture) {
     open_calls().returned(number_, nullptr);
-    if (const auto call = open_calls().ended(number_)) tell_end(capture, *call, waited_ns, true);
+    const auto call = open_calls().ended(number_);
+    if (call) tell_end(capture, *call, steady_ns() - call->issued_ns, true);
   });
 }
 
@@ -239,30 +238,39 @@ void LoggedCall::ended(bool failed) noexcept {
   });
 }
 
+// Both ends of a wait are brief: of those some are timed.
 CallWait::CallWait(const void* work) noexcept : exceptions_(std::uncaught_exceptions()) {
-  as_guest("collective", [&](Capture& capture) {
-    tell_scaling(capture);  // what was scaled while the call ran
-    if (open_calls().wait_began(work).has_value()) work_ = work;
-  });
-  begin_ns_ = steady_ns();
+  as_guest(
+      "collective",
+      [&](Capture& capture) {
+        tell_scaling(capture);  // what was scaled while the call ran
+        number_ = open_calls().wait_began(work);
+      },
+      Timed::kSampled);
+  if (number_ != 0) begin_ns_ = steady_ns();
 }
 
 CallWait::~CallWait() noexcept {
-  if (work_ == nullptr) return;
+  if (number_ == 0) return;
   const std::int64_t waited_ns = steady_ns() - begin_ns_;
   const bool threw = std::uncaught_exceptions() > exceptions_;
-  as_guest("collective", [&](Capture& capture) {
-    open_calls().wait_ended(work_);
-    if (const auto call = open_calls().ended(work_)) tell_end(capture, *call, waited_ns, threw);
-  });
+  as_guest(
+      "collective",
+      [&](Capture& capture) {
+        const auto call = open_calls().wait_ended(number_);
+        if (call) tell_end(capture, *call, waited_ns, threw);
+      },
+      Timed::kSampled);
 }
 
 void call_ended(const void* work, bool failed) noexcept {
-  as_guest("collective", [&](Capture& capture) {
-    if (const auto call = open_calls().backend_ended(work, failed)) {
-      note_end(capture, *call, 0, failed);
-    }
-  });
+  as_guest(
+      "collective",
+      [&](Capture& capture) {
+        const auto call = open_calls().backend_ended(work, failed);
+        if (call) note_end(capture, *call, 0, failed);
+      },
+      Timed::kSampled);
 }
 
 }  // namespace ddpscope

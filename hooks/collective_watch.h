@@ -57,7 +57,6 @@ class LoggedCall {
   DDPSCOPE_NEAR static inline constinit thread_local int depth_ = 0;
 
   std::uint64_t number_ = 0;
-  std::int64_t begin_ns_ = 0;
   int exceptions_ = 0;
 };
 
@@ -70,7 +69,7 @@ class CallWait {
   CallWait& operator=(const CallWait&) = delete;
 
  private:
-  const void* work_ = nullptr;  ///< null: not one of a call that was noted
+  std::uint64_t number_ = 0;  ///< 0: not one of a call that was noted
   std::int64_t begin_ns_ = 0;
   int exceptions_ = 0;
 };

@@ -64,6 +64,7 @@ TensorSlot& TensorRegistry::find_or_add(const at::Tensor& tensor) {
   slot.gradient = nullptr;
   slot.gradient_version = 0;
   slot.gradient_values = nullptr;
+  slot.gradient_name = 0;
   slot.impl.store(impl, std::memory_order_release);
   by_impl_.emplace(impl, &slot);
   by_id_.emplace(slot.id, &slot);

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "model/backward_event.h"
+#include "model/collective_event.h"
 #include "model/tensor_info.h"
 
 namespace ddpscope {
@@ -26,7 +27,8 @@ struct TensorSlot {
   std::atomic<bool> buffer{false};    ///< of an attached model
   std::atomic<const c10::TensorImpl*> gradient{nullptr};
   std::atomic<std::uint32_t> gradient_version{0};
-  std::atomic<const void*> gradient_values{nullptr};             ///< where they lie; level values
+  std::atomic<const void*> gradient_values{nullptr};  ///< where they lie, as last seen
+  std::atomic<NameId> gradient_name{0};               ///< in the call log; 0: not asked yet
   std::optional<c10::weak_intrusive_ptr<c10::TensorImpl>> weak;  // guarded by the table's mutex
 };
 

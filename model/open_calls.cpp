@@ -30,13 +30,15 @@ bool tells_its_end(const OpenCalls::Call& call) {
 }  // namespace
 
 // What follows the first store is released: who reads any of it sees the call gone as well.
-void OpenCalls::Slot::fill(std::uint64_t number, std::uint64_t new_place, const CallRecord& call) {
+void OpenCalls::Slot::fill(std::uint64_t number, std::uint64_t new_place, const CallRecord& call,
+                           std::uint64_t ends) {
   // Another thread is at it, 256 calls behind or ahead: this call is not watched.
   if (state.exchange(kFilling, std::memory_order_acq_rel) == kFilling) return;
   place.store(new_place, memory_order_release);
   const auto words = std::bit_cast<RecordWords>(call);
   for (std::size_t i = 0; i < words.size(); ++i) record[i].store(words[i], memory_order_release);
   issued_ns.store(steady_ns(), memory_order_release);
+  ends_before.store(ends, memory_order_release);
   work.store(nullptr, memory_order_release);
   state.store(number << kNumberShift | kOneWaiting, memory_order_release);
 }
@@ -58,7 +60,7 @@ std::optional<OpenCalls::Call> OpenCalls::Slot::read() const {
 
 std::uint64_t OpenCalls::issued(std::uint64_t place, const CallRecord& record) {
   const std::uint64_t before = issued_.fetch_add(1, memory_order_release);
-  slots_[before % kCalls].fill(before + 1, place, record);
+  slots_[before % kCalls].fill(before + 1, place, record, end_count_.load());
   return before + 1;
 }
 
@@ -103,9 +105,9 @@ std::optional<OpenCalls::Call> OpenCalls::read(const Found& found) {
   return call && call->number == found.number ? call : std::nullopt;
 }
 
-std::optional<OpenCalls::Call> OpenCalls::end(const Found& found) {
+std::optional<OpenCalls::Call> OpenCalls::end(const Found& found, int waiting) {
   const std::optional<Call> call = read(found);
-  const std::optional<std::uint64_t> before = change(found, kEnded, 0);
+  const std::optional<std::uint64_t> before = change(found, kEnded, waiting);
   if (!call || !before) return std::nullopt;
   if ((*before & kEnded) == 0) {
     const std::uint64_t earlier = ended_.fetch_add(1, memory_order_release);
@@ -115,28 +117,31 @@ std::optional<OpenCalls::Call> OpenCalls::end(const Found& found) {
 }
 
 // Here the call gets its `Work` and then looks for an end; there the end is noted and then looked
-// for its call: one of the two sees the other.
+// for its call: one of the two sees the other. Ends before the issue are of another `Work` that was
+// at this address.
 std::optional<bool> OpenCalls::returned(std::uint64_t number, const void* work) {
   const Found found = find(number);
   if (found.slot == nullptr) return std::nullopt;
   found.slot->work.store(work);
   change(found, 0, -1);
-  const std::int64_t issued_ns = found.slot->issued_ns.load(memory_order_acquire);
   const auto address = reinterpret_cast<std::uintptr_t>(work);
-  for (const End& end : ends_) {
-    const std::uintptr_t told = end.work.load();
-    // An older end is of another `Work` at this address.
-    const bool is_it = work != nullptr && (told & ~kFailed) == address &&
-                       end.at_ns.load(memory_order_acquire) >= issued_ns;
-    if (is_it) return (told & kFailed) != 0;
+  const std::uint64_t before = found.slot->ends_before.load(memory_order_acquire);
+  const std::uint64_t last = end_count_.load();
+  const std::uint64_t since = work == nullptr ? 0 : std::min(last - before, kEnds);
+  for (std::uint64_t told = last; told > last - since; --told) {
+    const End& end = ends_[told % kEnds];
+    if (end.number.load() != told) continue;
+    const std::uintptr_t ended = end.work.load();
+    if ((ended & ~kFailed) == address) return (ended & kFailed) != 0;
   }
   return std::nullopt;
 }
 
 std::optional<OpenCalls::Call> OpenCalls::backend_ended(const void* work, bool failed) {
-  End& end = ends_[end_count_.fetch_add(1, memory_order_relaxed) % kEnds];
-  end.work.store(0, memory_order_relaxed);
-  end.at_ns.store(steady_ns(), memory_order_release);
+  const std::uint64_t number = end_count_.fetch_add(1) + 1;
+  End& end = ends_[number % kEnds];
+  end.work.store(0, memory_order_relaxed);  // who sees the number no longer sees an older `Work`
+  end.number.store(number);
   end.work.store(reinterpret_cast<std::uintptr_t>(work) | (failed ? kFailed : 0));
   return ended(work);
 }
@@ -145,12 +150,14 @@ std::optional<OpenCalls::Call> OpenCalls::ended(const void* work) { return end(f
 
 std::optional<OpenCalls::Call> OpenCalls::ended(std::uint64_t number) { return end(find(number)); }
 
-std::optional<OpenCalls::Call> OpenCalls::wait_began(const void* work) {
+std::uint64_t OpenCalls::wait_began(const void* work) {
   const Found found = find(work);
-  return change(found, 0, 1) ? read(found) : std::nullopt;
+  return change(found, 0, 1) ? found.number : 0;
 }
 
-void OpenCalls::wait_ended(const void* work) { change(find(work), 0, -1); }
+std::optional<OpenCalls::Call> OpenCalls::wait_ended(std::uint64_t number) {
+  return end(find(number), -1);
+}
 
 std::optional<OpenCalls::Call> OpenCalls::oldest() const {
   std::optional<Call> oldest;

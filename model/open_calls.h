@@ -33,8 +33,10 @@ class OpenCalls {
   std::optional<Call> ended(std::uint64_t number);
   /// The same, told by the backend.
   std::optional<Call> backend_ended(const void* work, bool failed);
-  std::optional<Call> wait_began(const void* work);
-  void wait_ended(const void* work);
+  /// Returns the number of the call, 0 where there is none; `wait_ended` takes it.
+  std::uint64_t wait_began(const void* work);
+  /// Who waited for it knows that the call has ended.
+  std::optional<Call> wait_ended(std::uint64_t number);
 
   // For the thread that watches:
 
@@ -49,7 +51,7 @@ class OpenCalls {
  private:
   static constexpr std::size_t kCalls = 256;
   static constexpr std::size_t kTimes = 64;
-  static constexpr std::size_t kEnds = 16;
+  static constexpr std::uint64_t kEnds = 16;
   using RecordWords = std::array<std::uint64_t, sizeof(CallRecord) / sizeof(std::uint64_t)>;
 
   /// Calls come and go without a lock: a thread of the backend that ends a call must not wait for
@@ -60,16 +62,18 @@ class OpenCalls {
     std::atomic<std::uint64_t> place = 0;
     std::array<std::atomic<std::uint64_t>, std::tuple_size_v<RecordWords>> record{};
     std::atomic<std::int64_t> issued_ns = 0;
+    std::atomic<std::uint64_t> ends_before = 0;  ///< that backends had told when it was issued
     std::atomic<const void*> work = nullptr;
 
-    void fill(std::uint64_t number, std::uint64_t new_place, const CallRecord& call);
+    void fill(std::uint64_t number, std::uint64_t new_place, const CallRecord& call,
+              std::uint64_t ends);
     /// Nothing where there is no call, or where it gives way to another right now.
     std::optional<Call> read() const;
   };
-  /// An end that the backend told: the address of the `Work`, and 1 where it failed.
+  /// An end that the backend told: which one, the address of the `Work`, and 1 where it failed.
   struct End {
+    std::atomic<std::uint64_t> number = 0;
     std::atomic<std::uintptr_t> work = 0;
-    std::atomic<std::int64_t> at_ns = 0;
   };
   /// A slot and the call that is meant in it.
   struct Found {
@@ -78,7 +82,7 @@ class OpenCalls {
   };
   Found find(const void* work);
   Found find(std::uint64_t number);
-  std::optional<Call> end(const Found& found);
+  std::optional<Call> end(const Found& found, int waiting = 0);
   /// Sets `bits` and changes the number of threads that wait. The word before; nothing where the
   /// call has given way.
   static std::optional<std::uint64_t> change(const Found& found, std::uint64_t bits, int waiting);

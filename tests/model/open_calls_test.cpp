@@ -60,16 +60,45 @@ TEST_CASE("an end that is told before the call has its work is the call's", "[mo
   CHECK(calls.backend_ended(&works[0], failed)->place == 1);
 }
 
+TEST_CASE("an end is the call's also where other ends were told since", "[model]") {
+  OpenCalls calls;
+  const auto number = calls.issued(1, call(1));
+  calls.backend_ended(&works[1], true);
+  for (int i = 0; i < 15; ++i) calls.backend_ended(&works[0], false);
+  CHECK(calls.returned(number, &works[1]) == true);
+}
+
 TEST_CASE("somebody waits from the issue to the return, and in each wait", "[model]") {
   OpenCalls calls;
   const auto number = calls.issued(1, call(1));
   CHECK(calls.oldest()->waiting == 1);
   calls.returned(number, &works[0]);
   CHECK(calls.oldest()->waiting == 0);
-  calls.wait_began(&works[0]);
+  CHECK(calls.wait_began(&works[0]) == number);
   CHECK(calls.oldest()->waiting == 1);
-  calls.wait_ended(&works[0]);
-  CHECK(calls.oldest()->waiting == 0);
+  CHECK(calls.wait_ended(number)->waiting == 1);
+  CHECK_FALSE(calls.oldest());
+  CHECK(calls.wait_ended(number)->waiting == 0);
+}
+
+TEST_CASE("a call of which two threads wait has ended when the first of them knows", "[model]") {
+  OpenCalls calls;
+  const auto number = calls.issued(1, call(1));
+  calls.returned(number, &works[0]);
+  calls.wait_began(&works[0]);
+  calls.wait_began(&works[0]);
+  CHECK_FALSE(calls.wait_ended(number)->ended);
+  CHECK(calls.wait_ended(number)->ended);
+  CHECK(calls.progress() == 2);
+}
+
+TEST_CASE("a wait is of its call also where the address was given on", "[model]") {
+  OpenCalls calls;
+  calls.returned(calls.issued(1, call(1)), &works[0]);
+  const auto first = calls.wait_began(&works[0]);
+  calls.returned(calls.issued(2, call(2)), &works[0]);
+  CHECK(calls.wait_ended(first)->place == 1);
+  CHECK(calls.oldest()->place == 2);
 }
 
 TEST_CASE("a message is under way while somebody waits for it", "[model]") {
