@@ -1,26 +1,20 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <memory>
-#include <string_view>
 
 #include "checks/check.h"
 #include "checks/finding_text.h"
 #include "checks/rank_sides.h"
+#include "checks/running_statistics.h"
 #include "model/fact_keys.h"
+#include "model/rank_words.h"
 
 namespace ddpscope {
 namespace {
-constexpr std::array<std::string_view, 3> kStatistics = {"running_mean", "running_var",
-                                                         "num_batches_tracked"};
 constexpr std::size_t kListedBuffers = 64;
 
-/// Of normalization: each rank sees its own batches.
-bool is_statistic(const DifferingTensor& tensor) {
-  return std::ranges::any_of(kStatistics,
-                             [&](std::string_view name) { return tensor.path.ends_with(name); });
-}
+bool is_statistic(const DifferingTensor& tensor) { return is_running_statistic(tensor.path); }
 
 /// What is no running statistic says more.
 const DifferingTensor& first_buffer(const ValuesDiffer& values) {
@@ -33,9 +27,20 @@ std::string cause_of_buffers(const ValuesDiffer& values) {
   return std::ranges::all_of(values.tensors, is_statistic) ? "running_statistics" : "drift";
 }
 
-Severity severity_of_buffers(const std::string& cause, const Cohort& cohort) {
+/// Where it depends on the rank what its evaluation tells, or what it saved.
+bool shows_in_evaluation(const ValuesDiffer& values, const std::string& cause,
+                         const Cohort& cohort) {
+  return cause == "running_statistics" && are_means_apart(values) &&
+         !evaluated_ranks(cohort).empty();
+}
+
+Severity severity_of_buffers(const ValuesDiffer& values, const std::string& cause,
+                             const Cohort& cohort) {
   const Severity severity = severity_in(cohort);
-  if (cause == "running_statistics") return Severity::kNote;
+  if (cause == "running_statistics" && !shows_in_evaluation(values, cause, cohort)) {
+    return Severity::kNote;
+  }
+  if (cause == "running_statistics") return std::min(severity, Severity::kWarning);
   return cause == "drift" ? std::min(severity, Severity::kWarning) : severity;
 }
 
@@ -73,14 +78,25 @@ std::string text_of_buffers(const ValuesDiffer& values, const std::string& cause
                      counted(values.compared, "buffer"), when, cause, first_buffer(values).path);
 }
 
+std::string words_of_evaluation(const ValuesDiffer& values, const Cohort& cohort) {
+  const EstimatedDifference& estimate = values.estimate.front();
+  return fmt::format(
+      "; after step {} the running means lie about {:.2g} standard deviations apart, and {} "
+      "evaluated with them or saved them",
+      estimate.step, estimate.relative, rank_words(evaluated_ranks(cohort)));
+}
+
 Finding describe_buffers(const ValuesDiffer& values, const Cohort& cohort) {
   const std::string cause = cause_of_buffers(values);
   Finding finding = finding_on(all_of(values.sides), values.step);
-  finding.severity = severity_of_buffers(cause, cohort);
+  finding.severity = severity_of_buffers(values, cause, cohort);
   if (!values.tensors.empty()) {
     set_place(finding, first_buffer(values).model, first_buffer(values).path);
   }
   finding.what = text_of_buffers(values, cause);
+  if (shows_in_evaluation(values, cause, cohort)) {
+    finding.what += words_of_evaluation(values, cohort);
+  }
   finding.why = why_buffers_differ(cause);
   finding.fixes = fixes_for_buffers(cause);
   std::vector<FactScalar> paths;
@@ -91,6 +107,9 @@ Finding describe_buffers(const ValuesDiffer& values, const Cohort& cohort) {
                    {fact::kBuffers, std::move(paths)},
                    {fact::kMinorityRanks, as_fact(minority_of(values.sides))}};
   if (values.compared > 0) finding.facts.push_back({fact::kBuffersCount, values.compared});
+  add_estimate(values, finding);
+  const RankList evaluated = evaluated_ranks(cohort);
+  if (!evaluated.empty()) finding.facts.push_back({fact::kEvaluatedRanks, as_fact(evaluated)});
   return finding;
 }
 

@@ -6,6 +6,7 @@
 #include "checks/check.h"
 #include "checks/finding_text.h"
 #include "checks/rank_sides.h"
+#include "checks/running_statistics.h"
 #include "model/fact_keys.h"
 
 namespace ddpscope {
@@ -87,6 +88,7 @@ Finding describe_parameters(const ValuesDiffer& values, const Cohort& cohort) {
     finding.facts.push_back({fact::kFirstPath, values.tensors.front().path});
   }
   if (!input.empty()) finding.facts.push_back({fact::kDifferingInput, input});
+  add_estimate(values, finding);
   return finding;
 }
 

@@ -6,6 +6,7 @@
 #include <exception>
 
 #include "checks/rank_links.h"
+#include "checks/running_statistics.h"
 #include "config/glob.h"
 #include "model/fact_keys.h"
 #include "model/fingerprint.h"
@@ -102,6 +103,7 @@ RanksJudgement judge_ranks(const RanksComparedEvent& run, const RanksJudgeOption
   std::vector<Finding*> all = options.of_ranks;
   for (Finding& finding : judgement.findings) all.push_back(&finding);
   link_over_ranks(all);
+  raise_local_norms(all);
   return judgement;
 }
 

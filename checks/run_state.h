@@ -154,6 +154,7 @@ class RunState {
   void on(const DeviceValuesEvent&) {}  // reaches the checks as the events that it holds
   void on(const StepEndEvent&) {}
   void on(const TensorBitsEvent&) {}
+  void on(const EvaluationEvent&) {}
   void on(const OptimizerRatesEvent& event);
   void on(const ReducerEvent& event) { has_bucket_views_ |= event.bucket_views; }
 

@@ -72,15 +72,18 @@ bool read_rank(const RingReader& ring, Steps& steps, Cohort& cohort) {
   const auto places = places_of(ring);
   std::vector<std::int64_t> steps_ns;
   std::optional<StepDigest> last;
+  bool evaluated = false;
   for (const auto& [number, place] : places) {
     const auto digest = ring.digest(place);
     if (!digest) continue;
     if (steps.size() < kMaxSteps || steps.contains(number)) add(steps[number], *digest);
     if (last) steps_ns.push_back(minus(digest->unix_ns, last->unix_ns));
+    evaluated = evaluated || digest->evaluated;
     last = digest;
   }
   if (!last) return false;
   cohort.counts.push_back(counts_of(ring.head().rank, *last));
+  cohort.counts.back().evaluated = evaluated;
   cohort.averages = cohort.averages || last->averages;
   if (cohort.median_step_ms == 0) cohort.median_step_ms = median_ms(steps_ns);
   return true;

@@ -38,6 +38,7 @@ enum class BlobKind : std::uint32_t {
   kReductions = 6,    ///< recent: exchange/reduction_record.h
   kBatch = 7,         ///< recent: text of the shape and type of a batch, where they changed
   kRandom = 8,        ///< recent: seed, operator and module of `random`, where they changed
+  kSketches = 9,      ///< recent: of registered tensors, exchange/reduction_record.h
 };
 
 struct Blob {

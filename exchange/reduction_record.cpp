@@ -19,6 +19,21 @@ struct Head {
 constexpr std::size_t kMaxEntries = 4096;
 }  // namespace
 
+static_assert(sizeof(GradientSketch) == 40);
+
+std::string encode(const std::vector<GradientSketch>& sketches) {
+  std::string bytes(sketches.size() * sizeof(GradientSketch), '\0');
+  std::memcpy(bytes.data(), sketches.data(), bytes.size());
+  return bytes;
+}
+
+GradientSketch decode_sketch(std::string_view bytes, std::size_t place) {
+  GradientSketch sketch = kNoSketch;
+  if (place >= bytes.size() / sizeof sketch) return sketch;
+  std::memcpy(static_cast<void*>(&sketch), bytes.data() + place * sizeof sketch, sizeof sketch);
+  return sketch;
+}
+
 std::string encode(const ToldReductions& told) {
   std::string bytes(sizeof(Head) + told.gradients.size() * sizeof(Entry), '\0');
   const Head head{.clip_factor = told.clip_factor, .calls = told.calls};

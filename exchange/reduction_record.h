@@ -25,6 +25,11 @@ struct ToldReductions {
   std::vector<ToldReduction> gradients;
 };
 
+/// One of each registered parameter, then of each buffer.
+std::string encode(const std::vector<GradientSketch>& sketches);
+/// `kNoSketch` beyond the bytes.
+GradientSketch decode_sketch(std::string_view bytes, std::size_t place);
+
 std::string encode(const ToldReductions& told);
 /// Nothing for bytes that `encode` did not write.
 std::optional<ToldReductions> decode_reductions(std::string_view bytes);

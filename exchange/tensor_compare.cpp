@@ -7,6 +7,7 @@
 #include <unordered_map>
 
 #include "exchange/sides.h"
+#include "exchange/sketch_compare.h"
 
 namespace ddpscope {
 namespace {
@@ -42,18 +43,6 @@ std::set<std::uint32_t> models_of(const std::vector<Told>& sides) {
 void add_ranks(RankList& ranks, const RankList& more) {
   ranks.insert(ranks.end(), more.begin(), more.end());
   std::ranges::sort(ranks);
-}
-
-/// One list's tensors in the order in which gradients and fingerprints tell of them.
-std::vector<const ListedTensor*> in_told_order(const TensorList& list, bool with_buffers) {
-  std::vector<const ListedTensor*> order;
-  for (const bool of_buffers : {false, true}) {
-    if (of_buffers && !with_buffers) break;
-    for (const ListedTensor& tensor : list.tensors) {
-      if (tensor.is_buffer == of_buffers) order.push_back(&tensor);
-    }
-  }
-  return order;
 }
 
 /// By path, in registered order.
@@ -150,6 +139,17 @@ std::map<std::uint32_t, TensorList> lists_at(const std::vector<Blob>& blobs, std
   return lists;
 }
 
+std::vector<const ListedTensor*> in_told_order(const TensorList& list, bool with_buffers) {
+  std::vector<const ListedTensor*> order;
+  for (const bool of_buffers : {false, true}) {
+    if (of_buffers && !with_buffers) break;
+    for (const ListedTensor& tensor : list.tensors) {
+      if (tensor.is_buffer == of_buffers) order.push_back(&tensor);
+    }
+  }
+  return order;
+}
+
 const Blob* latest_blob(const std::vector<Blob>& blobs, BlobKind kind, std::uint32_t model,
                         std::int64_t step) {
   const Blob* latest = nullptr;
@@ -205,7 +205,9 @@ void compare_tensors(const RingList& rings, Cohort& cohort) {
   }
   for (const DigestField field : {DigestField::kParameters, DigestField::kBuffers}) {
     const auto* values = difference_of(cohort, field);
-    if (values != nullptr) cohort.values.push_back(compare_values(rings, *values));
+    if (values == nullptr) continue;
+    cohort.values.push_back(compare_values(rings, *values));
+    estimate_difference(rings, *values, cohort.values.back());
   }
 }
 

@@ -18,6 +18,9 @@ std::vector<SideOfLists> sides_of_lists(const RingList& rings, const std::vector
 /// The lists of a rank as they stood at the end of `step`, by the number of the model.
 std::map<std::uint32_t, TensorList> lists_at(const std::vector<Blob>& blobs, std::int64_t step);
 
+/// A list's tensors in the order in which gradients, fingerprints and sketches tell of them.
+std::vector<const ListedTensor*> in_told_order(const TensorList& list, bool with_buffers);
+
 /// The last of that kind and model up to `step`, or null.
 const Blob* latest_blob(const std::vector<Blob>& blobs, BlobKind kind, std::uint32_t model,
                         std::int64_t step);

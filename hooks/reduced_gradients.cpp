@@ -3,7 +3,6 @@
 #include <torch/optim.h>
 
 #include <algorithm>
-#include <limits>
 #include <mutex>
 
 #include "hooks/capture.h"
@@ -42,12 +41,7 @@ std::optional<Sketched> sketch_of(const at::Tensor& leaf, std::int64_t elements)
   if (!data.has_value() || data->elements < elements) return std::nullopt;
   data->elements = elements;
   const TensorValues values = measure_values(*data);
-  const bool is_finite = values.nan_count == 0 && values.inf_count == 0;
-  Sketched result{.sketch = {.squares = is_finite ? values.sum_of_squares
-                                                  : std::numeric_limits<double>::quiet_NaN()},
-                  .fingerprint = values.fingerprint};
-  std::ranges::copy(values.sketch, result.sketch.sums.begin());
-  return result;
+  return Sketched{.sketch = sketch_in(values), .fingerprint = values.fingerprint};
 }
 
 bool is_compared(const at::Tensor& parameter) {

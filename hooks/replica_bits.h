@@ -19,14 +19,20 @@ class ReplicaBits {
   static void see_forward() noexcept {
     if (awaits_forward_.load(std::memory_order_relaxed)) before_forward();
   }
+  /// Batch norm uses its running statistics without a gradient.
+  static void see_evaluation() noexcept {
+    if (!evaluated_.load(std::memory_order_relaxed)) before_evaluation();
+  }
   static void see_backward(Capture& capture);
   static void step_ended(Capture& capture, const Stamp& at);
 
  private:
   static void before_forward() noexcept;
+  static void before_evaluation() noexcept;
 
   static inline constinit std::atomic<bool> awaits_forward_{false};
   static inline constinit std::atomic<bool> awaits_backward_{false};
+  static inline constinit std::atomic<bool> evaluated_{false};
 };
 
 /// A layer is called, in a forward that is to be trained.

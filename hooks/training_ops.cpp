@@ -150,7 +150,11 @@ struct BatchNorm {
                          const MaybeTensor& bias, const MaybeTensor& mean,
                          const MaybeTensor& variance, bool training, double momentum,
                          double epsilon, bool cudnn_enabled) {
-    if (training) see_forward_begin();
+    if (training) {
+      see_forward_begin();
+    } else if (without_grad()) {
+      ReplicaBits::see_evaluation();
+    }
     // Without running statistics there is no other mode: evaluation then says nothing.
     const bool is_told = without_grad()
                              ? mean.has_value() && mean->defined()

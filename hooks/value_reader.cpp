@@ -79,6 +79,13 @@ std::optional<TensorData> dense_data(const at::Tensor& tensor) {
                     .kind = layout->kind};
 }
 
+GradientSketch sketch_in(const TensorValues& values) {
+  const bool is_finite = values.nan_count == 0 && values.inf_count == 0;
+  GradientSketch sketch{.squares = is_finite ? values.sum_of_squares : kNoSketch.squares};
+  std::ranges::copy(values.sketch, sketch.sums.begin());
+  return sketch;
+}
+
 ValueRange range_of(const at::Tensor& tensor) {
   const auto data = readable_data(tensor);
   if (!data.has_value()) return {};

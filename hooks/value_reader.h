@@ -5,6 +5,7 @@
 #include <functional>
 #include <optional>
 
+#include "model/reduction_event.h"
 #include "model/value_event.h"
 #include "values/tensor_values.h"
 
@@ -15,6 +16,9 @@ namespace ddpscope {
 std::optional<TensorData> dense_data(const at::Tensor& tensor);
 /// The same, of a tensor on the CPU.
 std::optional<TensorData> readable_data(const at::Tensor& tensor);
+
+/// What ranks compare of one pass; no squares where an element is not finite.
+GradientSketch sketch_in(const TensorValues& values);
 
 /// Of nothing (`elements` 0) where the tensor cannot be read. Runs no operator.
 ValueRange range_of(const at::Tensor& tensor);

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 #include "model/tensor_info.h"
@@ -17,6 +18,8 @@ struct GradientSketch {
   double squares = 0;  ///< sum of the squares; NaN: an element is not finite
   std::array<double, 4> sums{};
 };
+/// Of what was not read.
+inline constexpr GradientSketch kNoSketch{.squares = std::numeric_limits<double>::quiet_NaN()};
 
 /// The gradient of one parameter, before the ranks averaged it and after.
 struct ReducedGradient {

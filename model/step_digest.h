@@ -38,8 +38,9 @@ struct StepDigest {
   std::int32_t wait_us = 0;     ///< from the end of the step before to the forward; 0: not known
   std::int32_t forward_us = 0;  ///< from there to the first backward; 0: not known
   Phase phase = Phase::kOptimizer;
-  bool averages = false;  ///< a collective wrote gradients, so far
-  std::uint8_t unused[6] = {};
+  bool averages = false;   ///< a collective wrote gradients, so far
+  bool evaluated = false;  ///< batch norm used its running statistics, or they were saved, so far
+  std::uint8_t unused[5] = {};
 };
 static_assert(sizeof(StepDigest) == 168);
 

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "model/reduction_event.h"
 #include "model/tensor_info.h"
 
 namespace ddpscope {
@@ -19,6 +20,12 @@ struct StepEndEvent {
   std::int32_t forward_us = 0;  ///< from there to the first backward
 };
 
+/// Batch norm used its running statistics without a gradient, after a step; told once. Only where
+/// ranks are compared.
+struct EvaluationEvent {
+  Stamp at;
+};
+
 /// Whether the ranks compare the values of their tensors at the end of this step.
 constexpr bool is_compared_step(std::int64_t step) {
   return step <= 2 || step == 4 || step == 8 || step % 16 == 0;
@@ -28,6 +35,7 @@ constexpr bool is_compared_step(std::int64_t step) {
 struct TensorBits {
   TensorId tensor = 0;
   std::uint64_t fingerprint = 0;
+  GradientSketch sketch = kNoSketch;  ///< of its values
 };
 
 /// Fingerprints of what one thread trains, read at the end of a step, or before the first one.

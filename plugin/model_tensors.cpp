@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <string_view>
 
+#include "exchange/reduction_record.h"
 #include "model/hash.h"
 
 namespace ddpscope {
@@ -96,6 +98,19 @@ std::string ModelTensors::fingerprints(const Bits& bits) const {
     }
   }
   return bytes;
+}
+
+std::string ModelTensors::sketches(const Sketches& read) const {
+  std::vector<GradientSketch> all;
+  bool any = false;
+  for (const auto* entries : {&parameters_, &buffers_}) {
+    for (const Entry& entry : *entries) {
+      const auto found = entry.declared ? read.end() : read.find(entry.tensor);
+      all.push_back(found == read.end() ? kNoSketch : found->second);
+      any |= !std::isnan(all.back().squares);
+    }
+  }
+  return any ? encode(all) : std::string();
 }
 
 }  // namespace ddpscope

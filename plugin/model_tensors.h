@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -9,6 +10,7 @@
 
 #include "checks/run_state.h"
 #include "exchange/tensor_list.h"
+#include "model/reduction_event.h"
 
 namespace ddpscope {
 
@@ -24,6 +26,10 @@ class ModelTensors {
   /// The very same objects in the same places.
   bool has_tensors_of(const ModelTensors& other) const {
     return parameters_ == other.parameters_ && buffers_ == other.buffers_;
+  }
+
+  bool has_buffer(TensorId tensor) const {
+    return std::ranges::find(buffers_, tensor, &Entry::tensor) != buffers_.end();
   }
 
   /// Among the parameters; nothing for what is none, or is declared.
@@ -46,6 +52,9 @@ class ModelTensors {
   std::uint64_t fingerprint(const Bits& bits, bool of_buffers) const;
   /// Eight bytes per parameter, then per buffer.
   std::string fingerprints(const Bits& bits) const;
+  using Sketches = std::unordered_map<TensorId, GradientSketch>;
+  /// In the same order; nothing where none was read.
+  std::string sketches(const Sketches& read) const;
 
  private:
   struct Entry {

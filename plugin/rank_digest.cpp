@@ -9,16 +9,6 @@
 namespace ddpscope {
 namespace {
 constexpr std::int32_t kAgreeToLearn = 3;
-
-void add_options(Hash& hash, const OptimizerState& optimizer) {
-  hash.add(std::string_view(optimizer.type));
-  hash.add(std::uint64_t{optimizer.groups.size()});
-  for (const GroupOptions& options : optimizer.options) {
-    hash.add(options.learning_rate);
-    hash.add(options.weight_decay);
-    hash.add(options.momentum);
-  }
-}
 }  // namespace
 
 void RankDigest::saw(const Event& event, const RunState& state) {
@@ -98,10 +88,32 @@ void RankDigest::on(const OptimizerStepEvent&, const RunState& state) {
 }
 
 void RankDigest::on(const TensorBitsEvent& event, const RunState&) {
-  if (event.step != bits_step_) bits_.clear();
+  if (event.step != bits_step_) {
+    bits_.clear();
+    sketches_.clear();
+  }
   bits_step_ = event.step;
-  for (const TensorBits& one : event.tensors) bits_[one.tensor] = one.fingerprint;
+  for (const TensorBits& one : event.tensors) {
+    bits_[one.tensor] = one.fingerprint;
+    sketches_[one.tensor] = one.sketch;
+  }
   start_changed_ |= event.step == 0 && !steps_began_;
+}
+
+// To save running statistics is to use them.
+void RankDigest::on(const ArchiveTensorEvent& event, const RunState&) {
+  const bool is_save = event.access == ArchiveAccess::kWritten && last_.step > 0;
+  if (!is_save || evaluated_) return;
+  evaluated_ = std::ranges::any_of(
+      models_, [&](const auto& entry) { return entry.second.has_buffer(event.tensor); });
+}
+
+// What came after the last step is told with it.
+void RankDigest::on(const ExitEvent&, const RunState& state) {
+  settle(state);
+  if (!evaluated_ || last_.evaluated || last_.step == 0) return;
+  last_.evaluated = true;
+  sinks_.digest(last_);
 }
 
 void RankDigest::on(const StepEndEvent& event, const RunState& state) {
@@ -118,7 +130,8 @@ void RankDigest::on(const StepEndEvent& event, const RunState& state) {
                     .call_count = calls_,
                     .wait_us = event.wait_us,
                     .forward_us = event.forward_us,
-                    .averages = averages_};
+                    .averages = averages_,
+                    .evaluated = evaluated_};
   if (event.whole && !lost_events_) {
     add_structure(digest);
     add_gradients(digest, is_compared_step(digest.step));
@@ -211,51 +224,6 @@ void RankDigest::add_gradients(StepDigest& digest, bool with_bits) {
   }
 }
 
-void RankDigest::add_optimizers(StepDigest& digest, const RunState& state) {
-  if (optimizers_changed_ || digest.gradients != optimizers_.gradients) {
-    optimizers_changed_ = false;
-    optimizers_ = look_at_optimizers(state);
-    optimizers_.gradients = digest.gradients;
-  }
-  digest.optimizers = optimizers_.optimizers;
-  digest.learning_rate = optimizers_.learning_rate;
-  digest.weight_decay = optimizers_.weight_decay;
-  digest.momentum = optimizers_.momentum;
-  digest.groups = optimizers_.groups;
-  digest.members = optimizers_.members;
-}
-
-StepDigest RankDigest::look_at_optimizers(const RunState& state) const {
-  StepDigest digest;
-  Hash hash;
-  const auto is_local = [this](const OptimizerMember& member) {
-    return std::ranges::any_of(
-        models_, [&](const auto& entry) { return entry.second.declares(member.tensor); });
-  };
-  for (const auto& [id, optimizer] : state.optimizers()) {
-    std::int64_t members = 0;
-    for (const auto& group : optimizer.groups) {
-      members += std::ssize(group) - std::ranges::count_if(group, is_local);
-    }
-    if (optimizer.steps == 0 || members == 0) continue;
-    if (digest.groups == 0 && !optimizer.options.empty()) {
-      const GroupOptions& first = optimizer.options.front();
-      digest.learning_rate = first.learning_rate;
-      digest.weight_decay = first.weight_decay;
-      digest.momentum = first.momentum;
-    }
-    add_options(hash, optimizer);
-    digest.optimizers = hash.value();
-    digest.groups += static_cast<std::int32_t>(optimizer.groups.size());
-    digest.members += static_cast<std::int32_t>(members);
-  }
-  // Where each rank steps a part of the parameters, it holds what the others do not.
-  const bool complete = std::ranges::all_of(
-      models_, [&](const auto& entry) { return entry.second.all_are_owned(state); });
-  if (!complete) digest.members = 0;
-  return digest;
-}
-
 void RankDigest::add_values(StepDigest& digest) {
   if (bits_.empty() || bits_step_ != digest.step) return;
   for (const bool of_buffers : {false, true}) {
@@ -269,11 +237,15 @@ void RankDigest::add_values(StepDigest& digest) {
     (of_buffers ? digest.buffers : digest.parameters) = any ? hash.value() : 0;
   }
   for (const auto& [id, model] : models_) {
-    const std::string bytes = model.fingerprints(bits_);
-    sinks_.blob({.kind = BlobKind::kFingerprints,
-                 .number = static_cast<std::uint32_t>(id),
-                 .step = digest.step,
-                 .bytes = bytes});
+    const auto put = [&](BlobKind kind, const std::string& bytes) {
+      if (bytes.empty()) return;
+      sinks_.blob({.kind = kind,
+                   .number = static_cast<std::uint32_t>(id),
+                   .step = digest.step,
+                   .bytes = bytes});
+    };
+    put(BlobKind::kFingerprints, model.fingerprints(bits_));
+    put(BlobKind::kSketches, model.sketches(sketches_));
   }
 }
 

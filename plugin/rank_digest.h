@@ -49,8 +49,10 @@ class RankDigest {
   void on(const BatchEvent& event, const RunState& state) { trained_with_.on(event, state); }
   void on(const RandomStateEvent& event, const RunState& state) { trained_with_.on(event, state); }
   void on(const StepEndEvent& event, const RunState& state);
+  void on(const EvaluationEvent&, const RunState&) { evaluated_ = true; }
+  void on(const ArchiveTensorEvent& event, const RunState&);
   void on(const DroppedEvent&, const RunState&) { lost_events_ = true; }
-  void on(const ExitEvent&, const RunState& state) { settle(state); }
+  void on(const ExitEvent&, const RunState& state);
   template <class T>
   void on(const T&, const RunState&) {}
 
@@ -70,7 +72,8 @@ class RankDigest {
   std::int64_t every_;
   std::map<ModelId, ModelTensors> models_;
   TrainedWith trained_with_{models_, sinks_.blob};
-  ModelTensors::Bits bits_;  // of one step: parameters when it begins, buffers at its end
+  ModelTensors::Bits bits_;          // of one step: parameters when it begins, buffers at its end
+  ModelTensors::Sketches sketches_;  // likewise
   std::int64_t bits_step_ = 0;
   LossScale scale_;
   bool scale_known_ = false;
@@ -82,6 +85,7 @@ class RankDigest {
   bool optimizers_changed_ = true;
   bool lost_events_ = false;
   bool averages_ = false;
+  bool evaluated_ = false;
   bool trains_ = false;         // a backward began
   std::int32_t calls_ = 0;      // since then
   std::int32_t backwards_ = 0;  // that ended since the last step

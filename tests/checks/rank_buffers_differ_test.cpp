@@ -49,6 +49,63 @@ TEST_CASE("rank-buffers-differ takes running statistics that drift for a note", 
   CHECK(judge_run(with(0, kStatistics), kId).at(0).severity == Severity::kError);
 }
 
+/// Statistics that drift; the means of one layer lie so far apart.
+RanksComparedEvent drifting(double relative) {
+  RanksComparedEvent run = with(1, kStatistics);
+  run.cohorts[0].values[0].estimate = {
+      {.step = 96, .path = "norm.running_mean", .norm = 1.5, .relative = relative}};
+  return run;
+}
+
+TEST_CASE("rank-buffers-differ warns of running statistics that an evaluation uses", "[check]") {
+  RanksComparedEvent run = drifting(0.31);
+  CHECK(judge_run(run, kId).at(0).severity == Severity::kNote);
+  CHECK(fact_in(judge_run(run, kId).at(0), "evaluated_ranks") == text_of("absent"));
+  run.cohorts[0].counts[2].evaluated = true;
+  const Finding finding = judge_run(run, kId).at(0);
+  CHECK(finding.severity == Severity::kWarning);
+  CHECK(finding.what ==
+        "3 of 12 buffers differ between ranks at the end of step 1 (running_statistics), "
+        "norm.running_mean first; after step 96 the running means lie about 0.31 standard "
+        "deviations apart, and rank 2 evaluated with them or saved them");
+  CHECK(fact_in(finding, "evaluated_ranks") == ranks_of({2}));
+  CHECK(fact_in(finding, "estimated_in") == text_of("norm.running_mean"));
+  CHECK(fact_in(finding, "estimated_difference_norm") == FactValue(1.5));
+  CHECK(fact_in(finding, "estimated_relative_difference") == FactValue(0.31));
+  exchange_parameters(run);
+  CHECK(judge_run(run, kId).at(0).severity == Severity::kNote);
+}
+
+TEST_CASE("rank-buffers-differ takes running statistics that lie close for a note", "[check]") {
+  RanksComparedEvent run = drifting(0.09);
+  for (RankCounts& counts : run.cohorts[0].counts) counts.evaluated = true;
+  CHECK(judge_run(run, kId).at(0).severity == Severity::kNote);
+  run = drifting(0.31);
+  run.cohorts[0].counts[2].evaluated = true;
+  run.cohorts[0].values[0].estimate[0].path = "codes.table";
+  CHECK(judge_run(run, kId).at(0).severity == Severity::kNote);
+}
+
+TEST_CASE("norm-local-batch-stats is a warning where only some ranks evaluate", "[check]") {
+  const auto judged = [](const RankList& evaluated, double relative) {
+    RanksComparedEvent run = drifting(relative);
+    for (const std::int64_t rank : evaluated) run.cohorts[0].counts[rank].evaluated = true;
+    Finding note;
+    note.id = "norm-local-batch-stats";
+    note.severity = Severity::kNote;
+    note.why = "each keeps its own";
+    judge_ranks(run, {.enabled = {kId}, .of_ranks = {&note}});
+    return note;
+  };
+  const Finding raised = judged({0}, 0.31);
+  CHECK(raised.severity == Severity::kWarning);
+  CHECK(raised.why == "each keeps its own; only rank 0 evaluated with them or saved them");
+  CHECK(fact_in(raised, "evaluated_ranks") == ranks_of({0}));
+  CHECK(judged({0, 1, 2, 3}, 0.31).severity == Severity::kNote);
+  CHECK(judged({}, 0.31).severity == Severity::kNote);
+  CHECK(judged({0}, 0.05).severity == Severity::kNote);
+}
+
 TEST_CASE("rank-buffers-differ warns of other buffers that drift, and names one of them",
           "[check]") {
   std::vector<std::string> paths = kStatistics;

@@ -67,6 +67,16 @@ TEST_CASE("rank-parameters-differ tells replicas that parted, and between which 
   CHECK(fact_in(finding, "differing_input") == text_of("absent"));
 }
 
+TEST_CASE("rank-parameters-differ tells the estimate of how far ranks lie apart", "[check]") {
+  ValuesDiffer values = drift();
+  values.estimate = {{.step = 8, .path = "trunk.conv.weight", .norm = 1e-6, .relative = 2e-7}};
+  const Finding finding = judge_run(with(values), kId).at(0);
+  CHECK(fact_in(finding, "estimated_in") == text_of("trunk.conv.weight"));
+  CHECK(fact_in(finding, "estimated_difference_norm") == FactValue(1e-6));
+  CHECK(fact_in(finding, "estimated_relative_difference") == FactValue(2e-7));
+  CHECK(fact_in(judge_run(with(drift()), kId).at(0), "estimated_in") == text_of("absent"));
+}
+
 TEST_CASE("rank-parameters-differ names what the ranks differed in first", "[check]") {
   const auto input_of = [](const std::vector<DigestsDiffer>& digests, bool gradients) {
     RanksComparedEvent run = with(drift());

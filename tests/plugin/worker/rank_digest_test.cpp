@@ -1,5 +1,7 @@
+#include <cmath>
 #include <functional>
 
+#include "exchange/reduction_record.h"
 #include "tests/plugin/worker/one_rank.h"
 #include "tests/support/catch.h"
 
@@ -137,6 +139,52 @@ TEST_CASE("At exit the step in progress is told", "[rank_digest]") {
   rank.backward({kWeight});
   rank.send(ExitEvent{});
   CHECK(rank.digests.back().phase == Phase::kReduce);
+}
+
+TEST_CASE("What a rank evaluates or saves is told from then on, and at exit at the latest",
+          "[rank_digest]") {
+  Rank rank;
+  rank.send_large(net());
+  const auto saves = GENERATE(true, false);
+  const auto use = [&](TensorId tensor) {
+    if (!saves) rank.send(EvaluationEvent{});
+    if (!saves) return;
+    rank.send_large(ArchiveTensorEvent{.access = ArchiveAccess::kWritten, .tensor = tensor});
+  };
+  if (saves) use(kMean);  // before training it tells nothing
+  rank.step();
+  if (saves) use(kWeight);  // all ranks have the same
+  rank.step();
+  CHECK_FALSE(rank.digests.back().evaluated);
+  use(kMean);
+  if (GENERATE(true, false)) {
+    rank.step();
+  } else {
+    rank.send(ExitEvent{});
+    CHECK(rank.digests.back().step == 2);
+  }
+  CHECK(rank.digests.back().evaluated);
+  const std::size_t told = rank.digests.size();
+  rank.send(ExitEvent{});
+  CHECK(rank.digests.size() == told);
+}
+
+TEST_CASE("Sketches are told beside fingerprints, where there are any", "[rank_digest]") {
+  Rank rank;
+  rank.send_large(net());
+  rank.bits(0, {{.tensor = kBias, .fingerprint = 5, .sketch = {.squares = 4, .sums = {2, 2, 2, 2}}},
+                {.tensor = kWeight, .fingerprint = 6}});
+  rank.settle();
+  const auto sketches = rank.of(BlobKind::kSketches);
+  REQUIRE(sketches.size() == 1);
+  CHECK(sketches[0].step == 0);
+  CHECK(std::isnan(decode_sketch(sketches[0].bytes, 0).squares));
+  CHECK(decode_sketch(sketches[0].bytes, 1).squares == 4);
+  CHECK(decode_sketch(sketches[0].bytes, 1).sums[3] == 2);
+  CHECK(std::isnan(decode_sketch(sketches[0].bytes, 4).squares));
+  rank.bits(1, {{.tensor = kWeight, .fingerprint = 6}});
+  rank.step();
+  CHECK(rank.of(BlobKind::kSketches).size() == 1);
 }
 
 TEST_CASE("A step in which hooks rested, or events were lost, claims nothing that was not seen",

@@ -1,0 +1,65 @@
+#include <algorithm>
+#include <string_view>
+
+#include "model/hash.h"
+#include "plugin/rank_digest.h"
+
+namespace ddpscope {
+namespace {
+void add_options(Hash& hash, const OptimizerState& optimizer) {
+  hash.add(std::string_view(optimizer.type));
+  hash.add(std::uint64_t{optimizer.groups.size()});
+  for (const GroupOptions& options : optimizer.options) {
+    hash.add(options.learning_rate);
+    hash.add(options.weight_decay);
+    hash.add(options.momentum);
+  }
+}
+}  // namespace
+
+void RankDigest::add_optimizers(StepDigest& digest, const RunState& state) {
+  if (optimizers_changed_ || digest.gradients != optimizers_.gradients) {
+    optimizers_changed_ = false;
+    optimizers_ = look_at_optimizers(state);
+    optimizers_.gradients = digest.gradients;
+  }
+  digest.optimizers = optimizers_.optimizers;
+  digest.learning_rate = optimizers_.learning_rate;
+  digest.weight_decay = optimizers_.weight_decay;
+  digest.momentum = optimizers_.momentum;
+  digest.groups = optimizers_.groups;
+  digest.members = optimizers_.members;
+}
+
+StepDigest RankDigest::look_at_optimizers(const RunState& state) const {
+  StepDigest digest;
+  Hash hash;
+  const auto is_local = [this](const OptimizerMember& member) {
+    return std::ranges::any_of(
+        models_, [&](const auto& entry) { return entry.second.declares(member.tensor); });
+  };
+  for (const auto& [id, optimizer] : state.optimizers()) {
+    std::int64_t members = 0;
+    for (const auto& group : optimizer.groups) {
+      members += std::ssize(group) - std::ranges::count_if(group, is_local);
+    }
+    if (optimizer.steps == 0 || members == 0) continue;
+    if (digest.groups == 0 && !optimizer.options.empty()) {
+      const GroupOptions& first = optimizer.options.front();
+      digest.learning_rate = first.learning_rate;
+      digest.weight_decay = first.weight_decay;
+      digest.momentum = first.momentum;
+    }
+    add_options(hash, optimizer);
+    digest.optimizers = hash.value();
+    digest.groups += static_cast<std::int32_t>(optimizer.groups.size());
+    digest.members += static_cast<std::int32_t>(members);
+  }
+  // Where each rank steps a part of the parameters, it holds what the others do not.
+  const bool complete = std::ranges::all_of(
+      models_, [&](const auto& entry) { return entry.second.all_are_owned(state); });
+  if (!complete) digest.members = 0;
+  return digest;
+}
+
+}  // namespace ddpscope
