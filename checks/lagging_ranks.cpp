@@ -19,6 +19,24 @@ bool left_its_loop(const RanksComparedEvent& run, std::int64_t rank) {
   return ending != nullptr && ending->kind == EndKind::kClean && !run.live;
 }
 
+/// Its heart beats, but it is no part of the step in which others wait.
+bool is_elsewhere(const RanksComparedEvent& run, std::int64_t rank) {
+  constexpr std::int64_t kSilentMs = 4000;  // a heart beats each second
+  const RankStand* stand = stand_of_rank(run, rank);
+  return run.live && stand != nullptr && !stand->ended && stand->phase != Phase::kReduce &&
+         stand->silent_ms >= 0 && stand->silent_ms < kSilentMs;
+}
+
+void add_running(const Parted& parted, const Cohort& cohort, Lag& lag) {
+  for (const std::int64_t rank : parted.others) {
+    const RankCounts* counts = counts_of_rank(cohort, rank);
+    const std::int64_t behind = counts == nullptr ? 0 : lag.waits_in - counts->backwards;
+    if (behind < 2) continue;
+    lag.behind = std::max(lag.behind, behind);
+    lag.lagging.push_back(rank);
+  }
+}
+
 void add_slower(const Parted& parted, const Cohort& cohort, Lag& lag) {
   for (const std::int64_t rank : parted.others) {
     const RankCounts* counts = counts_of_rank(cohort, rank);
@@ -50,6 +68,10 @@ std::vector<Parted> parted_ranks(const RanksComparedEvent& run) {
     std::ranges::copy_if(frontier.behind, std::back_inserter(parted.others),
                          [&](std::int64_t rank) { return left_its_loop(run, rank); });
     all.push_back(std::move(parted));
+    Parted running{.waiting = frontier.waiting, .others = {}, .others_run = true};
+    std::ranges::copy_if(frontier.behind, std::back_inserter(running.others),
+                         [&](std::int64_t rank) { return is_elsewhere(run, rank); });
+    all.push_back(std::move(running));
   }
   // A rank that went on to another collective than the gradients of the step.
   for (const CallsDiffer& calls : run.calls_differ) {
@@ -75,6 +97,10 @@ Lag lag_of(const Parted& parted, const Cohort& cohort) {
         lag.waiting.empty() ? counts->backwards : std::min(lag.waits_in, counts->backwards);
     skipped = std::max(skipped, counts->skipped_steps);
     lag.waiting.push_back(rank);
+  }
+  if (parted.others_run) {
+    add_running(parted, cohort, lag);
+    return lag;
   }
   add_slower(parted, cohort, lag);
   if (lag.lagging.empty()) add_skipping(parted, cohort, skipped, lag);

@@ -10,6 +10,7 @@ namespace ddpscope {
 struct Parted {
   RankList waiting;
   RankList others;
+  bool others_run = false;  ///< they may come to it yet
 };
 
 std::vector<Parted> parted_ranks(const RanksComparedEvent& run);
@@ -20,10 +21,12 @@ struct Lag {
   std::int64_t waits_in = 0;     ///< the least number of backwards of the ranks that wait
   std::int64_t ended_after = 0;  ///< the largest of those that lag
   std::int64_t skipped = 0;      ///< backwards without a step, beyond those of the ranks that wait
+  std::int64_t behind = 0;       ///< backwards of the slowest that still runs; two at least
 };
 
 /// Those of the others that ran fewer backwards than every rank that waits; where there are none,
-/// those that left out the steps of more backwards.
+/// those that left out the steps of more backwards. Of those that still run one backward less is
+/// no lag.
 Lag lag_of(const Parted& parted, const Cohort& cohort);
 
 const RankCounts* counts_of_rank(const Cohort& cohort, std::int64_t rank);

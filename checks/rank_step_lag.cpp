@@ -33,6 +33,10 @@ std::string lag_words(const Lag& lag, std::int64_t since) {
   const std::string late = rank_words(lag.lagging);
   const std::string waits =
       rank_words(lag.waiting) + (lag.waiting.size() == 1 ? " waits" : " wait");
+  if (lag.behind > 0) {
+    return fmt::format("{} {} {} backwards behind: {} in that of backward {}", late,
+                       lag.lagging.size() == 1 ? "is" : "are", lag.behind, waits, lag.waits_in);
+  }
   if (lag.skipped == 0) {
     return fmt::format("{} ended the epoch after backward {}, {} in that of backward {}", late,
                        lag.ended_after, waits, lag.waits_in);
@@ -40,6 +44,18 @@ std::string lag_words(const Lag& lag, std::int64_t since) {
   return fmt::format("{} skipped the collectives of {} since step {}; {} in those of backward {}",
                      late, lag.skipped == 1 ? "a batch" : counted(lag.skipped, "batch"), since,
                      waits, lag.waits_in);
+}
+
+/// Of ranks that still run: they may come to the call yet.
+void tell_running(Finding& finding) {
+  finding.severity = Severity::kWarning;
+  finding.why =
+      "the ranks meet in a collective now and then, and one of them is elsewhere meanwhile";
+  finding.fixes.insert(finding.fixes.begin(),
+                       {"let the ranks read as much data between two collectives, and evaluate or "
+                        "save on one rank only right after one",
+                        Applicability::kLikely});
+  finding.facts.push_back({fact::kCause, std::string("behind")});
 }
 
 Finding describe_lag(const Lag& lag, const Cohort& cohort) {
@@ -64,6 +80,7 @@ Finding describe_lag(const Lag& lag, const Cohort& cohort) {
                                                                       : &RankCounts::backwards)},
                    {fact::kLaggingRanks, as_fact(lag.lagging)},
                    {fact::kWaitingRanks, as_fact(lag.waiting)}};
+  if (lag.behind > 0) tell_running(finding);
   return finding;
 }
 

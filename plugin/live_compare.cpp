@@ -1,6 +1,7 @@
 #include "plugin/live_compare.h"
 
 #include <algorithm>
+#include <string_view>
 
 #include "checks/check_table.h"
 #include "checks/ranks_judge.h"
@@ -14,11 +15,14 @@ namespace {
 constexpr std::int64_t kFirstPauseNs = 1'300'000'000;
 constexpr std::int64_t kLongestPauseNs = 60'000'000'000;
 
-std::set<std::string> checks_of_collectives(const Settings& settings) {
+constexpr std::string_view kLag = "rank-step-lag";
+
+std::set<std::string> checks_of_hangs(const Settings& settings) {
   std::set<std::string> ids;
   for (const CheckRow& row : check_table()) {
     const std::string id(row.id);
-    if (id.starts_with("collective-") && check_enabled(settings.checks, id)) ids.insert(id);
+    const bool is_of_hangs = id.starts_with("collective-") || id == kLag;
+    if (is_of_hangs && check_enabled(settings.checks, id)) ids.insert(id);
   }
   return ids;
 }
@@ -35,7 +39,7 @@ LiveCompare::LiveCompare(const RunRecord& run, const Settings& settings)
       world_size_(run.world_size),
       hang_after_ms_(settings.hang_after_s * 1000),
       run_id_(run.run_id),
-      checks_(checks_of_collectives(settings)) {}
+      checks_(checks_of_hangs(settings)) {}
 
 RingSet LiveCompare::open() const { return open_rings(list_rings(dir_), run_id_); }
 
@@ -43,6 +47,7 @@ void LiveCompare::begin(const std::string& dir, std::int64_t now_ns) {
   dir_ = dir;
   before_ = progress_of(open());
   pause_ns_ = kFirstPauseNs;
+  lag_told_ = false;
   due_ns_ = now_ns + pause_ns_;
 }
 
@@ -50,9 +55,16 @@ Findings LiveCompare::look(std::int64_t now_ns) {
   if (due_ns_ == 0 || now_ns < due_ns_) return {};
   Findings findings = compare();
   pause_ns_ *= 2;
-  const bool is_over = !findings.empty() || pause_ns_ > kLongestPauseNs;
-  due_ns_ = is_over ? 0 : now_ns + pause_ns_;
+  const bool is_explained =
+      std::ranges::any_of(findings, [](const Finding& finding) { return finding.id != kLag; });
+  due_ns_ = is_explained || pause_ns_ > kLongestPauseNs ? 0 : now_ns + pause_ns_;
+  tell_lag_once(findings);
   return findings;
+}
+
+void LiveCompare::tell_lag_once(Findings& findings) {
+  if (lag_told_) std::erase_if(findings, [](const Finding& finding) { return finding.id == kLag; });
+  lag_told_ = lag_told_ || std::ranges::find(findings, kLag, &Finding::id) != findings.end();
 }
 
 bool LiveCompare::is_first_of_waiting(const RanksComparedEvent& run) const {

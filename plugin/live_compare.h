@@ -21,7 +21,8 @@ class LiveCompare {
 
   /// This rank waits for too long; its ring lies in `dir`.
   void begin(const std::string& dir, std::int64_t now_ns);
-  /// What explains it, once: found by the lowest of the ranks that wait.
+  /// What explains it, once: found by the lowest of the ranks that wait. That others lag is told
+  /// before it is known whether they hang.
   Findings look(std::int64_t now_ns);
 
  private:
@@ -29,12 +30,14 @@ class LiveCompare {
   RingSet open() const;
   bool is_first_of_waiting(const RanksComparedEvent& run) const;
   Findings compare() const;
+  void tell_lag_once(Findings& findings);
 
   std::int64_t rank_;
   std::int64_t world_size_;
   std::int64_t hang_after_ms_;
   std::string run_id_;
   std::set<std::string> checks_;
+  bool lag_told_ = false;  ///< of this hang
   std::string dir_;
   Progress before_;          ///< of each rank, when this one began to look
   std::int64_t due_ns_ = 0;  ///< 0: not looking

@@ -83,6 +83,41 @@ TEST_CASE("rank-step-lag takes a clean end for the end of the loop, but not whil
   CHECK(judge_run(run, kId).empty());
 }
 
+namespace {
+/// While it runs, rank 3 is some backwards behind, in a program that averages now and then.
+RanksComparedEvent behind(std::int64_t backwards) {
+  RanksComparedEvent run = shorter_epoch();
+  run.live = true;
+  run.stands[3] = {.rank = 3, .step = 101, .phase = Phase::kForward, .silent_ms = 900};
+  run.cohorts[0].counts[3].backwards = 101 - backwards;
+  return run;
+}
+}  // namespace
+
+TEST_CASE("rank-step-lag tells while ranks run how far one is behind those that wait", "[check]") {
+  const Findings findings = judge_run(behind(4), kId);
+  REQUIRE(findings.size() == 1);
+  CHECK(findings[0].severity == Severity::kWarning);
+  CHECK(findings[0].what == "rank 3 is 4 backwards behind: ranks 0-2 wait in that of backward 101");
+  CHECK(findings[0].ranks == RankList{3});
+  CHECK(fact_in(findings[0], "cause") == text_of("behind"));
+  CHECK(fact_in(findings[0], "lagging_ranks") == ranks_of({3}));
+  CHECK(judge_run(behind(2), kId).size() == 1);
+}
+
+TEST_CASE("rank-step-lag does not take these for ranks that are behind", "[check]") {
+  RanksComparedEvent run = behind(4);
+  SECTION("one backward less, as of a rank that evaluates") { run = behind(1); }
+  SECTION("a rank inside a collective of another step") { run.stands[3].phase = Phase::kReduce; }
+  SECTION("a rank without a heartbeat") { run.stands[3].silent_ms = 5000; }
+  SECTION("a rank of which nothing is known") { run.stands[3].silent_ms = -1; }
+  SECTION("what is left after the ranks ended") {
+    run.live = false;
+    run.endings.ranks[3].kind = EndKind::kKilled;
+  }
+  CHECK(judge_run(run, kId).empty());
+}
+
 TEST_CASE("rank-step-lag stays silent", "[check]") {
   SECTION("when no rank waits for another") {
     RanksComparedEvent run = shorter_epoch();

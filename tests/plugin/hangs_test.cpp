@@ -44,13 +44,32 @@ std::vector<std::string> stalls() {
   return found;
 }
 
-std::vector<std::string> found_hangs() {
+/// Gradients are averaged in each third step, to which rank 1 does not come.
+int average_now_and_then(const Place& place) {
+  const Group group = place.group();
+  Net net;
+  attach_diagnostics(net, soon());
+  torch::optim::SGD optimizer(net->parameters(), 0.01);
+  for (int step = 1; step <= 9; ++step) {
+    if (place.rank == 1 && step == 2) std::this_thread::sleep_for(milliseconds(60'000));
+    optimizer.zero_grad();
+    net->loss().backward();
+    if (step % 3 == 0) {
+      for (const at::Tensor& parameter : net->parameters()) all_reduce(group, parameter.grad());
+    }
+    optimizer.step();
+  }
+  return 0;
+}
+
+std::vector<std::string> found_of(const char* id) {
   std::vector<std::string> found;
   for (const std::string& line : records("finding")) {
-    if (nlohmann::json::parse(line).at("id") == "collective-hang") found.push_back(line);
+    if (nlohmann::json::parse(line).at("id") == id) found.push_back(line);
   }
   return found;
 }
+std::vector<std::string> found_hangs() { return found_of("collective-hang"); }
 
 /// Until `done`, at most for some seconds; in how many ms.
 std::int64_t wait_for(const std::function<bool()>& done) {
@@ -89,6 +108,16 @@ TEST_CASE("The rank that never came is named while the others still wait") {
   CHECK(hang.at("rank") == 1);
   std::ifstream flight(report_dir() + "/rank-0.flight.json");
   CHECK(nlohmann::json::parse(flight).contains("entries"));
+}
+
+TEST_CASE("A rank that is steps behind is named while the others wait") {
+  Ranks ranks(2, average_now_and_then);
+  wait_for([] { return !stalls().empty(); });
+  CHECK(wait_for([] { return !found_of("rank-step-lag").empty(); }) < 2500);
+  REQUIRE(found_of("rank-step-lag").size() == 1);
+  const auto lag = nlohmann::json::parse(found_of("rank-step-lag").front());
+  CHECK(lag.at("what") == "rank 1 is 2 backwards behind: rank 0 waits in that of backward 3");
+  CHECK(lag.at("severity") == "warning");
 }
 
 TEST_CASE("Killed ranks leave the call that one of them never issued") {
