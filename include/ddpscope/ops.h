@@ -5,4 +5,5 @@
 #include <ddpscope/ops/clip_grad.h>
 #include <ddpscope/ops/communicator.h>
 #include <ddpscope/ops/grad_scaler.h>
+#include <ddpscope/ops/op_facts.h>
 #include <ddpscope/ops/sync_batch_norm.h>

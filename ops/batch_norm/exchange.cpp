@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <bit>
 
+#include "ops/batch_norm/facts.h"
+
 namespace ddpscope::batch_norm {
 namespace {
 
@@ -27,6 +29,7 @@ double* data_of(at::Tensor& record) { return record.mutable_data_ptr<double>(); 
 // A sum or an all-gather over the group; what fails is told with the layer.
 template <class Operation>
 auto over_group(const Call& call, Phase phase, const Operation& operation) {
+  const ObservedExchange observed(call, phase);
   try {
     return operation();
   } catch (c10::Error& error) {

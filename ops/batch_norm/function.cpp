@@ -8,6 +8,7 @@
 
 #include "ops/batch_norm/arguments.h"
 #include "ops/batch_norm/autograd.h"
+#include "ops/batch_norm/facts.h"
 #include "ops/batch_norm/layout.h"
 
 namespace ddpscope {
@@ -76,11 +77,13 @@ at::Tensor statistics_of_running(const RunningTensors& running, double eps) {
 }
 
 Moments moments_of(const at::Tensor& x, const Call& call) {
-  Moments moments = measure_tensor(x);
+  const Moments moments = measure_tensor(x);
   TORCH_CHECK(call.group || moments.count != 1, "sync_batch_norm",
               call.layer.empty() ? "" : " " + call.layer,
               ": one value per channel has no variance; input has the shape ", x.sizes());
-  return exchange_moments(moments, call);
+  Moments all = exchange_moments(moments, call);
+  tell_forward(moments, all, call, is_recomputed());
+  return all;
 }
 
 }  // namespace

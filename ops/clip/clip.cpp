@@ -9,6 +9,7 @@
 #include "ops/clip/result.h"
 #include "ops/clip/scale.h"
 #include "ops/clip/table.h"
+#include "ops/observer.h"
 
 namespace ddpscope {
 namespace clip {
@@ -65,6 +66,19 @@ Verdict judge(const Measure& measure, double max_norm, const ClipOptions& option
   return verdict;
 }
 
+void tell(const Measure& measure, const Verdict& verdict, double max_norm, std::size_t tensors) {
+  OpObserver* const observer = op_observer();
+  if (observer == nullptr) return;
+  const Culprit culprit = culprit_of(measure, verdict.total);
+  observer->clipped({.max_norm = max_norm,
+                     .total_norm = verdict.total,
+                     .coefficient = verdict.coefficient,
+                     .tensors = static_cast<std::int64_t>(tensors),
+                     .first_bad = culprit.row,
+                     .nan_count = culprit.nan_count,
+                     .inf_count = culprit.inf_count});
+}
+
 }  // namespace
 }  // namespace clip
 
@@ -79,6 +93,7 @@ ClipResult clip_grad_norm_(at::TensorList tensors, double max_norm, const ClipOp
   const clip::Table table(tensors, options.input, clip::Change::kScale);
   const clip::Measure measure(table, options.norm_type);
   const clip::Verdict verdict = clip::judge(measure, max_norm, options);
+  clip::tell(measure, verdict, max_norm, tensors.size());
   if (!std::isfinite(verdict.total)) {
     const std::string what = told(culprit_of(measure, verdict.total));
     TORCH_CHECK(options.on_non_finite != NonFinite::kThrow, kFunction, ": ", what,
