@@ -11,6 +11,12 @@ std::string described(const at::Tensor& tensor) {
   return text.str();
 }
 
+bool is_dense_floating(const at::Tensor& input) {
+  const at::ScalarType dtype = input.scalar_type();
+  return input.layout() == at::kStrided && (dtype == at::kHalf || dtype == at::kBFloat16 ||
+                                            dtype == at::kFloat || dtype == at::kDouble);
+}
+
 struct Arguments {
   const at::Tensor& input;
   std::string place;  ///< "sync_batch_norm", with the layer where it has a name
@@ -18,11 +24,8 @@ struct Arguments {
   void check_input() const {
     TORCH_CHECK(input.defined(), place, ": input is undefined");
     TORCH_CHECK(input.dim() >= 2, place, ": input must be (B, C, ...), but is ", described(input));
-    const at::ScalarType dtype = input.scalar_type();
-    TORCH_CHECK(input.layout() == at::kStrided && (dtype == at::kHalf || dtype == at::kBFloat16 ||
-                                                   dtype == at::kFloat || dtype == at::kDouble),
-                place, ": input must be dense Half, BFloat16, Float or Double, but is ",
-                described(input));
+    TORCH_CHECK(is_dense_floating(input), place,
+                ": input must be dense Half, BFloat16, Float or Double, but is ", described(input));
     TORCH_CHECK(input.is_cpu(), place, ": input must be on the CPU, but is ", described(input));
   }
 
@@ -53,6 +56,10 @@ struct Arguments {
 };
 
 }  // namespace
+
+bool is_supported(const at::Tensor& input) {
+  return input.defined() && input.dim() >= 2 && input.is_cpu() && is_dense_floating(input);
+}
 
 void check_arguments(const at::Tensor& input, const RunningTensors& running,
                      const SyncBatchNormFuncOptions& options) {

@@ -9,6 +9,9 @@ struct RunningTensors {
   const at::Tensor& variance;
 };
 
+/// Whether there are kernels for it: its device, dtype and layout.
+bool is_supported(const at::Tensor& input);
+
 /// @throws c10::Error that names the argument, its shape, dtype and device.
 void check_arguments(const at::Tensor& input, const RunningTensors& running,
                      const SyncBatchNormFuncOptions& options);

@@ -71,6 +71,12 @@ DDPSCOPE_API at::Tensor sync_batch_norm(const at::Tensor& input, const at::Tenso
                                         const at::Tensor& running_var,
                                         const SyncBatchNormFuncOptions& options);
 
+/// The group over which the setting `sync_batch_norm` runs the batch norms of attached models,
+/// where `Attachment::process_group` gives none; null: the first c10d group of all ranks on which
+/// the program issues a collective. Set the same on every rank, before the first forward in
+/// training. Thread: any.
+DDPSCOPE_API void set_batch_norm_communicator(const CommunicatorPtr& communicator);
+
 /// What the modules share. Parameters and buffers have the names and the order of those of
 /// torch::nn::BatchNorm: archives are interchangeable.
 template <std::size_t D, class Derived>
