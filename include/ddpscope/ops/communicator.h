@@ -78,5 +78,11 @@ DDPSCOPE_API CommunicatorPtr make_host_communicator(int rank, int size,
 DDPSCOPE_API CommunicatorPtr make_communicator(int rank, int size,
                                                std::function<void(at::Tensor&)> sum);
 
+/// Lets `torch.ops.ddpscope.sync_batch_norm` find the communicator by this name, before a c10d
+/// group that is registered under the same; null forgets it. Thread: any.
+/// @throws c10::Error if the name is empty.
+DDPSCOPE_API void register_communicator(const std::string& name,
+                                        const CommunicatorPtr& communicator);
+
 }  // namespace api0
 }  // namespace ddpscope
