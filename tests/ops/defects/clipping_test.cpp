@@ -1,7 +1,7 @@
 // Defects of other implementations that must not come back; where they were is beside each.
 #include "tests/ops/clip/oracle.h"
 
-namespace ddpscope::test::defects_test {
+namespace ddpscope::test::clipping_test {
 
 // torch PR #194033, fairscale #1092, #263; torchtitan #4135
 TEST_CASE("The norm is not rounded to the dtype of the gradients") {
@@ -81,4 +81,4 @@ TEST_CASE("In the drop-in form a limit of zero zeroes and a negative one turns s
   }
 }
 
-}  // namespace ddpscope::test::defects_test
+}  // namespace ddpscope::test::clipping_test
