@@ -32,7 +32,7 @@ UsualTraffic usual_of(const std::vector<CycleTraffic>& cycles) {
 }
 
 void Communication::on(const CollectiveEvent& event, const RunState& state) {
-  if (event.group_size < 2) return;
+  if (event.group_size < 2 || event.of_norm) return;
   now_.sharded |= event.kind == CollectiveKind::kReduceScatter;
   if (event.kind == CollectiveKind::kBroadcast) {
     for (const TensorId id : event.tensors) {

@@ -59,7 +59,8 @@ std::uint64_t hash_of(const CallRecord& call) {
   hash = mix(hash, is_barrier ? 0 : static_cast<std::uint64_t>(call.reduce));
   hash = mix(hash, has_root(call.kind) ? static_cast<std::uint64_t>(call.root) : 0);
   hash = mix(hash, has_sizes ? call.list : 0);
-  return mix(hash, has_sizes ? call.elements : 0);
+  hash = mix(hash, has_sizes ? call.elements : 0);
+  return mix(hash, call.norm_call);
 }
 
 void add(GroupCalls& calls, const CallRecord& call, std::uint64_t place, Names& names) {
@@ -95,7 +96,7 @@ void add(GroupCalls& calls, const CallRecord& call, std::uint64_t place, Names& 
 }  // namespace
 
 CallKey key_of(const CallRecord& call) {
-  CallKey key{.kind = call.kind};
+  CallKey key{.kind = call.kind, .norm_call = call.norm_call};
   if (call.kind == CollectiveKind::kBarrier) return key;
   key.reduce = call.reduce;
   if (has_root(call.kind)) key.root = call.root;

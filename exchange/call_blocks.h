@@ -16,6 +16,7 @@ struct CallKey {
   std::int32_t root = -1;
   std::uint32_t list = 0;
   std::uint64_t elements = 0;
+  std::uint32_t norm_call = 0;
 
   bool operator==(const CallKey&) const = default;
 };

@@ -113,12 +113,19 @@ std::vector<std::string> differing_fields(const std::vector<Side>& sides) {
   if (differs(&CallKey::elements)) fields.push_back("elements");
   if (texts_differ(sides, &Side::dtype)) fields.push_back("dtype");
   if (differs(&CallKey::root)) fields.push_back("root");
+  if (differs(&CallKey::norm_call)) fields.push_back("layer_call");
   if (texts_differ(sides, &Side::owner)) fields.push_back("owner");
   return fields;
 }
 
+/// Of a synchronised batch norm the number of the call differs each time.
+CallKey key_of_kind(CallRecord call) {
+  call.norm_call = norm_call(norm_phase(call.norm_call), 0);
+  return key_of(call);
+}
+
 bool is_alike(const CallRecord& a, const CallRecord& b) {
-  return a.owner == b.owner && a.dtype == b.dtype && key_of(a) == key_of(b);
+  return a.owner == b.owner && a.dtype == b.dtype && key_of_kind(a) == key_of_kind(b);
 }
 
 /// Whether this call followed the one before it the last time that the rank issued that one.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <exception>
 
 #include "hooks/autograd_watch.h"
@@ -11,12 +12,14 @@
 #include "hooks/doing.h"
 #include "hooks/gradient_scaling.h"
 #include "hooks/loop_phase.h"
+#include "hooks/norm_exchange.h"
 #include "model/clock.h"
 #include "model/open_calls.h"
 
 namespace ddpscope {
 namespace {
 constexpr std::size_t kCompared = 64;  // tensors whose storages are told apart
+constinit std::atomic<BackendSeen> backend_seen{nullptr};
 
 std::uint32_t microseconds(std::int64_t ns) {
   return static_cast<std::uint32_t>(std::clamp<std::int64_t>(ns / 1000, 0, 0xffffffff));
@@ -169,9 +172,12 @@ std::uint64_t note_call(Capture& capture, BackendGroup& group, const CallFacts& 
   CallRecord record = record_of(event, facts);
   record.owner = facts.raw.has_value() ? name_raw(capture, *facts.raw, event)
                                        : name_tensors(capture, facts.tensors, event);
-  if (sums_up(facts)) find_gradients(capture, facts, record, event);
+  record.norm_call = NormExchange::call();
+  event.of_norm = record.norm_call != 0;
+  if (sums_up(facts) && !event.of_norm) find_gradients(capture, facts, record, event);
   std::uint64_t place = 0;
   if (CallLog* const log = capture.options().calls) {
+    if (event.of_norm) record.owner = log->name(NormExchange::layer());
     record.module = call_names().module(capture, event.module);
     record.dtype = dtype_of(*log, facts);
     place = log->issued(record);
@@ -206,6 +212,7 @@ LoggedCall::LoggedCall(const c10d::Backend& backend, const CallFacts& facts) noe
   if (depth_++ > 0) return;
   as_guest("collective", [&](Capture& capture) {
     number_ = note_call(capture, backend_groups().of(backend), facts);
+    if (const BackendSeen seen = backend_seen.load(std::memory_order_relaxed)) seen(backend);
   });
 }
 
@@ -262,6 +269,8 @@ CallWait::~CallWait() noexcept {
       },
       Timed::kSampled);
 }
+
+void tell_backends(BackendSeen seen) noexcept { backend_seen.store(seen); }
 
 void call_ended(const void* work, bool failed) noexcept {
   as_guest(

@@ -77,6 +77,10 @@ class CallWait {
 /// A thread of the backend says that the call of this `Work` has ended.
 void call_ended(const void* work, bool failed) noexcept;
 
+/// Called with the backend of each call that the program issues, on its thread; null ends that.
+using BackendSeen = void (*)(const c10d::Backend& backend);
+void tell_backends(BackendSeen seen) noexcept;
+
 /// The calls of `c10d::ProcessGroupGloo` and, where it is loaded, `ProcessGroupNCCL`.
 bool install_collective_watch() noexcept;
 

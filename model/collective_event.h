@@ -52,6 +52,16 @@ constexpr std::int64_t group_size(std::uint64_t key) {
   return static_cast<std::int64_t>(key & kGroupSizeMask);
 }
 
+/// What an exchange of a synchronised batch norm is for.
+enum class NormPhase : std::uint8_t { kNone, kForward, kBackward, kSecondBackward, kLayers };
+
+/// In a record: phase and number of the call of a layer, from 1; 0 is no such exchange.
+constexpr std::uint32_t norm_call(NormPhase phase, std::uint64_t number) {
+  return static_cast<std::uint32_t>(number << 3) | static_cast<std::uint32_t>(phase);
+}
+constexpr NormPhase norm_phase(std::uint32_t call) { return static_cast<NormPhase>(call & 7); }
+constexpr std::int64_t norm_number(std::uint32_t call) { return call >> 3; }
+
 /// One collective call as it stands in a rank's ring. Plain bytes of one machine's order.
 struct CallRecord {
   std::uint64_t seq = 0;     ///< 1-based, within its group; messages have numbers of their own
@@ -70,7 +80,7 @@ struct CallRecord {
   ReduceKind reduce = ReduceKind::kNone;
   Phase phase = Phase::kInit;
   CallState state = CallState::kIssued;
-  std::uint32_t unused = 0;
+  std::uint32_t norm_call = 0;  ///< norm_call(); its owner is then the layer
 };
 static_assert(sizeof(CallRecord) == 72);
 
@@ -98,7 +108,8 @@ struct CollectiveEvent {
   std::int64_t elements_min = 0;  ///< of one tensor of the list
   std::int64_t elements_max = 0;
   std::int64_t bytes = 0;
-  bool waits = false;  ///< the caller blocks in it
+  bool waits = false;    ///< the caller blocks in it
+  bool of_norm = false;  ///< an exchange of a synchronised batch norm
   ModuleId module = 0;
   StackId stack = 0;
 };

@@ -112,6 +112,30 @@ TEST_CASE("a call of another dtype or root differs", "[compare]") {
   CHECK(only(run.compared()).fields == Words{"dtype", "root"});
 }
 
+TEST_CASE("exchanges of one layer differ in their number and their phase", "[compare]") {
+  const auto exchange = [](TestRank& rank, NormPhase phase, std::uint64_t number) {
+    rank.call({.owner = "bn1", .elements = 67, .norm_call = norm_call(phase, number)});
+  };
+  TestRun run(2);
+  for (std::uint64_t number = 1; number <= 30; ++number) {
+    for (auto& rank : run) {
+      exchange(*rank, NormPhase::kForward, number);
+      exchange(*rank, NormPhase::kBackward, number);
+    }
+  }
+  exchange(run[0], NormPhase::kForward, 31);
+  exchange(run[1], NormPhase::kBackward, 30);
+  const CallsDiffer differ = only(run.compared());
+  CHECK(differ.seq == 61);
+  CHECK(differ.fields == Words{"layer_call"});
+  REQUIRE(differ.sides.size() == 2);
+  CHECK(norm_phase(differ.sides[0].call.record.norm_call) == NormPhase::kBackward);
+  CHECK(norm_number(differ.sides[1].call.record.norm_call) == 31);
+  // What follows is the same but for the number: the rank that went on as before is not blamed.
+  CHECK_FALSE(differ.sides[0].as_before);
+  CHECK(differ.sides[1].as_before);
+}
+
 TEST_CASE("gathering and scattering calls may be of uneven sizes", "[compare]") {
   using enum CollectiveKind;
   for (const CollectiveKind kind : {kAllGather, kGather, kScatter, kAllToAll}) {

@@ -29,6 +29,7 @@ struct TestCall {
   StackId stack = 0;
   std::uint32_t waited_us = 500;
   std::int64_t took_ms = 1;
+  std::uint32_t norm_call = 0;
 };
 
 /// Writes one rank's ring as a rank would.
@@ -59,7 +60,8 @@ class TestRank {
                             .stack = call.stack,
                             .kind = call.kind,
                             .reduce = call.reduce,
-                            .phase = Phase::kReduce};
+                            .phase = Phase::kReduce,
+                            .norm_call = call.norm_call};
     const auto place = writer.issued(record);
     if (call.state != CallState::kIssued) writer.ended(place, call.waited_us, call.state);
     pass_ms(call.took_ms);
