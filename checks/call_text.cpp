@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
+#include <tuple>
 
 namespace ddpscope {
 
@@ -51,6 +53,27 @@ std::string duration_words(std::int64_t ms) {
   if (ms < 1000) return fmt::format("{} ms", ms);
   if (ms < 10'000) return fmt::format("{:.1f} s", static_cast<double>(ms) / 1000.0);
   return fmt::format("{} s", (ms + 500) / 1000);
+}
+
+const CallSide& odd_side(const CallsDiffer& difference) {
+  const auto& sides = difference.sides;
+  const bool is_tie = sides.size() == 2 && sides[0].ranks.size() == sides[1].ranks.size();
+  const bool first_repeats = is_tie && sides[0].as_before && !sides[1].as_before;
+  return first_repeats ? sides[1] : sides[0];
+}
+
+const CallSide& usual_side(const CallsDiffer& difference, const CallSide& odd) {
+  return &difference.sides.back() == &odd ? difference.sides.front() : difference.sides.back();
+}
+
+bool is_earlier(const CallsDiffer& a, const CallsDiffer& b) {
+  const auto time = [](const CallsDiffer& one) { return one.sides.front().call.record.unix_ns; };
+  return std::tuple(a.step, time(a)) < std::tuple(b.step, time(b));
+}
+
+bool is_of_norm(const CallsDiffer& difference) {
+  return std::ranges::any_of(difference.sides,
+                             [](const CallSide& side) { return side.call.record.norm_call != 0; });
 }
 
 void set_place(Finding& finding, const ComparedCall& call) {

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <memory>
-#include <tuple>
 
 #include "checks/call_text.h"
 #include "checks/check.h"
@@ -12,20 +11,6 @@
 
 namespace ddpscope {
 namespace {
-/// Who issued another call than expected: the smaller side. Of two of one size the one that does
-/// not repeat what it did before, if only one does.
-const CallSide& odd_side(const CallsDiffer& difference) {
-  const auto& sides = difference.sides;
-  const bool is_tie = sides.size() == 2 && sides[0].ranks.size() == sides[1].ranks.size();
-  const bool first_repeats = is_tie && sides[0].as_before && !sides[1].as_before;
-  return first_repeats ? sides[1] : sides[0];
-}
-
-/// The largest of the others.
-const CallSide& usual_side(const CallsDiffer& difference, const CallSide& odd) {
-  return &difference.sides.back() == &odd ? difference.sides.front() : difference.sides.back();
-}
-
 bool differs_in(const CallsDiffer& difference, std::string_view field) {
   return std::ranges::find(difference.fields, field) != difference.fields.end();
 }
@@ -110,18 +95,14 @@ Finding mismatch(const CallsDiffer& difference) {
   return finding;
 }
 
-bool is_earlier(const CallsDiffer& a, const CallsDiffer& b) {
-  const auto time = [](const CallsDiffer& one) { return one.sides.front().call.record.unix_ns; };
-  return std::tuple(a.step, time(a)) < std::tuple(b.step, time(b));
-}
-
 /// collective-mismatch; docs/checks/collective-mismatch.md
 class CollectiveMismatch final : public Check {
  public:
   void on_ranks_compared(const RanksComparedEvent& run, Findings& findings) override {
     // What other groups differ in later follows from it.
     const auto first = std::ranges::min_element(run.calls_differ, is_earlier);
-    if (first != run.calls_differ.end()) findings.push_back(mismatch(*first));
+    if (first == run.calls_differ.end() || is_of_norm(*first)) return;
+    findings.push_back(mismatch(*first));
   }
 };
 }  // namespace

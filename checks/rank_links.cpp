@@ -111,7 +111,9 @@ struct RankLink {
 constexpr auto kLinks = std::to_array<RankLink>({
     {"collective-hang", "rank-first-failure", is_why_a_rank_failed},
     {"collective-mismatch", "rank-first-failure", is_why_a_rank_failed},
+    {"norm-syncbn-calls-differ", "rank-first-failure", is_why_a_rank_failed},
     {"collective-mismatch", "collective-hang", is_before},
+    {"norm-syncbn-calls-differ", "collective-hang", is_before},
     {"rank-first-failure", "collective-hang", is_why_a_rank_is_gone},
     {"rank-step-lag", "collective-hang", is_before},
     {"grad-unused-rank-differs", "collective-hang", is_same_or_next_step},
@@ -119,8 +121,10 @@ constexpr auto kLinks = std::to_array<RankLink>({
     {"grad-unused-rank-differs", "collective-mismatch", is_same_or_next_step},
     {"rank-step-lag", "collective-mismatch", is_strictly_before},
     {"rank-model-differs", "collective-mismatch", is_before},
+    {"rank-model-differs", "norm-syncbn-calls-differ", always},
     {"rank-first-failure", "rank-step-lag", is_why_a_rank_lags},
     {"collective-mismatch", "rank-step-lag", is_before},
+    {"norm-syncbn-calls-differ", "rank-step-lag", is_before},
     {"grad-unused-rank-differs", "rank-step-lag", is_before},
     {"rank-model-differs", "grad-unused-rank-differs", is_before},
     {"rank-optimizer-differs", "rank-parameters-differ", is_drift},
@@ -155,6 +159,7 @@ constexpr auto kLinks = std::to_array<RankLink>({
     {"grad-unused-rank-differs", "grad-missing", is_about_its_gradients},
     {"collective-hang", "module-operator-failed", is_failed_call},
     {"collective-mismatch", "module-operator-failed", is_failed_call},
+    {"norm-syncbn-calls-differ", "module-operator-failed", is_failed_call},
 });
 
 bool leads_to(const Finding& finding, const Finding& wanted, const std::vector<Finding*>& all) {

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "model/reduction_fact_keys.h"
+#include "model/rank_fact_keys.h"
 
 /// The stable keys of facts; docs/report-format.md says what each means.
 namespace ddpscope::fact {

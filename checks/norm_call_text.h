@@ -1,0 +1,21 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "model/rank_compare_event.h"
+
+namespace ddpscope {
+
+/// `forward`, `backward`, `second backward` or `layers`; `another call` of what is no exchange of a
+/// synchronised batch norm.
+std::string_view phase_of_norm(const ComparedCall& call);
+
+/// `forward of stage3.bn1, its call 9, with 131 numbers`; what the comparison of layers was noted
+/// under, in quotes; another collective as `call_words` tells it.
+std::string call_of_norm(const ComparedCall& call, bool with_size);
+
+/// Whether it is the comparison of lists of layers.
+bool is_list_of_layers(const ComparedCall& call);
+
+}  // namespace ddpscope
