@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <fstream>
 #include <iterator>
 #include <nlohmann/json.hpp>
@@ -51,14 +52,16 @@ Lines lines_on_disk(const std::string& dir) {
   return lines;
 }
 
+// tests/support/run_preloaded.sh gives one.
+std::string folder_of(const TemporaryDir& dir) {
+  const char* const given = std::getenv("DDPSCOPE_TEST_REPORT");
+  return given == nullptr ? dir.path() : given;
+}
+
 // Made before the first attach, so that it is destroyed after ddpscope has written its last line.
 struct Process {
   TemporaryDir dir;
-#ifdef DDPSCOPE_TEST_PRELOADED
-  std::string report_dir = std::getenv("DDPSCOPE_TEST_REPORT");
-#else
-  std::string report_dir = dir.path();
-#endif
+  std::string report_dir = folder_of(dir);
   pid_t owner = getpid();
   bool compares_at_exit = false;
   Lines expected;
