@@ -3,7 +3,7 @@
 namespace ddpscope::test::facts_test {
 namespace {
 
-struct Log final : OpObserver {
+struct Log : OpObserver {
   std::vector<std::string> lines;
   std::vector<NormBatchFacts> batches;
 

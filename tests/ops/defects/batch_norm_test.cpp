@@ -95,7 +95,7 @@ TEST_CASE("a gradient in another memory format is read by its values", "[norm]")
   const at::Tensor dense = torch::randn({3, 5, 4, 4});
   const at::Tensor dy = torch::randn({3, 5, 4, 4});
   const auto gradient_of = [&](at::MemoryFormat of_x, at::MemoryFormat of_dy) {
-    const at::Tensor x = dense.contiguous(of_x).requires_grad_();
+    const at::Tensor x = dense.contiguous(of_x).clone().requires_grad_();
     alone(x).backward(dy.contiguous(of_dy));
     return x.grad();
   };
