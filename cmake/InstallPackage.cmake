@@ -17,6 +17,7 @@ install(FILES ${PROJECT_SOURCE_DIR}/include/ddpscope/ddpscope.h
 install(FILES ${PROJECT_SOURCE_DIR}/include/ddpscope/ops/clip_grad.h
   ${PROJECT_SOURCE_DIR}/include/ddpscope/ops/communicator.h
   ${PROJECT_SOURCE_DIR}/include/ddpscope/ops/grad_scaler.h
+  ${PROJECT_SOURCE_DIR}/include/ddpscope/ops/op_facts.h
   ${PROJECT_SOURCE_DIR}/include/ddpscope/ops/sync_batch_norm.h
   DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/ddpscope/ops)
 install(EXPORT ddpscopeTargets NAMESPACE ddpscope:: DESTINATION ${package_dir})

@@ -20,6 +20,16 @@ ModuleId ModuleTracker::module_at(std::string_view path) {
   return 0;
 }
 
+std::vector<std::pair<std::string, std::shared_ptr<torch::nn::Module>>> ModuleTracker::own_roots() {
+  std::vector<std::pair<std::string, std::shared_ptr<torch::nn::Module>>> own;
+  const std::lock_guard lock(mutex_);
+  for (const Root& root : roots_) {
+    if (root.owner != std::this_thread::get_id()) continue;
+    if (auto module = root.life.lock()) own.emplace_back(root.label, std::move(module));
+  }
+  return own;
+}
+
 std::string ModuleTracker::path_of(ModuleId module) {
   const std::lock_guard lock(mutex_);
   for (const Root& root : roots_) {

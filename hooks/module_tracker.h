@@ -45,6 +45,8 @@ class ModuleTracker {
   void look_again(Capture& capture, bool step_ended);
   /// The parameters, or the buffers, of the roots of this thread. Calls nothing of LibTorch.
   std::vector<at::Tensor> own_tensors(bool buffers);
+  /// The modules that this thread attached, with their labels. They are alive while they are held.
+  std::vector<std::pair<std::string, std::shared_ptr<torch::nn::Module>>> own_roots();
   /// Whether this module stands in the last tree of some root.
   bool is_registered(ModuleId module);
   /// Whether every root that holds this module is in eval mode; every root if none holds it.

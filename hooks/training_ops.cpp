@@ -118,6 +118,15 @@ at::Tensor as_call_of(const torch::nn::Module* module, const at::Tensor& input, 
 }
 
 std::atomic<bool> normalizations_live{false};
+constinit std::atomic<NormRanOverRanks> norm_ran_over_ranks{nullptr};
+
+bool ran_over_ranks(const MaybeTensor& weight, const MaybeTensor& mean) {
+  const NormRanOverRanks over_ranks = norm_ran_over_ranks.load(std::memory_order_relaxed);
+  const auto impl = [](const MaybeTensor& tensor) {
+    return tensor.has_value() ? tensor->unsafeGetTensorImpl() : nullptr;
+  };
+  return over_ranks != nullptr && over_ranks(impl(weight), impl(mean));
+}
 
 template <int kWhich>
 struct Normalization {
@@ -159,13 +168,23 @@ struct BatchNorm {
     const bool is_told = without_grad()
                              ? mean.has_value() && mean->defined()
                              : instance_norms == 0 && (is_survey() || has_few_values(input));
-    if (training && is_told) {
+    const auto run = [&] {
+      return Normalization<0>::call(input, weight, bias, mean, variance, training, momentum,
+                                    epsilon, cudnn_enabled);
+    };
+    const auto tell_norm = [&] {
       as_observer("training_op", [&](Capture& capture) {
         tell(capture, "aten::batch_norm", {&weight, &mean, shape_of(input)});
       });
+    };
+    if (!training || !is_told) return run();
+    if (norm_ran_over_ranks.load(std::memory_order_relaxed) == nullptr) {
+      tell_norm();
+      return run();
     }
-    return Normalization<0>::call(input, weight, bias, mean, variance, training, momentum, epsilon,
-                                  cudnn_enabled);
+    at::Tensor result = run();  // may be what decides it
+    if (!ran_over_ranks(weight, mean)) tell_norm();
+    return result;
   }
 };
 
@@ -198,6 +217,8 @@ using NewDropout = Dropout<kOp, at::Tensor, const at::Tensor&>;
 template <const char* kOp>
 using InPlaceDropout = Dropout<kOp, at::Tensor&, at::Tensor&>;
 }  // namespace
+
+void ask_norms(NormRanOverRanks over_ranks) noexcept { norm_ran_over_ranks.store(over_ranks); }
 
 bool normalizations_are_live() noexcept { return normalizations_live.load(); }
 

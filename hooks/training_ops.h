@@ -1,10 +1,19 @@
 #pragma once
 
+namespace c10 {
+struct TensorImpl;
+}
+
 namespace ddpscope {
 
 /// Batch norm with running statistics and every kind of dropout, as the program calls them; batch
 /// and instance norm also as calls of the layers whose tensors they are given.
 bool install_training_ops() noexcept;
+
+/// Which batch norms run over all ranks: asked on the calling thread right after a call in
+/// training, with its weight and running mean, null where it has none. Null: none do.
+using NormRanOverRanks = bool (*)(const c10::TensorImpl* weight, const c10::TensorImpl* mean);
+void ask_norms(NormRanOverRanks over_ranks) noexcept;
 
 /// Whether the operators of BatchNorm and InstanceNorm are hooked.
 bool normalizations_are_live() noexcept;

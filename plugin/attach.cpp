@@ -2,6 +2,7 @@
 // clang-format off
 #include "plugin/held_signals.h"
 #include "plugin/session.h"
+#include "plugin/sync_norms.h"
 #include "hooks/autograd_watch.h"
 #include "hooks/model_discovery.h"
 #include "hooks/optimizer_watch.h"
@@ -82,6 +83,7 @@ struct AttachmentAccess {
       attachment.model_ = attach(capture);
       tell_early_optimizers(capture);  // after the tree: when they were built is not known
     });
+    norms_attached();
     return attachment;
   }
 };
@@ -142,6 +144,7 @@ Attachment& Attachment::process_group(const c10::intrusive_ptr<c10d::ProcessGrou
     if (model_ == 0 || !group.defined()) return;
     capture.put_large(DeclarationEvent{.model = model_, .path_glob = "*", .kind = "averaged"});
   });
+  if (model_ != 0 && group.defined()) set_group_of_norms(make_communicator(group));
   return *this;
 }
 
@@ -159,6 +162,7 @@ void Attachment::detach() {
   as_guest(kPublicApi, [&](Capture& capture) {
     if (model != 0) capture.modules().detach(capture, model);
   });
+  if (model != 0) norms_detached();
 }
 
 void step() {

@@ -22,6 +22,7 @@
 #include "plugin/process_life.h"
 #include "plugin/public_api.h"
 #include "plugin/run_info.h"
+#include "plugin/sync_norms.h"
 #include "records/error_file.h"
 #include "records/words.h"
 
@@ -174,6 +175,7 @@ bool Session::start(const OptionTexts& options, bool only_by_environment) {
     return false;
   }
   WorkerOptions worker = worker_options(resolved, install_sources());
+  start_operators(resolved.settings, worker.run.world_size);
   auto* made = new Session(std::move(resolved), std::move(worker));
   made->worker_.start();
   watch_process_life();
@@ -217,12 +219,8 @@ LoopPosition Session::position() noexcept {
 }
 
 ProgressRecord Session::progress(const char* reason) const {
-  ProgressRecord record;
-  record.step = capture_.marker().completed_steps() + 1;
-  record.phase = LoopPhase::now();
-  record.reason = reason;
-  record.time_unix_ns = unix_ns();
-  return record;
+  const std::int64_t step = capture_.marker().completed_steps() + 1;
+  return {.step = step, .phase = LoopPhase::now(), .reason = reason, .time_unix_ns = unix_ns()};
 }
 
 void Session::finish(int exit_code) noexcept {
@@ -237,6 +235,7 @@ void Session::finish(int exit_code) noexcept {
       worker_.write_progress(std::move(record));
     }
     take_late_values();
+    end_sync_norms();
     Capture::set_active(nullptr);
     survey_operators(false);
     summarize(exit_code == 0);

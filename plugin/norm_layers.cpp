@@ -1,0 +1,108 @@
+#include "plugin/norm_layers.h"
+
+#include <ddpscope/ops/sync_batch_norm.h>
+#include <torch/nn/modules/batchnorm.h>
+#include <torch/nn/modules/instancenorm.h>
+
+#include <algorithm>
+#include <sstream>
+
+#include "config/glob.h"
+#include "hooks/module_tree.h"
+
+namespace ddpscope {
+namespace {
+using torch::nn::Module;
+
+template <class... Types>
+bool is_one_of(const Module& module) {
+  return (... || (dynamic_cast<const Types*>(&module) != nullptr));
+}
+
+bool normalizes_otherwise(const Module& module) {
+  using namespace torch::nn;  // NOLINT
+  return is_one_of<InstanceNorm1dImpl, InstanceNorm2dImpl, InstanceNorm3dImpl, SyncBatchNorm1dImpl,
+                   SyncBatchNorm2dImpl, SyncBatchNorm3dImpl>(module);
+}
+
+template <class Norm>
+const torch::nn::BatchNormOptions* options_as(const Module& module) {
+  const auto* const norm = dynamic_cast<const Norm*>(&module);
+  return norm == nullptr ? nullptr : &norm->options;
+}
+
+/// Null where the module is no batch norm of LibTorch, nor derived from one.
+const torch::nn::BatchNormOptions* options_of(const Module& module) {
+  using namespace torch::nn;  // NOLINT
+  const auto* options = options_as<BatchNorm1dImpl>(module);
+  if (options == nullptr) options = options_as<BatchNorm2dImpl>(module);
+  return options != nullptr ? options : options_as<BatchNorm3dImpl>(module);
+}
+
+const at::Tensor* registered(const Registered::Tensors& tensors, const char* name) {
+  const at::Tensor* const tensor = tensors.find(name);
+  return tensor != nullptr && tensor->defined() ? tensor : nullptr;
+}
+
+std::string name_of(const std::string& label, const std::string& path, bool is_only_model) {
+  if (path.empty()) return label;
+  return is_only_model ? path : label + "." + path;
+}
+
+std::string described(const NormLayerOfModel& layer, const torch::nn::BatchNormOptions* options,
+                      const at::Tensor* tensor) {
+  std::ostringstream text;
+  text << layer.name;
+  if (options != nullptr) {
+    text << " channels=" << options->num_features() << " eps=" << options->eps() << " momentum=";
+    options->momentum() ? text << *options->momentum() : text << "none";
+    text << " affine=" << options->affine() << " tracks=" << options->track_running_stats();
+  } else if (tensor != nullptr) {
+    text << " channels=" << tensor->numel();
+  }
+  if (tensor != nullptr) text << " on=" << c10::DeviceTypeName(tensor->device().type(), true);
+  if (layer.is_excluded) text << " excluded";
+  return text.str();
+}
+
+void add_layer(const Module& module, NormLayerOfModel layer,
+               std::vector<NormLayerOfModel>& layers) {
+  const auto* const options = options_of(module);
+  const at::Tensor* const weight = registered(Registered::parameters(module), "weight");
+  const at::Tensor* const mean = registered(Registered::buffers(module), "running_mean");
+  if (normalizes_otherwise(module) || (options == nullptr && mean == nullptr)) return;
+  for (const at::Tensor* tensor : {weight, mean}) {
+    if (tensor != nullptr) layer.tensors.emplace_back(tensor->getIntrusivePtr());
+  }
+  layer.description = described(layer, options, mean != nullptr ? mean : weight);
+  layers.push_back(std::move(layer));
+}
+}  // namespace
+
+bool NormLayerOfModel::holds(const c10::TensorImpl* tensor) const noexcept {
+  return tensor != nullptr && std::ranges::any_of(tensors, [tensor](const auto& own) {
+           return own._unsafe_get_target() == tensor;
+         });
+}
+
+std::vector<NormLayerOfModel> norm_layers_of(const std::vector<AttachedRoot>& roots,
+                                             const std::string& excluded) {
+  std::vector<NormLayerOfModel> layers;
+  const auto globs = split_list(excluded);
+  for (const auto& [label, root] : roots) {
+    for_each_below(*root, [&](const Module& module, const PlaceInTree& place) {
+      const std::string& path = place.path;
+      NormLayerOfModel layer;
+      layer.name = name_of(label, path, roots.size() == 1);
+      layer.is_excluded = std::ranges::any_of(
+          globs, [&path](std::string_view glob) { return glob_match(glob, path); });
+      layer.owner = std::this_thread::get_id();
+      layer.module = &module == root.get() ? std::weak_ptr<const Module>(root)
+                                           : const_cast<Module&>(module).weak_from_this();
+      add_layer(module, std::move(layer), layers);
+    });
+  }
+  return layers;
+}
+
+}  // namespace ddpscope

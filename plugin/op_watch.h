@@ -1,0 +1,9 @@
+#pragma once
+
+namespace ddpscope {
+
+/// From here on the exchanges of synchronised batch norms are noted in the call log with their
+/// layer, call and phase. Once.
+void watch_own_ops() noexcept;
+
+}  // namespace ddpscope
