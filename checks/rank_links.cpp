@@ -101,6 +101,12 @@ bool is_failed_call(const Finding& cause, const Finding& effect) {
   return is_same_or_next_step(cause, effect) && effect.op.starts_with("c10d::");
 }
 
+/// The same, or a batch norm whose ranks exchanged different layers.
+bool is_failed_norm(const Finding& cause, const Finding& effect) {
+  const bool is_norm = effect.op == "aten::batch_norm" && is_same_or_next_step(cause, effect);
+  return is_norm || is_failed_call(cause, effect);
+}
+
 struct RankLink {
   std::string_view cause;
   std::string_view effect;
@@ -159,7 +165,7 @@ constexpr auto kLinks = std::to_array<RankLink>({
     {"grad-unused-rank-differs", "grad-missing", is_about_its_gradients},
     {"collective-hang", "module-operator-failed", is_failed_call},
     {"collective-mismatch", "module-operator-failed", is_failed_call},
-    {"norm-syncbn-calls-differ", "module-operator-failed", is_failed_call},
+    {"norm-syncbn-calls-differ", "module-operator-failed", is_failed_norm},
 });
 
 bool leads_to(const Finding& finding, const Finding& wanted, const std::vector<Finding*>& all) {

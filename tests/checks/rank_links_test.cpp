@@ -60,6 +60,22 @@ TEST_CASE("in one group the number of the call decides, else the step", "[links]
                  finding("collective-hang", 8, call("b", 5))) == "collective-mismatch");
 }
 
+TEST_CASE("a batch norm that one rank skipped explains who hangs, fails and lags", "[links]") {
+  const Finding skipped = finding("norm-syncbn-calls-differ", 9, call("a", 5));
+  CHECK(cause_of(skipped, finding("collective-hang", 9, call("a", 5))) ==
+        "norm-syncbn-calls-differ");
+  CHECK(cause_of(skipped, finding("collective-hang", 9, call("a", 4))) == "");
+  CHECK(cause_of(skipped, finding("rank-step-lag", 9)) == "norm-syncbn-calls-differ");
+  CHECK(cause_of(skipped, finding("rank-step-lag", 8)) == "");
+  CHECK(cause_of(finding("rank-model-differs", 0), skipped) == "rank-model-differs");
+  const Finding failure = finding("rank-first-failure", 9, {{"first_rank", std::int64_t{1}}});
+  CHECK(cause_of(skipped, failure) == "norm-syncbn-calls-differ");
+  Finding threw = finding("module-operator-failed", 9);
+  CHECK(cause_of(skipped, threw) == "");
+  threw.op = "aten::batch_norm";
+  CHECK(cause_of(skipped, threw) == "norm-syncbn-calls-differ");
+}
+
 TEST_CASE("unequal gradients explain calls of their step and the next one", "[links]") {
   for (const auto& [step, linked] : {std::pair{57, false}, {58, true}, {59, true}, {60, false}}) {
     const bool is_linked =
