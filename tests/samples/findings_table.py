@@ -11,12 +11,13 @@ NO_LINE = "no line"
 # The sample ends on what was thrown.
 THROWN = {"module-operator-failed", "autograd-inplace-saved", "autograd-multiview-inplace",
           "autograd-leaf-inplace", "autograd-double-backward", "norm-buffer-overwritten",
-          "loss-target-range", "norm-batch-of-one", "device-mismatch"}
+          "loss-target-range", "norm-batch-of-one", "device-mismatch",
+          "norm-syncbn-calls-differ"}
 FIRST_FAILURE = "rank-first-failure"
 # More threads than cores, and how long calls wait: on which ranks depends on the machine.
 OF_THE_MACHINE = {"perf-thread-oversubscription", "perf-small-collectives"}
 # What is judged over all ranks names those that differ.
-OVER_RANKS = {FIRST_FAILURE, "collective-hang", "collective-mismatch",
+OVER_RANKS = {FIRST_FAILURE, "collective-hang", "collective-mismatch", "norm-syncbn-calls-differ",
               "data-same-on-ranks", "grad-reduced-wrong-scale", "rank-rng-same",
               "grad-unused-rank-differs", "rank-buffers-differ",
               "rank-model-differs", "rank-optimizer-differs", "rank-parameters-differ",
