@@ -16,7 +16,7 @@ import sys
 import time
 
 import rank_runs
-from findings_table import compare, expected_on, found_rows, read_table
+from findings_table import beyond_consequences, expected_on, found_rows, read_table
 
 LIMIT_S = 90
 LISTEN_S = 8
@@ -94,7 +94,9 @@ def found(args):
     columns, table = read_table(args.expected)
     expected = expected_on(args.ranks, table[args.bug])
     rows = found_rows(report["findings"], args.ranks, columns, args.expected.parent, expected)
-    compare("", expected, rows)
+    # The ranks were ended in the middle of a step.
+    if problem := beyond_consequences(expected, rows):
+        sys.exit(problem)
 
 
 def silent(args):
