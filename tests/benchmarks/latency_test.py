@@ -1,4 +1,4 @@
-"""When a mistake is found is counted in the steps of the summary, whatever a turn of a loop holds."""
+"""When a mistake is found is counted in the steps of the summary, however many a turn has."""
 
 import sys
 import unittest
