@@ -170,7 +170,8 @@ class DDPSCOPE_API Attachment {
   Attachment& watch(torch::optim::Optimizer& optimizer, std::string name = "");
   /// Walks the graph of this loss now. Optional: losses are seen at backward.
   Attachment& watch_loss(const at::Tensor& loss);
-  /// Declares that the gradients of this model are averaged over this group.
+  /// Declares that the gradients of this model are averaged over this group. With the setting
+  /// `sync_batch_norm` batch norms run over it; give it before the first forward in training.
   Attachment& process_group(const c10::intrusive_ptr<c10d::ProcessGroup>& group);
   /// Declares what is intended below the paths that match the glob (`*` and `?`).
   Attachment& declare(std::string_view path_glob, Declaration declaration);
