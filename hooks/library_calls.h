@@ -35,4 +35,10 @@ int run_noted(BackendGroup* group, const CallFacts& facts, const Original& origi
 void install_nccl_calls() noexcept;
 void install_mpi_calls() noexcept;
 
+/// The handle of an object of MPI that lies there, in a list of them; as many bytes as handles of
+/// the library in use have.
+const void* mpi_handle_at(const void* place, std::size_t index = 0);
+/// The functions that tell the end of what MPI has started.
+void install_mpi_requests() noexcept;
+
 }  // namespace ddpscope

@@ -21,6 +21,12 @@ using MpiReduce = int(const void*, void*, int count, Handle type, Handle op, int
 using MpiAllGather = int(const void*, int count, Handle type, void*, int, Handle, Handle comm);
 using MpiBarrier = int(Handle comm);
 using MpiCommFree = int(void* comm);
+// Those that return at once: where they put the request comes last.
+using MpiStartedAllReduce = int(const void*, void*, int, Handle, Handle, Handle, const void*);
+using MpiStartedBcast = int(void*, int, Handle, int, Handle, const void*);
+using MpiStartedReduce = int(const void*, void*, int, Handle, Handle, int, Handle, const void*);
+using MpiStartedAllGather = int(const void*, int, Handle, void*, int, Handle, Handle, const void*);
+using MpiStartedBarrier = int(Handle, const void*);
 
 template <class Function>
 Function* mpi_function(const char* name) {
@@ -153,6 +159,20 @@ RawValues mpi_values(const void* sent, const void* received, int count, Handle t
           .dtype = library.type_name(type)};
 }
 
+template <CallPlaces kAt, class... Args>
+CallFacts mpi_facts(CollectiveKind kind, const std::tuple<Args&...>& given) {
+  CallFacts facts{.kind = kind};
+  if constexpr (kAt.count != kNowhere) {
+    facts.raw = mpi_values(std::get<kAt.values>(given), std::get<kAt.received>(given),
+                           std::get<kAt.count>(given), std::get<kAt.type>(given));
+  }
+  if constexpr (kAt.op != kNowhere) {
+    facts.reduce = MpiLibrary::here().reduce(std::get<kAt.op>(given));
+  }
+  if constexpr (kAt.root != kNowhere) facts.root = std::get<kAt.root>(given);
+  return facts;
+}
+
 template <CollectiveKind kKind, CallPlaces kAt, class Function>
 struct MpiCall;
 template <CollectiveKind kKind, CallPlaces kAt, class... Args>
@@ -160,18 +180,32 @@ struct MpiCall<kKind, kAt, int(Args...)> {
   using Hooked = Interposed<MpiCall, int(Args...)>;
   static int call(Args... args) {
     const auto given = std::tie(args...);
-    CallFacts facts{.kind = kKind, .waits = true};
-    if constexpr (kAt.count != kNowhere) {
-      facts.raw = mpi_values(std::get<kAt.values>(given), std::get<kAt.received>(given),
-                             std::get<kAt.count>(given), std::get<kAt.type>(given));
-    }
-    if constexpr (kAt.op != kNowhere) {
-      facts.reduce = MpiLibrary::here().reduce(std::get<kAt.op>(given));
-    }
-    if constexpr (kAt.root != kNowhere) facts.root = std::get<kAt.root>(given);
+    CallFacts facts = mpi_facts<kAt>(kKind, given);
+    facts.waits = true;
     return run_noted(
         mpi_group(std::get<kAt.comm>(given)), facts, [&] { return Hooked::original(args...); },
         [](int result) { return result != 0; });
+  }
+};
+
+/// One that ends when its request is waited for. A group of one rank ends it at once, and may give
+/// several calls one request.
+template <CollectiveKind kKind, CallPlaces kAt, class Function>
+struct MpiStarted;
+template <CollectiveKind kKind, CallPlaces kAt, class... Args>
+struct MpiStarted<kKind, kAt, int(Args...)> {
+  using Hooked = Interposed<MpiStarted, int(Args...)>;
+  static int call(Args... args) {
+    const auto given = std::tie(args...);
+    BackendGroup* const group = mpi_group(std::get<kAt.comm>(given));
+    const auto original = [&] { return Hooked::original(args...); };
+    if (group == nullptr) return original();
+    LoggedCall noted(*group, mpi_facts<kAt>(kKind, given));
+    const int result = original();
+    const bool runs = result == 0 && group->size > 1;
+    noted.returned(runs ? mpi_handle_at(std::get<sizeof...(Args) - 1>(given)) : nullptr);
+    if (!runs) noted.ended(result != 0);
+    return result;
   }
 };
 
@@ -179,19 +213,24 @@ struct MpiCall<kKind, kAt, int(Args...)> {
 struct MpiCommGone {
   using Hooked = Interposed<MpiCommGone, MpiCommFree>;
   static int call(void* comm) {
-    Handle handle = nullptr;
-    std::memcpy(&handle, comm, MpiLibrary::here().handle_bytes());
-    backend_groups().gone(handle);
+    backend_groups().gone(mpi_handle_at(comm));
     return Hooked::original(comm);
   }
 };
 
-template <CollectiveKind kKind, CallPlaces kAt, class Function>
+template <class Call>
 void install_mpi_call(const char* name) {
-  using Call = MpiCall<kKind, kAt, Function>;
   Call::Hooked::install(name, Call::call);
 }
 }  // namespace
+
+const void* mpi_handle_at(const void* place, std::size_t index) {
+  const std::size_t bytes = MpiLibrary::here().handle_bytes();
+  Handle handle = nullptr;
+  if (place == nullptr) return handle;  // an error, which the library tells
+  std::memcpy(&handle, static_cast<const char*>(place) + index * bytes, bytes);
+  return handle;
+}
 
 void install_mpi_calls() noexcept {
   using enum CollectiveKind;
@@ -202,11 +241,17 @@ void install_mpi_calls() noexcept {
   constexpr CallPlaces kFromRoot = {.count = 1, .type = 2, .root = 3, .comm = 4};
   constexpr CallPlaces kGathered = {.received = 3, .count = 1, .type = 2, .comm = 6};
   constexpr CallPlaces kNothing = {.count = kNowhere};
-  install_mpi_call<kAllReduce, kToAll, MpiAllReduce>("MPI_Allreduce");
-  install_mpi_call<kReduce, kToRoot, MpiReduce>("MPI_Reduce");
-  install_mpi_call<kBroadcast, kFromRoot, MpiBcast>("MPI_Bcast");
-  install_mpi_call<kAllGather, kGathered, MpiAllGather>("MPI_Allgather");
-  install_mpi_call<kBarrier, kNothing, MpiBarrier>("MPI_Barrier");
+  install_mpi_call<MpiCall<kAllReduce, kToAll, MpiAllReduce>>("MPI_Allreduce");
+  install_mpi_call<MpiCall<kReduce, kToRoot, MpiReduce>>("MPI_Reduce");
+  install_mpi_call<MpiCall<kBroadcast, kFromRoot, MpiBcast>>("MPI_Bcast");
+  install_mpi_call<MpiCall<kAllGather, kGathered, MpiAllGather>>("MPI_Allgather");
+  install_mpi_call<MpiCall<kBarrier, kNothing, MpiBarrier>>("MPI_Barrier");
+  install_mpi_call<MpiStarted<kAllReduce, kToAll, MpiStartedAllReduce>>("MPI_Iallreduce");
+  install_mpi_call<MpiStarted<kReduce, kToRoot, MpiStartedReduce>>("MPI_Ireduce");
+  install_mpi_call<MpiStarted<kBroadcast, kFromRoot, MpiStartedBcast>>("MPI_Ibcast");
+  install_mpi_call<MpiStarted<kAllGather, kGathered, MpiStartedAllGather>>("MPI_Iallgather");
+  install_mpi_call<MpiStarted<kBarrier, kNothing, MpiStartedBarrier>>("MPI_Ibarrier");
+  install_mpi_requests();
   MpiCommGone::Hooked::install("MPI_Comm_free", MpiCommGone::call);
 }
 

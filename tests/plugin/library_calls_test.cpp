@@ -34,6 +34,17 @@ int MPI_Reduce(const void*, void*, int, MpiObject*, MpiObject*, int, MpiObject*)
 int MPI_Bcast(void*, int, MpiObject*, int, MpiObject*);
 int MPI_Allgather(const void*, int, MpiObject*, void*, int, MpiObject*, MpiObject*);
 int MPI_Barrier(MpiObject*);
+
+struct MpiRequest;
+int MPI_Iallreduce(const void*, void*, int, MpiObject*, MpiObject*, MpiObject*, MpiRequest**);
+int MPI_Ireduce(const void*, void*, int, MpiObject*, MpiObject*, int, MpiObject*, MpiRequest**);
+int MPI_Ibcast(void*, int, MpiObject*, int, MpiObject*, MpiRequest**);
+int MPI_Iallgather(const void*, int, MpiObject*, void*, int, MpiObject*, MpiObject*, MpiRequest**);
+int MPI_Ibarrier(MpiObject*, MpiRequest**);
+int MPI_Wait(MpiRequest**, void*);
+int MPI_Waitall(int, MpiRequest**, void*);
+int MPI_Waitany(int, MpiRequest**, int*, void*);
+int MPI_Test(MpiRequest**, int*, void*);
 }
 
 namespace ddpscope::test {
@@ -206,6 +217,59 @@ TEST_CASE("Calls of MPI that the program makes are noted as those of a backend")
     CHECK(lines_of(rank) == expected);
     for (const NotedCall& call : left_by(rank)) CHECK(call.state == "completed");
   }
+}
+
+TEST_CASE("Calls that MPI starts end when the program hears of it, in whichever way") {
+  Ranks ranks(2, [](const Place&) {
+    Net net;
+    attach_diagnostics(net, quiet());
+    run_backward(net);
+    MpiObject* const world = &ompi_mpi_comm_world;
+    float* const weight = net->first->weight.data_ptr<float>();
+    float* const gradient = net->second->bias.mutable_grad().data_ptr<float>();
+    void* const in_place = reinterpret_cast<void*>(1);
+    double other[8] = {};
+    int told = 0;
+    MpiRequest* list[2] = {};
+    MPI_Ibcast(weight, 128, &ompi_mpi_float, 1, world, &list[0]);
+    MPI_Iallreduce(in_place, gradient, 4, &ompi_mpi_float, &ompi_mpi_op_sum, world, &list[1]);
+    MPI_Waitall(2, list, nullptr);
+    MPI_Ireduce(other, other + 4, 3, &ompi_mpi_double, &ompi_mpi_op_max, 0, world, &list[0]);
+    MPI_Wait(&list[0], nullptr);
+    MPI_Iallgather(other, 2, &ompi_mpi_double, other + 4, 2, &ompi_mpi_double, world, &list[0]);
+    while (told == 0) MPI_Test(&list[0], &told, nullptr);
+    MPI_Ibarrier(world, &list[0]);
+    MPI_Ibarrier(world, &list[1]);
+    MPI_Waitany(2, list, &told, nullptr);
+    MPI_Test(&list[0], &told, nullptr);  // not yet
+    return told;
+  });
+  REQUIRE(ranks.exit_codes() == std::vector<int>{0, 0});
+  const std::vector<std::string> expected = {"broadcast - 1 128 float32 first.weight",
+                                             "all_reduce sum -1 4 float32 second.bias.grad",
+                                             "reduce max 0 3 float64 ",
+                                             "all_gather - -1 2 float64 ",
+                                             "barrier - -1 0  ",
+                                             "barrier - -1 0  "};
+  CHECK(lines_of(0) == expected);
+  std::string states;
+  for (const NotedCall& call : left_by(0)) states += call.state + " ";
+  CHECK(states == "completed completed completed completed issued completed ");
+}
+
+TEST_CASE("Calls that MPI starts for one rank end at once") {
+  Ranks ranks(2, [](const Place& place) {
+    Net net;
+    attach_diagnostics(net, quiet());
+    MpiObject* own = nullptr;
+    MpiRequest* request = nullptr;
+    stand_in_mpi_comm(place.rank, 1, &own);
+    MPI_Ibarrier(own, &request);
+    return 0;
+  });
+  REQUIRE(ranks.exit_codes() == std::vector<int>{0, 0});
+  REQUIRE(left_by(0).size() == 1);
+  CHECK(left_by(0).front().state == "completed");
 }
 
 TEST_CASE("Communicators of MPI are told apart by the ranks that are in them") {

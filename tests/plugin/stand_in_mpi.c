@@ -79,3 +79,59 @@ EXPORTED int MPI_Allgather(const void* sent, int count, struct object* type, voi
   (void)received_count, (void)received_type, (void)comm;
   return hear(sent, received, count, type);
 }
+
+/* What was started has ended when it is asked for the second time, or waited for. */
+struct request {
+  int asked;
+};
+static struct request** start(struct request** made) {
+  *made = calloc(1, sizeof **made);
+  return made;
+}
+static void finish(struct request** request) {
+  free(*request);
+  *request = NULL;
+}
+EXPORTED int MPI_Iallreduce(const void* sent, void* received, int count, struct object* type,
+                            struct object* op, struct object* comm, struct request** made) {
+  return start(made) ? MPI_Allreduce(sent, received, count, type, op, comm) : 1;
+}
+EXPORTED int MPI_Ireduce(const void* sent, void* received, int count, struct object* type,
+                         struct object* op, int root, struct object* comm, struct request** made) {
+  return start(made) ? MPI_Reduce(sent, received, count, type, op, root, comm) : 1;
+}
+EXPORTED int MPI_Ibcast(void* values, int count, struct object* type, int root, struct object* comm,
+                        struct request** made) {
+  return start(made) ? MPI_Bcast(values, count, type, root, comm) : 1;
+}
+EXPORTED int MPI_Iallgather(const void* sent, int count, struct object* type, void* received,
+                            int received_count, struct object* received_type, struct object* comm,
+                            struct request** made) {
+  if (start(made) == NULL) return 1;
+  return MPI_Allgather(sent, count, type, received, received_count, received_type, comm);
+}
+EXPORTED int MPI_Ibarrier(struct object* comm, struct request** made) {
+  return start(made) ? MPI_Barrier(comm) : 1;
+}
+EXPORTED int MPI_Wait(struct request** request, void* status) {
+  (void)status;
+  finish(request);
+  return 0;
+}
+EXPORTED int MPI_Waitall(int count, struct request** list, void* statuses) {
+  (void)statuses;
+  for (int i = 0; i < count; ++i) finish(&list[i]);
+  return 0;
+}
+EXPORTED int MPI_Waitany(int count, struct request** list, int* index, void* status) {
+  (void)status;
+  *index = count - 1;
+  finish(&list[*index]);
+  return 0;
+}
+EXPORTED int MPI_Test(struct request** request, int* flag, void* status) {
+  (void)status;
+  *flag = (*request)->asked++ > 0;
+  if (*flag) finish(request);
+  return 0;
+}
