@@ -3,6 +3,7 @@
 #include <array>
 
 #include "exchange/call_groups.h"
+#include "exchange/rank_compare.h"
 
 namespace ddpscope::test {
 namespace {
@@ -57,6 +58,24 @@ RingLeft read_ring(const std::string& path) {
   }
   left.step = ring.heartbeat().step;
   left.ended = ring.heartbeat().ended;
+  return left;
+}
+
+ValuesLeft compare_values_in(const std::vector<std::string>& ring_paths) {
+  std::vector<RingReader> rings(ring_paths.size());
+  for (std::size_t i = 0; i < rings.size(); ++i) rings[i].open(ring_paths[i]);
+  const auto event = compare_ranks(rings, {.world_size = std::ssize(rings)});
+  ValuesLeft left;
+  for (const Cohort& cohort : event.cohorts) {
+    for (const RankCounts& counts : cohort.counts) left.evaluated.push_back(counts.evaluated);
+    for (const ValuesDiffer& values : cohort.values) {
+      for (const EstimatedDifference& estimate : values.estimate) {
+        left.path = estimate.path;
+        left.step = estimate.step;
+        left.relative = estimate.relative;
+      }
+    }
+  }
   return left;
 }
 

@@ -35,4 +35,13 @@ struct RingLeft {
 
 RingLeft read_ring(const std::string& path);
 
+/// How far the values of the tensors of all ranks lie apart.
+struct ValuesLeft {
+  std::vector<bool> evaluated;  ///< by rank
+  std::string path;             ///< "" where nothing was estimated
+  std::int64_t step = 0;
+  double relative = 0;
+};
+ValuesLeft compare_values_in(const std::vector<std::string>& ring_paths);
+
 }  // namespace ddpscope::test
