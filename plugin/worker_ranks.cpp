@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "model/clock.h"
 #include "plugin/worker.h"
 #include "records/site_line.h"
 
