@@ -34,7 +34,7 @@ struct StepDigest {
   std::int32_t call_count = 0;  ///< since the first backward
   std::int32_t groups = 0;      ///< of all optimizers, as are members
   std::int32_t members = 0;
-  std::int32_t received = 0;  ///< parameters that received a gradient in this step
+  std::int32_t received = 0;    ///< parameters that received a gradient in this step
   std::int32_t wait_us = 0;     ///< from the end of the step before to the forward; 0: not known
   std::int32_t forward_us = 0;  ///< from there to the first backward; 0: not known
   Phase phase = Phase::kOptimizer;
