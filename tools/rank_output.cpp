@@ -9,8 +9,13 @@ constexpr std::size_t kMaxKeptBytes = 512;
 
 /// Neither the frames of a stack nor what follows the first line of a finding says what went wrong.
 bool says_something(std::string_view line) {
-  constexpr std::array<std::string_view, 6> kFollowing = {
-      "frame #", "  why: ", "  fix: ", "  see: ", "  led to: ", "checks: "};
+  constexpr std::array<std::string_view, 7> kFollowing = {"Exception raised from ",
+                                                          "frame #",
+                                                          "  why: ",
+                                                          "  fix: ",
+                                                          "  see: ",
+                                                          "  led to: ",
+                                                          "checks: "};
   if (line.find_first_not_of(" \t") == std::string_view::npos) return false;
   return std::ranges::none_of(kFollowing,
                               [line](std::string_view start) { return line.starts_with(start); });

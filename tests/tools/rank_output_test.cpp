@@ -16,7 +16,8 @@ TEST_CASE("each line gets the prefix once, however the bytes arrive", "[tools]")
 
 TEST_CASE("the last line is the last that says what went wrong", "[tools]") {
   LinePrefixer lines("> ");
-  lines.feed("sizes differ\nframe #0: forward\n  why: a\n  fix: b\n  see: ddpscope explain x\n \n");
+  lines.feed("sizes differ\nException raised from f at f.cpp:2 (most recent call first):\n");
+  lines.feed("frame #0: forward\n  why: a\n  fix: b\n  see: ddpscope explain x\n \n");
   CHECK(lines.last_line() == "sizes differ");
 }
 
