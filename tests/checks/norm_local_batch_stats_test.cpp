@@ -52,6 +52,8 @@ TEST_CASE("norm-local-batch-stats notes layers of ranks that average gradients",
   CHECK(finding.severity == Severity::kNote);
   CHECK(finding.step == 3);
   CHECK(finding.module_path.empty());
+  REQUIRE(finding.fixes.size() == 3);
+  CHECK(finding.fixes[1].text.starts_with("normalise over the ranks: DDPSCOPE=sync_batch_norm=1"));
   CHECK(finding.what ==
         "2 batch norm layers normalise over the local batch of 4 rows; smallest layer neck.bn has "
         "64 values per channel");
