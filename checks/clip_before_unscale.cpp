@@ -10,8 +10,8 @@
 #include "checks/clip_finder.h"
 #include "checks/loss_scale.h"
 #include "checks/run_state.h"
-#include "checks/statistics.h"
 #include "model/fact_keys.h"
+#include "model/statistics.h"
 
 namespace ddpscope {
 namespace {

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "checks/clip_finder.h"
-#include "checks/statistics.h"
+#include "model/statistics.h"
 
 namespace ddpscope {
 

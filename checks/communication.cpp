@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "checks/byte_text.h"
-#include "checks/statistics.h"
+#include "model/statistics.h"
 
 namespace ddpscope {
 namespace {

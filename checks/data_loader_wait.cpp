@@ -10,8 +10,8 @@
 #include "checks/check.h"
 #include "checks/finding_text.h"
 #include "checks/run_state.h"
-#include "checks/statistics.h"
 #include "model/fact_keys.h"
+#include "model/statistics.h"
 
 namespace ddpscope {
 namespace {

@@ -6,9 +6,9 @@
 #include "checks/check.h"
 #include "checks/rank_sides.h"
 #include "checks/reduction_text.h"
-#include "checks/statistics.h"
 #include "checks/wrong_scale_text.h"
 #include "model/fact_keys.h"
+#include "model/statistics.h"
 
 namespace ddpscope {
 namespace {

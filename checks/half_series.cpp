@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "checks/statistics.h"
+#include "model/statistics.h"
 
 namespace ddpscope {
 namespace {

@@ -11,8 +11,8 @@
 #include "checks/memory_text.h"
 #include "checks/run_state.h"
 #include "checks/site_text.h"
-#include "checks/statistics.h"
 #include "model/fact_keys.h"
+#include "model/statistics.h"
 
 namespace ddpscope {
 namespace {

@@ -10,9 +10,9 @@
 
 #include "checks/check.h"
 #include "checks/run_state.h"
-#include "checks/statistics.h"
 #include "checks/wait_text.h"
 #include "model/fact_keys.h"
+#include "model/statistics.h"
 
 namespace ddpscope {
 namespace {

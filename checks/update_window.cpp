@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "checks/statistics.h"
+#include "model/statistics.h"
 
 namespace ddpscope {
 namespace {

@@ -8,6 +8,8 @@
 #include <vector>
 
 #include "exchange/call_blocks.h"
+#include "exchange/ring_steps.h"
+#include "model/statistics.h"
 
 namespace ddpscope {
 namespace {
@@ -49,20 +51,6 @@ struct StepWays {
 std::optional<double> ms_between(std::int64_t from_ns, std::int64_t to_ns) {
   if (from_ns <= 0 || to_ns < from_ns || to_ns - from_ns > kLongestNs) return std::nullopt;
   return static_cast<double>(to_ns - from_ns) / 1e6;
-}
-
-double median_of(std::vector<double> values) {
-  if (values.empty()) return 0;
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::ranges::nth_element(values, middle);
-  return *middle;
-}
-
-std::int64_t last_step(const RingReader& ring) {
-  for (auto place = ring.digest_count(); place > ring.first_digest(); --place) {
-    if (const auto digest = ring.digest(place - 1)) return digest->step;
-  }
-  return 0;
 }
 
 void add(const CallRecord& call, RankSteps& steps) {
@@ -111,7 +99,7 @@ class ArrivalComparison {
  public:
   ArrivalComparison(const RingList& rings, Cohort& cohort) : rings_(rings), cohort_(cohort) {
     std::int64_t last = INT64_MAX;
-    for (const RingReader* ring : rings) last = std::min(last, last_step(*ring));
+    for (const RingReader* ring : rings) last = std::min(last, last_ended_step(*ring));
     const auto kept = static_cast<std::int64_t>(kMaxEntries / rings.size());
     const std::int64_t after = std::max(std::max<std::int64_t>(last, 0) - kept, kFirstSteps);
     for (const RingReader* ring : rings) steps_.push_back(read_steps(*ring, after));
@@ -154,7 +142,7 @@ class ArrivalComparison {
     for (std::size_t other = 0; other < rings_.size(); ++other) {
       if (other != rank) values.push_back(value(other));
     }
-    return median_of(std::move(values));
+    return median(std::move(values));
   }
 
   double lost_by(std::size_t rank, const StepWays& row) const {
@@ -195,8 +183,8 @@ class ArrivalComparison {
                    .step = window_.back().step,
                    .steps = static_cast<std::int64_t>(window_.size()),
                    .late = static_cast<std::int64_t>(late),
-                   .lost_ms = median_of(std::move(lost)),
-                   .step_ms = median_of(std::move(steps))};
+                   .lost_ms = median(std::move(lost)),
+                   .step_ms = median(std::move(steps))};
     if (2 * known > window_.size()) add_part(rank, told);
     cohort_.stragglers.push_back(std::move(told));
   }
@@ -208,7 +196,7 @@ class ArrivalComparison {
         values.push_back(row.ways[rank].parts[part]);
       }
     }
-    return median_of(std::move(values));
+    return median(std::move(values));
   }
 
   void add_part(std::size_t rank, Straggler& told) const {

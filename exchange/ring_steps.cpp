@@ -23,6 +23,7 @@ std::uint64_t first_above(std::uint64_t begin, std::uint64_t end, std::int64_t s
   }
   return begin;
 }
+}  // namespace
 
 std::int64_t last_ended_step(const RingReader& ring) {
   for (std::uint64_t place = ring.digest_count(); place > ring.first_digest(); --place) {
@@ -31,7 +32,6 @@ std::int64_t last_ended_step(const RingReader& ring) {
   }
   return 0;
 }
-}  // namespace
 
 std::int64_t last_common_step(const std::vector<RingReader>& rings) {
   std::int64_t last = INT64_MAX;

@@ -7,7 +7,9 @@
 
 namespace ddpscope {
 
-/// The last step that each of these ranks has ended and told of; 0 before that. What ranks said of
+/// The last step that this rank has ended and told of; 0 before that.
+std::int64_t last_ended_step(const RingReader& ring);
+/// The last step that each of these ranks has ended. What ranks said of
 /// steps up to it changes no more, so comparing it is comparing what a merge would have, had they
 /// all ended there.
 std::int64_t last_common_step(const std::vector<RingReader>& rings);

@@ -94,6 +94,15 @@ TEST_CASE("clocks of hosts that differ by seconds make no rank late", "[compare]
   CHECK(told[0].lost_ms == Approx(20));
 }
 
+TEST_CASE("a rank that grows slow is told at the end of what is left of the run", "[compare]") {
+  const auto told = stragglers([](std::size_t rank, std::int32_t step) {
+    return Work{.forward = rank == 2 && step > 30 ? 25 : 5};
+  });
+  REQUIRE(told.size() == 1);
+  CHECK(told[0].step == kSteps);
+  CHECK(told[0].late == 50);
+}
+
 TEST_CASE("a late rank is told without the part where the parts are not known", "[compare]") {
   const auto told = stragglers(slow_last, {.parts_known = false});
   REQUIRE(told.size() == 1);

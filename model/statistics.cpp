@@ -1,4 +1,4 @@
-#include "checks/statistics.h"
+#include "model/statistics.h"
 
 #include <algorithm>
 #include <cstddef>
