@@ -1,8 +1,11 @@
 // Runs longer than the cycles that are watched in full: hooks keep to their budget, what begins
 // then is found as soon as the summary says, and correct programs stay silent whatever is left out.
+#include <chrono>
 #include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <thread>
 
 #include "tests/support/torch_test.h"
 
@@ -35,6 +38,32 @@ json summary_of(const std::function<void()>& program) {
 }
 
 bool is_silent(const json& summary) { return summary["errors"] == 0 && summary["warnings"] == 0; }
+
+struct Rows : torch::data::datasets::Dataset<Rows> {
+  torch::data::Example<> get(std::size_t) override { return {torch::ones(8), torch::ones(1)}; }
+  std::optional<std::size_t> size() const override { return 64; }
+};
+
+/// Hundreds of steps, of which hardly one is watched, and then `between`, with a loader alive.
+template <class Between>
+json summary_at_rest(Between&& between) {
+  return summary_of([&] {
+    Net net;
+    Options options = within(0.2);
+    options.full_cycles = 64;
+    attach_diagnostics(net, options);
+    SGD optimizer(net->parameters(), 0.01);
+    const auto batch = input();
+    const auto loader = torch::data::make_data_loader(
+        Rows(), torch::data::DataLoaderOptions().batch_size(4).workers(1));
+    const auto rows = loader->begin();
+    const auto loss = [&] { return net->forward(batch).square().mean(); };
+    train(optimizer, loss, 600);
+    between(net, batch);
+    std::this_thread::sleep_for(std::chrono::milliseconds(1200));
+    train(optimizer, loss, 100);
+  });
+}
 
 json finding_of(const std::string& id) {
   for (const std::string& line : records("finding")) {
@@ -206,5 +235,24 @@ TEST_CASE("A GAN with five critic steps is silent between rests") {
   CAPTURE(summary.dump());
   CHECK(is_silent(summary));
   CHECK(summary["watched"]["share"].get<double>() < 0.9);
+}
+
+TEST_CASE("A stall between two steps at rest is found") {
+  const json summary = summary_at_rest([](Net&, const at::Tensor&) {});
+  CAPTURE(summary.dump());
+  CHECK(summary["overhead"]["data-loader-wait"]["coverage"] < 0.1);
+  const json finding = finding_of("data-loader-wait");
+  REQUIRE_FALSE(finding.is_null());
+  CHECK(finding["step"] == 601);
+}
+
+TEST_CASE("An evaluation between two steps at rest is no stall") {
+  const json summary = summary_at_rest([](Net& net, const at::Tensor& batch) {
+    const torch::NoGradGuard no_grad;
+    net->forward(batch);
+  });
+  CAPTURE(summary.dump());
+  CHECK(summary["overhead"]["data-loader-wait"]["coverage"] < 0.1);
+  CHECK(is_silent(summary));
 }
 }  // namespace ddpscope::test
