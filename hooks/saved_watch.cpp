@@ -6,8 +6,6 @@
 #include <torch/csrc/autograd/saved_variable.h>
 #include <torch/csrc/autograd/variable.h>
 
-#include <exception>
-
 #include "hooks/capture.h"
 #include "hooks/doing.h"
 #include "hooks/graph_history.h"
@@ -134,15 +132,14 @@ class Asked {
 // Sees an exception pass without catching it.
 class Unpacking {
  public:
-  explicit Unpacking(const SavedVariable& saved)
-      : saved_(saved), exceptions_(std::uncaught_exceptions()) {
+  explicit Unpacking(const SavedVariable& saved) : saved_(saved) {
     if (!may_be_hidden(saved)) return;
     as_observer(
         "saved", [&](Capture& capture) { Asked(capture, saved_).find_hidden_write(); },
         Timed::kSampled);
   }
   ~Unpacking() {
-    if (std::uncaught_exceptions() == exceptions_) return;
+    if (returned_) return;
     as_guest("saved", [&](Capture& capture) {
       if (data_of(saved_).defined()) {
         Asked(capture, saved_).find_visible_write();
@@ -151,6 +148,7 @@ class Unpacking {
       }
     });
   }
+  void returned() noexcept { returned_ = true; }
   Unpacking(const Unpacking&) = delete;
   Unpacking& operator=(const Unpacking&) = delete;
 
@@ -165,15 +163,16 @@ class Unpacking {
   }
 
   const SavedVariable& saved_;
-  int exceptions_;
+  bool returned_ = false;
 };
 
 struct Unpack;
 using InterposedUnpack =
     Interposed<Unpack, at::Tensor(const SavedVariable*, std::shared_ptr<Node>)>;
 at::Tensor on_unpack(const SavedVariable* self, std::shared_ptr<Node> saved_for) {
-  const Unpacking call(*self);
+  Unpacking call(*self);
   at::Tensor saved = InterposedUnpack::original(self, std::move(saved_for));
+  call.returned();
   if (NodeValues* values = NodeValues::here()) values->see_saved(saved);
   if (NonfiniteSearch* search = NonfiniteSearch::here()) {
     as_guest("value", [&](Capture&) { search->see(saved); });

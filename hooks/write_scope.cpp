@@ -5,18 +5,14 @@
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/variable.h>
 
-#include <exception>
 #include <string_view>
 
 #include "hooks/capture.h"
 #include "hooks/doing.h"
-#include "hooks/near_tls.h"
 
 namespace ddpscope {
 namespace {
 using torch::autograd::CreationMeta;
-
-DDPSCOPE_NEAR thread_local int write_depth = 0;
 
 // Inside the kernels of autograd an operator only makes the result of the one that was called.
 bool below_autograd() {
@@ -71,17 +67,15 @@ std::string writer_base_name(std::uint16_t op) {
   return std::string(name.substr(0, name.find('.')));
 }
 
-WriteScope::WriteScope(std::uint16_t op) noexcept
-    : op_(op), outermost_(write_depth == 0), exceptions_(std::uncaught_exceptions()) {
-  ++write_depth;
-}
+constinit thread_local int WriteScope::depth_ = 0;
 
-WriteScope::~WriteScope() noexcept {
-  if (--write_depth > 0 || below_autograd()) return;
-  if (std::uncaught_exceptions() > exceptions_) {
-    tell_failed();
-  } else {
+void WriteScope::ended() const noexcept {
+  const bool is_watched = !returned_ || Capture::watch() != Watch::kNothing;
+  if (!is_watched || below_autograd()) return;
+  if (returned_) {
     record();
+  } else {
+    tell_failed();
   }
 }
 
@@ -89,7 +83,7 @@ template <class Visit>
 void WriteScope::for_each(Visit&& visit) const {
   for (std::size_t i = 0; i < count_; ++i) visit(*tensors_[i]);
   for (std::size_t i = 0; i < list_count_; ++i) {
-    for (const at::Tensor& tensor : lists_[i]) visit(tensor);
+    for (const at::Tensor& tensor : *lists_[i]) visit(tensor);
   }
 }
 

@@ -7,41 +7,51 @@
 #include <optional>
 #include <string>
 
+#include "hooks/near_tls.h"
+
 namespace ddpscope {
 
 /// One call of an operator that writes some of its arguments. What the program called is recorded
 /// when it has returned; what that calls itself, and what autograd runs below, is part of it.
 class WriteScope {
  public:
-  explicit WriteScope(std::uint16_t op) noexcept;
-  ~WriteScope() noexcept;
+  explicit WriteScope(std::uint16_t op) noexcept : op_(op), outermost_(depth_++ == 0) {}
+  ~WriteScope() noexcept {
+    --depth_;
+    if (outermost_) ended();
+  }
   WriteScope(const WriteScope&) = delete;
   WriteScope& operator=(const WriteScope&) = delete;
 
   bool is_outermost() const noexcept { return outermost_; }
+  /// Before the scope ends, else the operator threw. Asking the runtime for that takes longer.
+  void returned() noexcept { returned_ = true; }
   void writes(const at::Tensor& tensor) noexcept {
     if (count_ < tensors_.size()) tensors_[count_++] = &tensor;
   }
   void writes(const std::optional<at::Tensor>& tensor) noexcept {
     if (tensor.has_value()) writes(*tensor);
   }
-  void writes(at::TensorList list) noexcept {
-    if (list_count_ < lists_.size()) lists_[list_count_++] = list;
+  void writes(const at::TensorList& list) noexcept {
+    if (list_count_ < lists_.size()) lists_[list_count_++] = &list;
   }
 
  private:
+  void ended() const noexcept;
   void record() const noexcept;
   void tell_failed() const noexcept;
   template <class Visit>
   void for_each(Visit&& visit) const;
 
+  static DDPSCOPE_NEAR constinit thread_local int depth_;
+
   std::uint16_t op_;
   bool outermost_;
-  int exceptions_;
-  std::size_t count_ = 0;
-  std::size_t list_count_ = 0;
-  std::array<const at::Tensor*, 8> tensors_{};
-  std::array<at::TensorList, 5> lists_{};
+  bool returned_ = false;
+  std::uint32_t count_ = 0;
+  std::uint32_t list_count_ = 0;
+  std::array<const at::Tensor*, 8> tensors_;  // the first `count_`
+  std::array<const at::TensorList*, 5> lists_;
 };
 
 /// The operators that write an argument, by their place in the list of writers.

@@ -6,6 +6,7 @@
 #include <c10/core/SymIntArrayRef.h>
 
 #include <tuple>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -66,7 +67,14 @@ struct Writer<kOp, Result(Arguments...), kWritten...> {
       if (scope.is_outermost()) see_scaling(divides(kOp), arguments...);
     }
     const WaitOf<kOp> wait(arguments...);
-    return Hooked::original(std::forward<Arguments>(arguments)...);
+    if constexpr (std::is_void_v<Result>) {
+      Hooked::original(std::forward<Arguments>(arguments)...);
+      scope.returned();
+    } else {
+      Result result = Hooked::original(std::forward<Arguments>(arguments)...);
+      scope.returned();
+      return result;
+    }
   }
 };
 
