@@ -153,6 +153,7 @@ class RunState {
   void on(const ValuesAwaitedEvent&) {}
   void on(const DeviceValuesEvent&) {}  // reaches the checks as the events that it holds
   void on(const StepEndEvent&) {}
+  void on(const RestedStepEvent&) {}
   void on(const TensorBitsEvent&) {}
   void on(const EvaluationEvent&) {}
   void on(const OptimizerRatesEvent& event);

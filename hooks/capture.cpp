@@ -13,6 +13,7 @@
 #include "hooks/replica_bits.h"
 #include "hooks/step_wait.h"
 #include "model/clock.h"
+#include "model/recorded_steps.h"
 
 namespace ddpscope {
 namespace {
@@ -77,7 +78,7 @@ void Capture::clock_moved(const Stamp& before, StepClock::Change change) {
     put(ended);
   }
   // First, as what follows belongs to the next cycle.
-  if (change.cycle_ended && watch() != Watch::kNothing) tell_cycle(before);
+  if (change.cycle_ended) tell_cycle(before);
   OutputsOfStep::step_ended(*this);
   if (watch() != Watch::kNothing) modules_.look_again(*this, /*step_ended=*/true);
   if (change.cycle_ended) choose_watch();
@@ -91,7 +92,16 @@ void Capture::clock_moved(const Stamp& before, StepClock::Change change) {
 }
 
 void Capture::tell_cycle(const Stamp& at) {
+  const bool rested = watch() == Watch::kNothing;
+  if (rested && !is_step_recorded(at)) return;
   const Spent cycle = spent_since_cycle_end();
+  if (rested) {
+    put(RestedStepEvent{.at = at,
+                        .wall_ms = cycle.wall_ms,
+                        .overhead_us = cycle.hooks_ms * 1e3,
+                        .unix_ns = unix_ns()});
+    return;
+  }
   put(CycleEndEvent{.at = at,
                     .wall_ms = cycle.wall_ms,
                     .overhead_us = cycle.hooks_ms * 1e3,

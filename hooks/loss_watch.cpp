@@ -13,6 +13,7 @@
 #include "hooks/node_values.h"
 #include "hooks/nonfinite_search.h"
 #include "hooks/value_reader.h"
+#include "model/recorded_steps.h"
 
 namespace ddpscope {
 namespace {
@@ -59,9 +60,9 @@ class Roots {
       if (const auto value = number_in(root)) {
         const bool is_finite = std::isfinite(*value);
         bad |= !is_finite;
-        if (is_finite && Capture::watch() == Watch::kNothing) continue;
-        capture.put(
-            LossEvent{.at = capture.marker().now(), .loss = capture.id_of(root), .value = *value});
+        const Stamp now = capture.marker().now();
+        if (is_finite && Capture::watch() == Watch::kNothing && !is_step_recorded(now)) continue;
+        capture.put(LossEvent{.at = now, .loss = capture.id_of(root), .value = *value});
       } else if (reads_values()) {
         bad |= !range_of(root).is_finite();
       }

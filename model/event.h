@@ -46,7 +46,7 @@ using Event = std::variant<
     std::unique_ptr<KeptOutputsEvent>, std::unique_ptr<ConvolutionShapeEvent>,
     std::unique_ptr<DeviceWaitsEvent>, ValuesAwaitedEvent, std::unique_ptr<DeviceValuesEvent>,
     std::unique_ptr<GradientsRepairedEvent>, std::unique_ptr<CollectiveEvent>, CollectiveEndEvent,
-    StepEndEvent, EvaluationEvent, std::unique_ptr<TensorBitsEvent>,
+    StepEndEvent, RestedStepEvent, EvaluationEvent, std::unique_ptr<TensorBitsEvent>,
     std::unique_ptr<OptimizerRatesEvent>, std::unique_ptr<DeviceMemoryEvent>,
     std::unique_ptr<ReducerEvent>, std::unique_ptr<ReducedGradientsEvent>,
     std::unique_ptr<BatchEvent>, RandomStateEvent>;

@@ -20,6 +20,14 @@ struct StepEndEvent {
   std::int32_t forward_us = 0;  ///< from there to the first backward
 };
 
+/// The end of a cycle in which hooks rested, where a record of its step is due. No check sees it.
+struct RestedStepEvent {
+  Stamp at;
+  double wall_ms = 0;
+  double overhead_us = 0;  ///< of it, spent in hooks
+  std::int64_t unix_ns = 0;
+};
+
 /// Batch norm used its running statistics without a gradient, after a step; told once. Only where
 /// ranks are compared.
 struct EvaluationEvent {

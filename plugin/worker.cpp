@@ -114,6 +114,7 @@ void Worker::judge(const Event& event) {
   }
   judge_.consume(event);
   if (digest_) digest_->saw(event, judge_.state());
+  step_values_.saw(event);
   if (const auto* tree = std::get_if<std::unique_ptr<TreeEvent>>(&event)) {
     model_changed(**tree);
     if (device_.see(**tree, options_.run) && writer_ != nullptr) writer_->write_run(options_.run);
@@ -121,6 +122,8 @@ void Worker::judge(const Event& event) {
     model_ended(*end);
   } else if (const auto* cycle = std::get_if<CycleEndEvent>(&event)) {
     cycle_ended(*cycle);
+  } else if (const auto* step = std::get_if<RestedStepEvent>(&event)) {
+    write_step(*step);
   } else if (const auto* call = std::get_if<std::unique_ptr<CollectiveEvent>>(&event)) {
     tell_site(**call);
   } else if (const auto* waits = std::get_if<std::unique_ptr<DeviceWaitsEvent>>(&event)) {

@@ -23,6 +23,7 @@
 #include "plugin/rank_digest.h"
 #include "plugin/rank_watch.h"
 #include "plugin/step_compare.h"
+#include "plugin/step_values.h"
 #include "records/jsonl_writer.h"
 
 namespace ddpscope {
@@ -94,6 +95,7 @@ class Worker {
   void put_progress(ProgressRecord record);
   void put_late_progress();
   void cycle_ended(const CycleEndEvent& cycle);
+  void write_step(const RestedStepEvent& step);
   void watch_ranks();
   void tell_stall(const ProgressRecord& stall);
   void compare_steps();
@@ -141,6 +143,7 @@ class Worker {
   std::int64_t dropped_told_ = 0;
   std::int64_t last_step_ = 0;
   std::int64_t host_reads_ = 0;  // of the cycle in progress
+  StepValues step_values_;
   CycleEndEvent last_cycle_;
   bool finished_ = false;
   bool judge_broke_ = false;

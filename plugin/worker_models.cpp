@@ -2,16 +2,13 @@
 #include <algorithm>
 
 #include "model/clock.h"
+#include "model/recorded_steps.h"
 #include "plugin/flight_record.h"
 #include "plugin/log.h"
 #include "plugin/model_record.h"
 #include "plugin/worker.h"
 
 namespace ddpscope {
-namespace {
-constexpr std::int64_t kEveryStepUpTo = 64;
-constexpr std::int64_t kStepRecordEvery = 64;
-}  // namespace
 
 void Worker::model_changed(const TreeEvent& tree) {
   const ModelRecord record = model_record(tree);
@@ -39,17 +36,26 @@ void Worker::write_models() {
 }
 
 void Worker::cycle_ended(const CycleEndEvent& cycle) {
-  last_step_ = std::max(last_step_, cycle.at.step);
   last_cycle_ = cycle;
-  const std::int64_t host_reads = std::exchange(host_reads_, 0);
   write_models();
-  const bool sampled = cycle.at.step <= kEveryStepUpTo || cycle.at.cycle % kStepRecordEvery == 0;
-  if (!sampled || writer_ == nullptr) return;
-  writer_->write_step({.step = cycle.at.step,
-                       .wall_ms = cycle.wall_ms,
-                       .overhead_us = cycle.overhead_us,
+  write_step({.at = cycle.at,
+              .wall_ms = cycle.wall_ms,
+              .overhead_us = cycle.overhead_us,
+              .unix_ns = cycle.unix_ns});
+}
+
+void Worker::write_step(const RestedStepEvent& step) {
+  last_step_ = std::max(last_step_, step.at.step);
+  const std::int64_t host_reads = std::exchange(host_reads_, 0);
+  const StepValues::Told values = step_values_.take(step.at.cycle);
+  if (!is_step_recorded(step.at) || writer_ == nullptr) return;
+  writer_->write_step({.step = step.at.step,
+                       .wall_ms = step.wall_ms,
+                       .overhead_us = step.overhead_us,
                        .host_reads = host_reads,
-                       .time_unix_ns = cycle.unix_ns});
+                       .time_unix_ns = step.unix_ns,
+                       .loss = values.loss,
+                       .gradient_norm = values.gradient_norm});
   tell_if_cut_off();
 }
 

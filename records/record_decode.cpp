@@ -177,7 +177,8 @@ StepRecord step_from_json(const Json& json) {
           .overhead_us = number(json, "overhead_us"),
           .host_reads = integer(json, "host_reads"),
           .time_unix_ns = integer(json, "time_unix_ns"),
-          .loss = measured(json, "loss")};
+          .loss = measured(json, "loss"),
+          .gradient_norm = measured(json, "grad_norm")};
 }
 
 SuppressionRecord suppression_from_json(const Json& json) {

@@ -122,6 +122,7 @@ Json to_json(const StepRecord& step) {
   if (step.host_reads > 0) json["host_reads"] = step.host_reads;
   if (step.time_unix_ns != 0) json["time_unix_ns"] = step.time_unix_ns;
   if (step.loss) json["loss"] = json_number(*step.loss);
+  if (step.gradient_norm) json["grad_norm"] = json_number(*step.gradient_norm);
   return json;
 }
 

@@ -10,9 +10,9 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr std::string_view kBegin = R"({"record":"step",)";
-constexpr std::array<std::string_view, 6> kStepMembers = {
-    "step", "wall_ms", "overhead_us", "host_reads", "time_unix_ns", "loss"};
-enum StepMember : std::size_t { kStep, kWall, kOverhead, kHostReads, kTime, kLoss, kNone };
+constexpr std::array<std::string_view, 7> kStepMembers = {
+    "step", "wall_ms", "overhead_us", "host_reads", "time_unix_ns", "loss", "grad_norm"};
+enum StepMember : std::size_t { kStep, kWall, kOverhead, kHostReads, kTime, kLoss, kNorm, kNone };
 
 /// Stops where a line says what only the whole reader judges.
 class PlainStep final : public nlohmann::json_sax<Json> {
@@ -61,6 +61,7 @@ class PlainStep final : public nlohmann::json_sax<Json> {
     if (member_ == kWall) record_.wall_ms = value;
     if (member_ == kOverhead) record_.overhead_us = value;
     if (member_ == kLoss) record_.loss = value;
+    if (member_ == kNorm) record_.gradient_norm = value;
     return !is_whole();
   }
   bool is_whole() const { return member_ == kStep || member_ == kHostReads || member_ == kTime; }

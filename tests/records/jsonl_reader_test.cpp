@@ -71,9 +71,10 @@ TEST_CASE("steps are read from plain lines and from odd ones alike", "[records]"
 TEST_CASE("what a step took and when it ended is read", "[records]") {
   StepRecord step{.step = 7, .wall_ms = 2.5, .overhead_us = 3, .time_unix_ns = 99};
   step.loss = 0.25;
+  step.gradient_norm = 4.5;
   const std::string plain = to_json(step).dump();
   const std::string odd =
-      R"({"step":7,"record":"step","wall_ms":2.5,"time_unix_ns":99,"loss":0.25})";
+      R"({"step":7,"record":"step","wall_ms":2.5,"time_unix_ns":99,"loss":0.25,"grad_norm":4.5})";
   for (const std::string& line : {plain, odd}) {
     const RankFile read = file(run_line() + line + "\n");
     REQUIRE(read.steps.size() == 1);
@@ -81,6 +82,7 @@ TEST_CASE("what a step took and when it ended is read", "[records]") {
     CHECK(read.steps[0].wall_ms == 2.5);
     CHECK(read.steps[0].time_unix_ns == 99);
     CHECK(read.steps[0].loss == 0.25);
+    CHECK(read.steps[0].gradient_norm == 4.5);
   }
   CHECK(problem(run_line() + R"({"record":"step","step":1,"wall_ms":{}})" + "\n").text ==
         "\"wall_ms\" is no number");

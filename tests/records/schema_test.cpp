@@ -33,6 +33,7 @@ TEST_CASE("every record that is written fits the schema", "[records]") {
   std::string text = run_line();
   StepRecord step{.step = 1, .wall_ms = 2, .overhead_us = 3, .host_reads = 1, .time_unix_ns = 9};
   step.loss = std::numeric_limits<double>::quiet_NaN();
+  step.gradient_norm = 2;
   SummaryRecord bare;
   Finding finding = sample_finding();
   finding.ranks = {0, 1};
