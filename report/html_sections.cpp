@@ -113,6 +113,7 @@ std::string contents(const MergedReport& report) {
   const auto has_steps = [](const RankState& rank) { return !rank.sampled_steps.empty(); };
   add("steps", "Ranks over steps", std::ranges::any_of(report.ranks, has_steps));
   add("findings", "Findings", !report.findings.empty());
+  add("curves", "Curves", !curves(report).empty());
   add("coverage", "What was checked", !report.coverage.empty());
   add("ranks", "Ranks", true);
   add("models", "Models", !report.models.empty());

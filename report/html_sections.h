@@ -12,6 +12,7 @@ std::string contents(const MergedReport& report);
 std::string tiles(const MergedReport& report);
 std::string findings(const MergedReport& report);
 std::string steps(const MergedReport& report);
+std::string curves(const MergedReport& report);
 std::string coverage(const MergedReport& report);
 std::string ranks(const MergedReport& report);
 std::string models(const MergedReport& report);

@@ -35,8 +35,8 @@ std::string render_html(const MergedReport& report, const RenderOptions&) {
                       count_words(report), kHtmlStyle);
   page += "<header>\n<h1>ddpscope report</h1>\n" + html::verdict(report) + html::tiles(report) +
           html::contents(report) + "</header>\n<main>\n";
-  page +=
-      html::steps(report) + html::findings(report) + html::coverage(report) + html::ranks(report);
+  page += html::steps(report) + html::findings(report) + html::curves(report);
+  page += html::coverage(report) + html::ranks(report);
   page += html::models(report) + html::settings(report);
   page += html::leftover_suppressions(report) + html::input_remarks(report);
   page += fmt::format(

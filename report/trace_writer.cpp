@@ -125,8 +125,9 @@ class TraceText {
           R"("name":"step {}"}})",
           rank.run.rank, int{kSteps}, begin, duration, step.step);
       counter(rank.run.rank, begin, "step time (ms)", duration / 1000);
-      if (step.loss && std::isfinite(*step.loss)) {
-        counter(rank.run.rank, begin, "loss", *step.loss);
+      const auto known = {std::pair{"loss", step.loss}, {"norm of gradients", step.gradient_norm}};
+      for (const auto& [what, value] : known) {
+        if (value && std::isfinite(*value)) counter(rank.run.rank, begin, what, *value);
       }
     }
     std::ranges::stable_sort(ends_, {}, &End::step);

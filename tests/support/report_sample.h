@@ -104,7 +104,12 @@ inline std::vector<StepRecord> sample_steps() {
   std::vector<StepRecord> steps;
   for (std::int64_t step = 1; step <= 3; ++step) {
     const std::int64_t end_ns = 1'500'000'000 + step * 20'000'000;
-    steps.push_back({.step = step, .wall_ms = 20, .time_unix_ns = end_ns, .loss = 1.5 / step});
+    steps.push_back({.step = step,
+                     .wall_ms = 20,
+                     .overhead_us = 300.0 / step,
+                     .time_unix_ns = end_ns,
+                     .loss = 1.5 / step,
+                     .gradient_norm = 4});
   }
   return steps;
 }
