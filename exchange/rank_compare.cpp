@@ -9,6 +9,7 @@
 #include "exchange/cohorts.h"
 #include "exchange/digest_walk.h"
 #include "exchange/frontier.h"
+#include "exchange/loss_compare.h"
 #include "exchange/reduction_compare.h"
 #include "exchange/tensor_compare.h"
 
@@ -118,6 +119,7 @@ class Comparison {
       compare_reductions(rings, complete, cohort);
       compare_batches(rings, cohort);
       compare_arrivals(rings, cohort);
+      compare_losses(rings, cohort);
     }
   }
 

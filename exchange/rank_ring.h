@@ -39,6 +39,7 @@ enum class BlobKind : std::uint32_t {
   kBatch = 7,         ///< recent: text of the shape and type of a batch, where they changed
   kRandom = 8,        ///< recent: seed, operator and module of `random`, where they changed
   kSketches = 9,      ///< recent: of registered tensors, exchange/reduction_record.h
+  kLoss = 10,         ///< recent: operator, classes and module of a loss, where they changed
 };
 
 struct Blob {

@@ -9,6 +9,7 @@
 #include "hooks/capture.h"
 #include "hooks/device_gradients.h"
 #include "hooks/interposed.h"
+#include "hooks/loss_targets.h"
 #include "hooks/near_tls.h"
 #include "hooks/node_values.h"
 #include "hooks/nonfinite_search.h"
@@ -35,6 +36,7 @@ class Roots {
     as_guest("value", [&](Capture& capture) {
       if (!capture.options().values) return;
       device_gradients().roots(capture, roots);
+      tell_loss_targets(capture, roots);
       const bool bad = tell(capture);
       nonfinite_in_row = bad ? nonfinite_in_row + 1 : 0;
       if (nonfinite_in_row == 1) {

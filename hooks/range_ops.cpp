@@ -1,5 +1,6 @@
 #include "hooks/range_ops.h"
 
+#include <ATen/core/Reduction.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/binary_cross_entropy_ops.h>
@@ -22,6 +23,7 @@
 #include "hooks/capture.h"
 #include "hooks/inferred_calls.h"
 #include "hooks/interposed.h"
+#include "hooks/loss_targets.h"
 #include "hooks/near_tls.h"
 #include "hooks/range_scan.h"
 
@@ -65,11 +67,12 @@ at::Tensor readable(const Capture& capture, const at::Tensor& tensor) {
   return tensor.cpu();
 }
 
-void look(Capture& capture, const Argument& argument, const at::Tensor& tensor,
-          const Accepted& accepted) {
-  if (!has_shape(tensor)) return;
+/// Returns how many elements were judged; 0 where they cannot be read.
+std::int64_t look(Capture& capture, const Argument& argument, const at::Tensor& tensor,
+                  const Accepted& accepted) {
+  if (!has_shape(tensor)) return 0;
   const auto scan = scan_range(readable(capture, tensor), accepted);
-  if (!scan.has_value() || scan->offenders_count == 0) return;
+  if (!scan.has_value() || scan->offenders_count == 0) return scan ? scan->judged_count : 0;
   capture.put_large(OutOfRangeEvent{.at = capture.marker().now(),
                                     .op = argument.op,
                                     .module = ModuleCalls::innermost(),
@@ -84,6 +87,7 @@ void look(Capture& capture, const Argument& argument, const at::Tensor& tensor,
                                     .allowed_min = accepted.minimum,
                                     .allowed_max = accepted.maximum,
                                     .ignore_index = accepted.ignored});
+  return scan->judged_count;
 }
 
 void tell_input(Capture& capture, const at::Tensor& input) {
@@ -123,7 +127,14 @@ struct Labels {
     if (!target.defined() || is_floating(target) || !classes.has_value()) return;
     Accepted accepted = up_to(*classes);
     accepted.ignored = std::get<4>(all).maybe_as_int();
-    look(capture, {Op::name, "target"}, target, accepted);
+    const std::int64_t valid = look(capture, {Op::name, "target"}, target, accepted);
+    const bool is_mean = std::get<3>(all) == at::Reduction::Mean;
+    if (valid == 0 || !is_mean || !capture.options().compares_ranks) return;
+    if (!c10::GradMode::is_enabled() || !input.requires_grad()) return;
+    add_mean_loss(capture, {.op = Op::name,
+                            .module = ModuleCalls::innermost(),
+                            .classes = *classes,
+                            .targets = valid});
   }
 };
 

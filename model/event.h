@@ -49,6 +49,6 @@ using Event = std::variant<
     StepEndEvent, RestedStepEvent, EvaluationEvent, std::unique_ptr<TensorBitsEvent>,
     std::unique_ptr<OptimizerRatesEvent>, std::unique_ptr<DeviceMemoryEvent>,
     std::unique_ptr<ReducerEvent>, std::unique_ptr<ReducedGradientsEvent>,
-    std::unique_ptr<BatchEvent>, RandomStateEvent>;
+    std::unique_ptr<BatchEvent>, RandomStateEvent, std::unique_ptr<LossTargetsEvent>>;
 
 }  // namespace ddpscope

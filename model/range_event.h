@@ -34,4 +34,17 @@ struct LossInputEvent {
   double maximum = 0;
 };
 
+/// The losses over class labels, as means over the valid ones, that a thread computed since its
+/// last backward; sent when the next one begins. Where ranks are compared, of labels on the CPU,
+/// level values.
+struct LossTargetsEvent {
+  Stamp at;
+  const char* op = "";  ///< of the first loss, as module and classes
+  ModuleId module = 0;
+  std::int64_t classes = 0;
+  std::int64_t losses = 0;
+  std::int64_t targets = 0;  ///< valid ones, of all losses
+  bool is_root = false;      ///< backward begins at such a loss: no operator weighs it
+};
+
 }  // namespace ddpscope

@@ -8,10 +8,9 @@
 #include "model/collective_event.h"
 #include "model/finding.h"
 #include "model/rank_ending.h"
+#include "model/rank_training.h"
 
 namespace ddpscope {
-
-using RankList = std::vector<std::int64_t>;  ///< in order
 
 /// Ranks that say the same of one thing.
 struct RankSide {
@@ -195,39 +194,6 @@ struct ReductionStep {
   std::int64_t not_linear = 0;  ///< of which more than 1 % is no multiple of the sum
 };
 
-/// Ranks that train on the same batches.
-struct SameBatches {
-  std::int64_t step = 0;  ///< the first of three in a row
-  RankList ranks;
-  std::int64_t steps = 0;  ///< in which they are equal; of those that were compared, 256 at most
-  double overlap_ratio = 0;
-  std::string shape;              ///< `[32, 1, 8, 8] float32`; "" where it is not known
-  bool in_another_order = false;  ///< each rank goes through the whole set
-};
-
-/// Ranks that draw the same random numbers.
-struct SameRandom {
-  std::int64_t step = 0;  ///< the first of it
-  RankList ranks;
-  std::int64_t steps = 0;  ///< in which their states were equal
-  std::string seed;
-  std::string op;
-  std::string module;
-};
-
-/// A rank that comes last to the first collective of most steps. Times are medians over the steps.
-struct Straggler {
-  std::int64_t rank = 0;
-  std::int64_t step = 0;   ///< the last of those compared
-  std::int64_t steps = 0;  ///< compared
-  std::int64_t late = 0;   ///< of which this rank came last, by more than noise
-  double lost_ms = 0;      ///< until it came, after the median of the others
-  double step_ms = 0;
-  std::string phase;  ///< in which it lost the most: data, forward, backward, optimizer; "" unknown
-  double phase_ms = 0;
-  double others_ms = 0;  ///< the median of the others in that phase
-};
-
 /// What one rank counted by its last digest.
 struct RankCounts {
   std::int64_t rank = 0;
@@ -258,6 +224,7 @@ struct Cohort {
   std::vector<SameRandom> same_random;        ///< one at most
   std::vector<SameBatches> same_batches;      ///< empty where the ranks read different data
   std::vector<Straggler> stragglers;          ///< one at most
+  std::vector<LossWeights> loss_weights;      ///< one at most
 };
 
 /// What the ranks of one run left to be compared.

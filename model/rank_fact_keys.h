@@ -24,9 +24,12 @@ inline constexpr char kLayerPerSide[] = "layer_per_side";
 inline constexpr char kLostMs[] = "lost_ms";
 inline constexpr char kMeasuredRatio[] = "measured_ratio";
 inline constexpr char kModePerSide[] = "mode_per_side";
+inline constexpr char kReduction[] = "reduction";
 inline constexpr char kResidualRatio[] = "residual_ratio";
 inline constexpr char kSampledCount[] = "sampled_count";
 inline constexpr char kSeed[] = "seed";
 inline constexpr char kSyncedMicroBatches[] = "synced_micro_batches";
+inline constexpr char kValidPerRank[] = "valid_per_rank";
+inline constexpr char kWeightRatio[] = "weight_ratio";
 
 }  // namespace ddpscope::fact

@@ -38,7 +38,7 @@ void RankDigest::on(const BackwardEvent& event, const RunState&) {
 void RankDigest::on(const CollectiveEvent& event, const RunState&) {
   averages_ |= event.averages;
   if (trains_) ++calls_;
-  trained_with_.on_call();
+  trained_with_.on(event);
 }
 
 void RankDigest::on(const BackwardEndEvent& event, const RunState& state) {
@@ -136,8 +136,10 @@ void RankDigest::on(const StepEndEvent& event, const RunState& state) {
     add_structure(digest);
     add_gradients(digest, is_compared_step(digest.step));
     add_optimizers(digest, state);
-    trained_with_.add_clip_to(digest);
-    if (scale_known_) digest.loss_scale = scale_.now().value_or(0);
+    trained_with_.add_whole_to(digest);
+    // Weighed by what ranks exchanged, a loss has a factor of its own on each of them.
+    const bool has_scale = scale_known_ && !trained_with_.is_weighed();
+    if (has_scale) digest.loss_scale = scale_.now().value_or(0);
   }
   trained_with_.add_to(digest);
   add_values(digest);

@@ -6,6 +6,34 @@
 #include "exchange/reduction_record.h"
 
 namespace ddpscope {
+namespace {
+constexpr std::int64_t kFewNumbers = 4;
+
+bool exchanges_few(const CollectiveEvent& event) {
+  using enum CollectiveKind;
+  const bool adds = event.kind == kAllReduce && event.reduce <= ReduceKind::kAverage;
+  return (adds || event.kind == kAllGather) && event.elements_max <= kFewNumbers &&
+         !event.averages && !event.of_norm;
+}
+}  // namespace
+
+void TrainedWith::on(const CollectiveEvent& event) {
+  ++calls_;
+  few_exchanged_ |= exchanges_few(event);
+}
+
+// What else lies between a loss and the backward, as the sum of several losses, weighs its targets
+// alike on all ranks, unless it is made of what ranks exchanged.
+void TrainedWith::on(const LossTargetsEvent& event, const RunState& state) {
+  is_weighed_ |= few_exchanged_ && !event.is_root;
+  losses_ += event.losses;
+  targets_ += event.targets;
+  const ModulePlace* place = state.place_of(event.module);
+  put_text(BlobKind::kLoss, event.at.step,
+           std::string(event.op) + " " + std::to_string(event.classes) + " " +
+               (place == nullptr ? "" : place->path),
+           loss_told_);
+}
 
 void TrainedWith::on(const GradientsScaledEvent& event) {
   if (!event.quotient.has_value() || !event.factor.has_value()) return;
@@ -71,10 +99,18 @@ void TrainedWith::add_to(StepDigest& digest) const {
   digest.random = random_;
 }
 
+void TrainedWith::add_whole_to(StepDigest& digest) const {
+  digest.clip_factor = clip_factor_;
+  if (losses_ == 0 || is_weighed_) return;
+  digest.targets = static_cast<float>(targets_) / static_cast<float>(losses_);
+}
+
 void TrainedWith::step_ended() {
   clip_factor_ = 1;
   clipped_ = 0;
   batch_ = random_ = 0;
+  losses_ = targets_ = 0;
+  few_exchanged_ = is_weighed_ = false;
 }
 
 }  // namespace ddpscope

@@ -19,15 +19,18 @@ class TrainedWith {
       : models_(models), blob_(std::move(blob)) {}
 
   void on_backward() { calls_ = 0; }
-  void on_call() { ++calls_; }
+  void on(const CollectiveEvent& event);
   void on(const GradientsScaledEvent& event);
   void on(const ReducedGradientsEvent& event);
   void on(const BatchEvent& event, const RunState& state);
   void on(const RandomStateEvent& event, const RunState& state);
+  void on(const LossTargetsEvent& event, const RunState& state);
 
+  /// Whether a loss of the step may be weighed by what the ranks exchanged.
+  bool is_weighed() const { return is_weighed_; }
   void add_to(StepDigest& digest) const;
   /// The same, of a step of which all events were seen.
-  void add_clip_to(StepDigest& digest) const { digest.clip_factor = clip_factor_; }
+  void add_whole_to(StepDigest& digest) const;
   void step_ended();
 
  private:
@@ -41,8 +44,13 @@ class TrainedWith {
   std::uint64_t batch_ = 0;
   std::uint64_t random_ = 0;
   std::uint64_t calls_ = 0;  // collectives since the last backward began
+  std::int64_t losses_ = 0;  // of that step, as what follows
+  std::int64_t targets_ = 0;
+  bool few_exchanged_ = false;  // a few numbers, which may be counts of targets
+  bool is_weighed_ = false;     // a loss, by what may come of them
   std::string batch_told_;
   std::string random_told_;
+  std::string loss_told_;
 };
 
 }  // namespace ddpscope

@@ -103,4 +103,78 @@ TEST_CASE("What is declared to be of this rank alone is not compared by value or
   CHECK(one.gradients != told(1, {kWeight}).gradients);
 }
 
+namespace {
+/// A step with this loss behind its backward, and what was told of it.
+struct LossStep {
+  std::int64_t losses = 1;
+  std::int64_t targets = 97;
+  bool is_root = true;
+  std::optional<CollectiveEvent> before = {};
+  bool whole = true;
+
+  void run(Rank& rank) const {
+    if (before) rank.send_large(CollectiveEvent(*before));
+    rank.send_large(LossTargetsEvent{.at = rank.now(),
+                                     .op = "aten::nll_loss_nd",
+                                     .classes = 5,
+                                     .losses = losses,
+                                     .targets = targets,
+                                     .is_root = is_root});
+    rank.backward({kWeight});
+    rank.end_step(whole);
+  }
+  float told() const {
+    Rank rank;
+    rank.send_large(net());
+    run(rank);
+    return rank.digests.back().targets;
+  }
+};
+
+CollectiveEvent sum_of(std::int64_t elements) {
+  return {.reduce = ReduceKind::kSum, .elements_max = elements};
+}
+}  // namespace
+
+TEST_CASE("A digest tells the valid targets of one loss of its step", "[rank_digest]") {
+  CHECK(LossStep{}.told() == 97);
+  CHECK(LossStep{.losses = 4, .targets = 90}.told() == 22.5F);
+  CHECK(LossStep{.whole = false}.told() == 0);
+  Rank rank;
+  rank.send_large(net());
+  LossStep{}.run(rank);
+  LossStep{}.run(rank);
+  REQUIRE(rank.of(BlobKind::kLoss).size() == 1);
+  CHECK(rank.of(BlobKind::kLoss)[0].bytes == "aten::nll_loss_nd 5 ");
+  rank.step();
+  CHECK(rank.digests.back().targets == 0);
+}
+
+TEST_CASE("A loss that may be weighed by what ranks exchanged tells no targets", "[rank_digest]") {
+  CHECK(LossStep{.is_root = false, .before = sum_of(1)}.told() == 0);
+  CHECK(LossStep{.is_root = false,
+                 .before = CollectiveEvent{.kind = CollectiveKind::kAllGather, .elements_max = 1}}
+            .told() == 0);
+  CHECK(LossStep{.is_root = true, .before = sum_of(1)}.told() == 97);
+  CHECK(LossStep{.is_root = false}.told() == 97);
+  CHECK(LossStep{.is_root = false, .before = sum_of(64)}.told() == 97);
+  CHECK(LossStep{.is_root = false,
+                 .before = CollectiveEvent{.kind = CollectiveKind::kBroadcast, .elements_max = 1}}
+            .told() == 97);
+}
+
+TEST_CASE("A factor of what ranks exchanged is no loss scale", "[rank_digest]") {
+  const bool is_exchanged = GENERATE(true, false);
+  Rank rank;
+  rank.send_large(net());
+  if (is_exchanged) rank.send_large(sum_of(1));
+  rank.send_large(OpEvent{
+      .at = rank.now(), .op = "aten::mul", .outputs = {TensorInfo{.id = 70}}, .factor = 0.5});
+  rank.send_large(LossTargetsEvent{.at = rank.now(), .losses = 1, .targets = 97});
+  rank.send_large(BackwardEvent{.at = rank.now(), .surveyed = true, .roots = {70}});
+  rank.send(BackwardEndEvent{.at = rank.now()});
+  rank.end_step();
+  CHECK(rank.digests.back().loss_scale == (is_exchanged ? 0 : 0.5));
+}
+
 }  // namespace ddpscope::test::rank_digest_options_test

@@ -1,0 +1,130 @@
+#include "exchange/loss_compare.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <deque>
+#include <map>
+#include <optional>
+#include <string_view>
+
+namespace ddpscope {
+namespace {
+struct Window {
+  std::size_t steps = 0;
+  double ratio = 0;  ///< above which its median speaks
+};
+constexpr std::array<Window, 2> kWindows = {{{.steps = 10, .ratio = 3}, {50, 1.5}}};
+
+/// What a rank says of the loss of one step.
+struct ToldLoss {
+  double targets = 0;
+  std::string_view kind;  ///< operator, classes and module
+  std::int64_t backwards = 0;
+};
+using ToldLosses = std::map<std::int64_t, ToldLoss>;
+
+struct LossRow {
+  std::int64_t step = 0;
+  double ratio = 1;
+  std::vector<double> targets;  ///< by rank
+  ToldLoss of_first;
+};
+
+ToldLosses losses_of(const RingReader& ring) {
+  std::map<std::int64_t, std::string_view> kinds;  // from these steps on
+  for (const Blob& blob : ring.blobs()) {
+    if (blob.kind == BlobKind::kLoss) kinds[blob.step] = blob.bytes;
+  }
+  ToldLosses told;
+  std::optional<std::int64_t> backwards;  // until the step before
+  for (auto place = ring.first_digest(); place < ring.digest_count(); ++place) {
+    const auto digest = ring.digest(place);
+    if (!digest || digest->phase == Phase::kReduce) continue;
+    const std::int64_t since = backwards ? digest->backwards - *backwards : 0;
+    backwards = digest->backwards;
+    if (!std::isfinite(digest->targets) || digest->targets <= 0) continue;
+    const auto after = kinds.upper_bound(digest->step);
+    told[digest->step] = {.targets = digest->targets,
+                          .kind = after == kinds.begin() ? "" : std::prev(after)->second,
+                          .backwards = std::max<std::int64_t>(since, 0)};
+  }
+  return told;
+}
+
+class LossComparison {
+ public:
+  explicit LossComparison(const RingList& rings) {
+    for (const RingReader* ring : rings) losses_.push_back(losses_of(*ring));
+  }
+
+  std::optional<LossWeights> run() {
+    for (const auto& [step, first] : losses_.front()) {
+      auto row = row_of(step, first);
+      if (!row) continue;
+      rows_.push_back(*std::move(row));
+      if (rows_.size() > kWindows.back().steps) rows_.pop_front();
+      for (const Window& window : kWindows) {
+        if (auto told = judge(window)) return told;
+      }
+    }
+    return std::nullopt;
+  }
+
+ private:
+  /// Nothing where a rank tells no loss of that step, or another one.
+  std::optional<LossRow> row_of(std::int64_t step, const ToldLoss& first) const {
+    LossRow row{.step = step, .ratio = 1, .targets = {}, .of_first = first};
+    for (const ToldLosses& of_rank : losses_) {
+      const auto told = of_rank.find(step);
+      if (told == of_rank.end() || told->second.kind != first.kind) return std::nullopt;
+      row.targets.push_back(told->second.targets);
+    }
+    const auto [least, most] = std::ranges::minmax(row.targets);
+    row.ratio = most / least;
+    return row;
+  }
+
+  std::optional<LossWeights> judge(const Window& window) const {
+    if (rows_.size() < window.steps) return std::nullopt;
+    std::vector<const LossRow*> last;
+    for (std::size_t i = rows_.size() - window.steps; i < rows_.size(); ++i) {
+      last.push_back(&rows_[i]);
+    }
+    // The lower one of two: of epochs of two batches every other one is the last.
+    const auto middle = last.begin() + static_cast<std::ptrdiff_t>((last.size() - 1) / 2);
+    std::ranges::nth_element(last, middle, {}, &LossRow::ratio);
+    if ((*middle)->ratio <= window.ratio) return std::nullopt;
+    return describe(**middle, static_cast<std::int64_t>(window.steps));
+  }
+
+  LossWeights describe(const LossRow& row, std::int64_t steps) const {
+    LossWeights weights{.step = rows_.back().step,
+                        .steps = steps,
+                        .ratio = row.ratio,
+                        .at_step = row.step,
+                        .targets = row.targets,
+                        .backwards = row.of_first.backwards,
+                        .op = {},
+                        .module = {}};
+    const std::string_view kind = row.of_first.kind;
+    const std::size_t op = kind.find(' ');
+    const std::size_t module = op == kind.npos ? op : kind.find(' ', op + 1);
+    if (module != kind.npos) {
+      weights.op = kind.substr(0, op);
+      weights.module = kind.substr(module + 1);
+    }
+    return weights;
+  }
+
+  std::vector<ToldLosses> losses_;  // by rank
+  std::deque<LossRow> rows_;
+};
+}  // namespace
+
+void compare_losses(const RingList& rings, Cohort& cohort) {
+  if (rings.size() < 2 || rings.size() < cohort.ranks.size() || !cohort.averages) return;
+  if (auto told = LossComparison(rings).run()) cohort.loss_weights.push_back(*std::move(told));
+}
+
+}  // namespace ddpscope
