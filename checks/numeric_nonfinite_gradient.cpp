@@ -6,8 +6,11 @@
 #include "checks/finding_text.h"
 #include "checks/nonfinite_check.h"
 #include "checks/nonfinite_text.h"
+#include "checks/rank_sides.h"
+#include "checks/spread_nonfinite.h"
 #include "checks/subtree.h"
 #include "model/fact_keys.h"
+#include "model/rank_words.h"
 
 namespace ddpscope {
 namespace {
@@ -15,6 +18,15 @@ using enum Applicability;
 
 /// numeric-nonfinite-gradient; docs/checks/numeric-nonfinite-gradient.md
 class NumericNonfiniteGradient final : public NonfiniteCheck {
+ public:
+  void on_ranks_compared(const RanksComparedEvent& run, Findings& findings) override {
+    for (const Cohort& cohort : run.cohorts) {
+      for (const NonfiniteOrigin& origin : cohort.nonfinite) {
+        if (cohort.averages) findings.push_back(describe_origin(origin, cohort));
+      }
+    }
+  }
+
  private:
   void judge_backward(Origin origin, const Stamp&, const RunState&, Findings&) override {
     if (waiting().empty()) is_new_ = origin != Origin::kEarlier;
@@ -69,6 +81,26 @@ class NumericNonfiniteGradient final : public NonfiniteCheck {
     finding.facts = {{fact::kFirstParameter, tensor_path(first)}, {fact::kParametersCount, count}};
     add_counts(gradient.values, finding);
     add_batch(gradient.at, state, finding);
+    return finding;
+  }
+
+  static Finding describe_origin(const NonfiniteOrigin& origin, const Cohort& cohort) {
+    Finding finding = finding_on(origin.ranks, origin.step);
+    finding.severity = Severity::kError;
+    finding.phase = Phase::kBackward;
+    set_place(finding, origin.model, origin.path);
+    finding.what = origin.what;
+    finding.why = "averaging spreads it to every rank" + origin_words(origin.ranks, cohort);
+    finding.fixes = {
+        {"skip the step on all ranks by a reduced flag (maximum), not on one rank", kLikely},
+        {fmt::format("look at the batch that {} read in this step", rank_words(origin.ranks)),
+         kNeedsDecision}};
+    // Else it would be one with what the rank that says it finds of the same parameter later.
+    finding.facts = {{fact::kCause, std::string("before_averaging")},
+                     {fact::kFirstParameter, origin.path},
+                     {fact::kNanCount, origin.nan_count},
+                     {fact::kInfCount, origin.inf_count},
+                     {fact::kOriginRanks, as_fact(origin.ranks)}};
     return finding;
   }
 

@@ -7,6 +7,7 @@
 
 #include "checks/rank_links.h"
 #include "checks/running_statistics.h"
+#include "checks/spread_nonfinite.h"
 #include "config/glob.h"
 #include "model/fact_keys.h"
 #include "model/fingerprint.h"
@@ -52,6 +53,13 @@ void complete(Finding& finding, const RanksJudgeOptions& options) {
   finding.suppressed = options.is_suppressed(finding);
 }
 
+/// By one of its ranks: what a rank said of itself is more exact.
+bool is_told(const Finding& found, const RanksJudgeOptions& options) {
+  return std::ranges::any_of(options.of_ranks, [&found](const Finding* own) {
+    return own->id == found.id && std::ranges::count(found.ranks, own->rank) > 0;
+  });
+}
+
 void run_check(const CheckRow& row, const RanksComparedEvent& run, CheckCoverage& coverage,
                Findings& findings) {
   std::string fault;
@@ -81,10 +89,6 @@ RanksJudgement judge_ranks(const RanksComparedEvent& run, const RanksJudgeOption
     const std::string id(row.id);
     const bool is_ours = is_over_ranks(row) || is_also_over_ranks(row);
     if (row.factory == nullptr || !is_ours || !options.enabled.contains(id)) continue;
-    // What a rank said of itself is more exact.
-    const bool is_told =
-        std::ranges::find(options.of_ranks, row.id, &Finding::id) != options.of_ranks.end();
-    if (is_also_over_ranks(row) && is_told) continue;
     CheckCoverage coverage;
     coverage.why = why_blocked(row, run);
     Findings findings;
@@ -92,6 +96,9 @@ RanksJudgement judge_ranks(const RanksComparedEvent& run, const RanksJudgeOption
       run_check(row, run, coverage, findings);
     } else {
       coverage.state = CheckState::kBlocked;
+    }
+    if (is_also_over_ranks(row)) {
+      std::erase_if(findings, [&](const Finding& found) { return is_told(found, options); });
     }
     // What single ranks said of it stands where all together add nothing.
     if (is_over_ranks(row) || !findings.empty()) judgement.coverage[id] = coverage;
@@ -102,6 +109,7 @@ RanksJudgement judge_ranks(const RanksComparedEvent& run, const RanksJudgeOption
   }
   std::vector<Finding*> all = options.of_ranks;
   for (Finding& finding : judgement.findings) all.push_back(&finding);
+  fold_spread_nonfinite(run, all);
   link_over_ranks(all);
   raise_local_norms(all);
   return judgement;

@@ -10,6 +10,7 @@
 #include "exchange/digest_walk.h"
 #include "exchange/frontier.h"
 #include "exchange/loss_compare.h"
+#include "exchange/nonfinite_compare.h"
 #include "exchange/reduction_compare.h"
 #include "exchange/tensor_compare.h"
 
@@ -120,6 +121,7 @@ class Comparison {
       compare_batches(rings, cohort);
       compare_arrivals(rings, cohort);
       compare_losses(rings, cohort);
+      compare_nonfinite(rings, cohort);
     }
   }
 

@@ -40,6 +40,8 @@ enum class BlobKind : std::uint32_t {
   kRandom = 8,        ///< recent: seed, operator and module of `random`, where they changed
   kSketches = 9,      ///< recent: of registered tensors, exchange/reduction_record.h
   kLoss = 10,         ///< recent: operator, classes and module of a loss, where they changed
+  kNonfinite =
+      11,  ///< recent: the first gradient that was not finite, exchange/nonfinite_compare.h
 };
 
 struct Blob {

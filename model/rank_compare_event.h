@@ -225,6 +225,7 @@ struct Cohort {
   std::vector<SameBatches> same_batches;      ///< empty where the ranks read different data
   std::vector<Straggler> stragglers;          ///< one at most
   std::vector<LossWeights> loss_weights;      ///< one at most
+  std::vector<NonfiniteOrigin> nonfinite;     ///< one at most
 };
 
 /// What the ranks of one run left to be compared.

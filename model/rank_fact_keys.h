@@ -24,6 +24,7 @@ inline constexpr char kLayerPerSide[] = "layer_per_side";
 inline constexpr char kLostMs[] = "lost_ms";
 inline constexpr char kMeasuredRatio[] = "measured_ratio";
 inline constexpr char kModePerSide[] = "mode_per_side";
+inline constexpr char kOriginRanks[] = "origin_ranks";
 inline constexpr char kReduction[] = "reduction";
 inline constexpr char kResidualRatio[] = "residual_ratio";
 inline constexpr char kSampledCount[] = "sampled_count";

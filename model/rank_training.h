@@ -43,6 +43,17 @@ struct LossWeights {
   std::string module;
 };
 
+/// The gradients that were not finite first, on the ranks on which they arrived so.
+struct NonfiniteOrigin {
+  std::int64_t step = 0;
+  RankList ranks;
+  std::int64_t nan_count = 0;  ///< on the first of the ranks, as what follows
+  std::int64_t inf_count = 0;
+  std::string model;
+  std::string path;  ///< of the parameter that was first in backward
+  std::string what;  ///< as that rank said it
+};
+
 /// A rank that comes last to the first collective of most steps. Times are medians over the steps.
 struct Straggler {
   std::int64_t rank = 0;

@@ -1,6 +1,9 @@
 #include <algorithm>
+#include <string_view>
 
+#include "exchange/nonfinite_compare.h"
 #include "model/clock.h"
+#include "model/fact_keys.h"
 #include "plugin/worker.h"
 #include "records/site_line.h"
 
@@ -26,6 +29,27 @@ void Worker::tell_site(const CollectiveEvent& event) {
   const std::string line = line_of_json(site);
   ranks_.ring()->put(
       {.kind = BlobKind::kSite, .number = event.stack, .step = event.at.step, .bytes = line});
+}
+
+// Averaged, it is every rank's: which one had it first is told by what each leaves.
+void Worker::leave_nonfinite(const Finding& finding) {
+  constexpr std::string_view kId = "numeric-nonfinite-gradient";
+  const bool is_own = finding.rank == options_.run.rank && finding.id == kId;
+  if (!is_own || finding.severity != Severity::kError || ranks_.ring() == nullptr) return;
+  const auto count_of = [&finding](std::string_view key) {
+    const auto fact = std::ranges::find(finding.facts, key, &Fact::key);
+    const auto* count =
+        fact == finding.facts.end() ? nullptr : std::get_if<std::int64_t>(&fact->value);
+    return count == nullptr ? 0 : *count;
+  };
+  const bool is_deep = !finding.module_path.empty() && !finding.subject.empty();
+  const std::string bytes =
+      encode({.nan_count = count_of(fact::kNanCount),
+              .inf_count = count_of(fact::kInfCount),
+              .model = finding.model,
+              .path = finding.module_path + (is_deep ? "." : "") + finding.subject,
+              .what = finding.what});
+  ranks_.ring()->put({.kind = BlobKind::kNonfinite, .step = finding.step, .bytes = bytes});
 }
 
 void Worker::compare_steps() {

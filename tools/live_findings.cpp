@@ -12,10 +12,12 @@ namespace {
 // Ranks that hung are ended, and what is left of them knows less.
 constexpr std::string_view kHang = "collective-hang";
 
-bool is_of_all_ranks(const Finding& finding) {
+/// What this rank found for others as well, or for another one.
+bool is_of_all_ranks(const Finding& finding, std::int64_t rank) {
   const CheckRow* row = find_check(finding.id);
   if (row == nullptr) return false;
-  return is_over_ranks(*row) || (is_also_over_ranks(*row) && finding.ranks.size() > 1);
+  const bool is_own = finding.ranks.size() <= 1 && finding.rank == rank;
+  return is_over_ranks(*row) || (is_also_over_ranks(*row) && !is_own);
 }
 
 const FactValue* field_in(const Finding& finding) {
@@ -51,8 +53,9 @@ void take_place_of(Finding& at_merge, Finding&& live) {
 Findings take_live_findings(const std::vector<RankFile*>& files) {
   Findings live;
   for (RankFile* file : files) {
-    const auto kept = std::ranges::stable_partition(
-        file->findings, [](const Finding& finding) { return !is_of_all_ranks(finding); });
+    const auto kept = std::ranges::stable_partition(file->findings, [file](const Finding& finding) {
+      return !is_of_all_ranks(finding, file->run.rank);
+    });
     std::ranges::move(kept, std::back_inserter(live));
     file->findings.erase(kept.begin(), kept.end());
   }
@@ -63,7 +66,9 @@ Findings take_live_findings(const std::vector<RankFile*>& files) {
 void add_live_findings(Findings&& live, const std::vector<Finding*>& of_ranks, Findings& at_merge) {
   for (Finding& finding : live) {
     const CheckRow* row = find_check(finding.id);
-    const bool is_told = std::ranges::find(of_ranks, finding.id, &Finding::id) != of_ranks.end();
+    const bool is_told = std::ranges::any_of(of_ranks, [&finding](const Finding* own) {
+      return own->id == finding.id && std::ranges::count(finding.ranks, own->rank) > 0;
+    });
     if (is_told && row != nullptr && is_also_over_ranks(*row)) continue;
     const auto twin = std::ranges::find_if(
         at_merge, [&](const Finding& other) { return tell_of_the_same(finding, other); });

@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <exception>
 #include <iostream>
+#include <limits>
 
 #include "samples/support/arguments.h"
 #include "samples/support/process_group.h"
@@ -20,7 +21,7 @@ constexpr std::int64_t kNotes = 16;
 constexpr std::int64_t kTags = 5;
 constexpr std::int64_t kNoTag = -100;  // cross_entropy leaves it out
 
-const samples::BugNames kBugs = {"mean-per-rank"};
+const samples::BugNames kBugs = {"mean-per-rank", "spoilt-batch"};
 
 struct Melodies {
   torch::Tensor notes;     // [N, T]
@@ -70,7 +71,10 @@ class Trainer {
   void run() {
     torch::optim::SGD optimizer(net_->parameters(), torch::optim::SGDOptions(0.1).momentum(0.9));
     for (std::int64_t step = 1; step <= arguments_.steps; ++step) {
-      const Melodies melodies = draw(world_, arguments_.way == "equal");
+      Melodies melodies = draw(world_, arguments_.way == "equal");
+      if (arguments_.has("spoilt-batch") && step == 6 && world_.rank == 1) {
+        melodies.loudness[2][0] = std::numeric_limits<float>::quiet_NaN();  // BUG spoilt-batch
+      }
       optimizer.zero_grad();
       const auto loss = loss_of(net_(melodies), melodies.tags);
       loss.backward();

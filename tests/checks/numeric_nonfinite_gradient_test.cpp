@@ -1,4 +1,5 @@
 #include "tests/support/catch.h"
+#include "tests/support/compared_ranks.h"
 #include "tests/support/nonfinite_steps.h"
 
 namespace ddpscope::test::numeric_nonfinite_gradient_test {
@@ -167,6 +168,50 @@ TEST_CASE("numeric-nonfinite-gradient stays silent", "[check]") {
     run.step();
   }
   CHECK(run.program.findings.empty());
+}
+
+namespace {
+RanksComparedEvent spoilt_by_rank_two() {
+  RanksComparedEvent run = four_ranks();
+  run.cohorts[0].nonfinite = {{.step = 6,
+                               .ranks = {2},
+                               .nan_count = 1,
+                               .model = "Net",
+                               .path = "head.weight",
+                               .what = "1 of 64 elements is NaN"}};
+  return run;
+}
+}  // namespace
+
+TEST_CASE("numeric-nonfinite-gradient names the rank over all ranks", "[check]") {
+  const Findings findings = judge_run(spoilt_by_rank_two(), kCheck);
+  REQUIRE(findings.size() == 1);
+  const Finding& finding = findings[0];
+  CHECK(finding.severity == Severity::kError);
+  CHECK(finding.rank == 2);
+  CHECK(finding.step == 6);
+  CHECK(finding.ranks == RankList{2});
+  CHECK(finding.module_path == "head");
+  CHECK(finding.subject == "weight");
+  CHECK(finding.what == "1 of 64 elements is NaN");
+  CHECK(finding.why ==
+        "averaging spreads it to every rank; of ranks 0-3 it was so on rank 2 alone");
+  CHECK(fact_in(finding, "cause") == text_of("before_averaging"));
+  CHECK(fact_in(finding, "origin_ranks") == ranks_of({2}));
+}
+
+TEST_CASE("numeric-nonfinite-gradient leaves it to the rank where that has said it", "[check]") {
+  const std::int64_t rank = GENERATE(0, 2);
+  Finding own{.id = kCheck, .severity = Severity::kError, .rank = rank, .step = 7};
+  const RanksJudgement judgement =
+      judge_ranks(spoilt_by_rank_two(), {.enabled = {kCheck}, .of_ranks = {&own}});
+  CHECK(judgement.findings.size() == (rank == 2 ? 0 : 1));
+}
+
+TEST_CASE("numeric-nonfinite-gradient says nothing of ranks that average nothing", "[check]") {
+  RanksComparedEvent run = spoilt_by_rank_two();
+  exchange_parameters(run);
+  CHECK(judge_run(run, kCheck).empty());
 }
 
 }  // namespace ddpscope::test::numeric_nonfinite_gradient_test

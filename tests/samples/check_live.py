@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """Runs a sample on several ranks and reads what one of them says of all while they train.
 
-`found`: the findings of --ids are said while every rank still runs, each once, and a merge says the
-same of each, once, beside the others of expected.txt. `silent`: nothing is said, in a long run and
-of each prefix of a short one. `stopped`, `killed`: one rank stands still for a while or is gone;
-nothing wrong is said, and the others end in time. `two`: two runs of one folder, of which one has a
-mistake, do not mix. What stands after `--` is given to the sample."""
+`found`: the findings of --ids are said while every rank still runs, each in one form of words, and
+a merge says the same of each, once, beside the others of expected.txt and what follows from them.
+`silent`: nothing is said, in a long run and of each prefix of a short one. `stopped`, `killed`: one
+rank stands still for a while or is gone; nothing wrong is said, and the others end in time. `two`:
+two runs of one folder, of which one has a mistake, do not mix. What stands after `--` is given to
+the sample."""
 import argparse
 import os
 import pathlib
@@ -16,7 +17,7 @@ import sys
 import time
 
 import rank_runs
-from findings_table import beyond_consequences, expected_on, found_rows, read_table
+from findings_table import beyond_consequences, cause_of, expected_on, found_rows, read_table
 
 LIMIT_S = 90
 LISTEN_S = 8
@@ -46,9 +47,13 @@ class Run:
     def all_run(self):
         return all(rank.poll() is None for rank in self.ranks)
 
-    def wait_for(self, ids):
+    def tells_of(self, place):
+        return any(line.startswith(place) for line in self.log.read_text(
+            encoding="utf-8", errors="replace").splitlines())
+
+    def wait_for(self, ids, place=""):
         end = time.monotonic() + LIMIT_S
-        while not set(ids) <= set(self.ids()):
+        while not (set(ids) <= set(self.ids()) and self.tells_of(place)):
             if time.monotonic() > end or not self.all_run():
                 self.end()
                 sys.exit(f"{self.ids()} was said while the ranks ran, not {ids}")
@@ -77,7 +82,7 @@ def without_counts(text):
 
 def found(args):
     run = Run(args, "found", args.bug)
-    run.wait_for(args.ids)
+    run.wait_for(args.ids, args.place)
     said = run.said()
     kept = {record["id"] for record in rank_runs.records_of(run.out, 0)
             if record["record"] == "finding"}
@@ -88,12 +93,15 @@ def found(args):
     for identity in args.ids:
         live = {without_counts(what) for _, what, name in said if name == identity}
         merged = [f["what"] for f in report["findings"]
-                  if f["id"] == identity and f["severity"] != "note"]
+                  if f["id"] == identity and f["severity"] != "note"
+                  and cause_of(f, report["findings"]) != identity]
         if len(merged) != 1 or live != {without_counts(merged[0])}:
             sys.exit(f"{identity}: {live} was said live, {merged} at the merge")
     columns, table = read_table(args.expected)
     expected = expected_on(args.ranks, table[args.bug])
-    rows = found_rows(report["findings"], args.ranks, columns, args.expected.parent, expected)
+    ids = {row[0] for row in expected}
+    told = [f for f in report["findings"] if f["caused_by"] is None or f["id"] in ids]
+    rows = found_rows(told, args.ranks, columns, args.expected.parent, expected)
     # The ranks were ended in the middle of a step.
     if problem := beyond_consequences(expected, rows):
         sys.exit(problem)
@@ -162,6 +170,7 @@ def main():
     parser.add_argument("--ranks", type=int, required=True)
     parser.add_argument("--bug", default="none")
     parser.add_argument("--ids", nargs="*", default=[])
+    parser.add_argument("--place", default="", help="how a line begins that is said")
     parser.add_argument("arguments", nargs="*")
     args = parser.parse_args()
     ways[args.check](args)

@@ -1,7 +1,7 @@
 # What is said of several ranks while they train; included by CMakeLists.txt.
-# add_live_test(<check> <sample> <ranks> [BUG <bug>] [IDS <id>...] ARGUMENTS <argument>...)
+# add_live_test(<check> <sample> <ranks> [BUG <bug> [PLACE <place>]] [IDS <id>...] ARGUMENTS <argument>...)
 function(add_live_test check sample ranks)
-  cmake_parse_arguments(L "" "BUG;KIND" "IDS;ARGUMENTS" ${ARGN})
+  cmake_parse_arguments(L "" "BUG;KIND;PLACE" "IDS;ARGUMENTS" ${ARGN})
   set(kind ${check})
   if(L_KIND)
     string(APPEND kind .${L_KIND})
@@ -9,7 +9,7 @@ function(add_live_test check sample ranks)
   set(bug)
   if(L_BUG)
     string(APPEND kind .${L_BUG})
-    set(bug --bug ${L_BUG} --ids ${L_IDS})
+    set(bug --bug ${L_BUG} "--place=${L_PLACE}" --ids ${L_IDS})
   endif()
   add_script_test(live.${sample}.${kind}.${ranks} ${ranks} check_live.py --check ${check}
     --tool $<TARGET_FILE:ddpscope_cli> --program $<TARGET_FILE:ddpscope_sample_${sample}>
@@ -27,6 +27,8 @@ foreach(ranks 2 4)
   add_live_test(found loops ${ranks} BUG sum-not-divided
     IDS grad-reduced-wrong-scale ARGUMENTS --way evaluate)
   add_live_test(found tagger ${ranks} BUG mean-per-rank IDS loss-rank-weights)
+  add_live_test(found tagger ${ranks} BUG spoilt-batch PLACE "rank 1 step 6 "
+    IDS numeric-nonfinite-gradient)
 endforeach()
 add_live_test(found loops 2 BUG flipped-bit
   IDS grad-reduced-wrong-scale rank-parameters-differ ARGUMENTS --way evaluate)

@@ -27,6 +27,7 @@ Finding of_field(const std::string& field, std::int64_t step, const std::string&
 Findings merged(const Findings& live, Findings at_merge, const Findings& of_rank_one = {}) {
   RankFile zero;
   RankFile one;
+  one.run.rank = 1;
   zero.findings = live;
   one.findings = of_rank_one;
   Findings taken = take_live_findings({&zero, &one});
@@ -81,6 +82,7 @@ TEST_CASE("fields of optimizers are told apart", "[tools]") {
 
 TEST_CASE("what a rank found in itself goes before what was said of all ranks", "[tools]") {
   Finding own = of_ranks("grad-not-reduced", 7, "own");
+  own.rank = 1;
   own.ranks = {};
   CHECK(sentences(merged({of_ranks("grad-not-reduced", 2, "of all")}, {}, {own})) ==
         Sentences{"own"});
@@ -91,6 +93,23 @@ TEST_CASE("of ranks that hung the one that saw it knows more", "[tools]") {
   CHECK(sentences(merged({of_ranks("collective-hang", 4, "while it hung")},
                          {of_ranks("collective-hang", 4, "afterwards")})) ==
         Sentences{"while it hung"});
+}
+
+TEST_CASE("what one rank told of another is told once, as that rank says it", "[tools]") {
+  const auto of_rank = [](std::int64_t rank, std::int64_t step, const std::string& what) {
+    Finding finding{.id = "numeric-nonfinite-gradient",
+                    .rank = rank,
+                    .step = step,
+                    .subject = "bias",
+                    .what = what,
+                    .ranks = {rank}};
+    finding.fingerprint = fingerprint_of(finding);
+    return finding;
+  };
+  const Finding live = of_rank(1, 6, "of rank 1");
+  CHECK(sentences(merged({live}, {}, {of_rank(1, 6, "its own")})) == Sentences{"its own"});
+  CHECK(sentences(merged({live}, {})) == Sentences{"of rank 1"});
+  CHECK(sentences(merged({of_rank(0, 7, "later"), live}, {})) == Sentences{"of rank 1", "later"});
 }
 
 }  // namespace ddpscope::test

@@ -1,0 +1,17 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "model/rank_compare_event.h"
+
+namespace ddpscope {
+
+/// Of ranks that average with each other: says of the first gradients that were not finite on which
+/// of them they were so, and makes what other ranks find of it in later steps follow from that.
+void fold_spread_nonfinite(const RanksComparedEvent& run, const std::vector<Finding*>& all);
+
+/// Of such ranks of the cohort; to follow another reason.
+std::string origin_words(const RankList& ranks, const Cohort& cohort);
+
+}  // namespace ddpscope
