@@ -31,6 +31,12 @@ struct Mangled {
 std::span<const at::Tensor> all_of(const TensorList& list) { return list; }
 std::span<const at::Tensor> all_of(const at::Tensor& tensor) { return {&tensor, 1}; }
 
+std::span<const at::Tensor> written_to(const TensorList& list) { return list; }
+std::span<const at::Tensor> written_to(const at::Tensor& tensor) { return {&tensor, 1}; }
+std::span<const at::Tensor> written_to(const NestedList& lists) {
+  return lists.empty() ? std::span<const at::Tensor>() : written_to(lists.front());
+}
+
 template <class Options>
 ReduceKind reduce_of(const Options& options) {
   if constexpr (requires { options.reduceOp; }) {
@@ -85,6 +91,9 @@ struct Collective {
                     .root = root_of(options),
                     .coalesced = kIsCoalesced,
                     .waits = waits_in(options)};
+    if constexpr (kKind == CollectiveKind::kAllGather) {
+      facts.gathered = written_to(std::get<0>(std::tie(tensors...)));
+    }
     if constexpr (sizeof...(Tensors) > 0) {
       facts.tensors = all_of(std::get<kWhich>(std::tie(tensors...)));
     }

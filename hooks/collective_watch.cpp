@@ -10,6 +10,7 @@
 #include "hooks/call_names.h"
 #include "hooks/capture.h"
 #include "hooks/doing.h"
+#include "hooks/gathered_values.h"
 #include "hooks/gradient_scaling.h"
 #include "hooks/loop_phase.h"
 #include "hooks/norm_exchange.h"
@@ -174,6 +175,7 @@ std::uint64_t note_call(Capture& capture, BackendGroup& group, const CallFacts& 
                                        : name_tensors(capture, facts.tensors, event);
   record.norm_call = NormExchange::call();
   event.of_norm = record.norm_call != 0;
+  follow_gathered(capture, facts, event);
   if (sums_up(facts) && !event.of_norm) find_gradients(capture, facts, record, event);
   std::uint64_t place = 0;
   if (CallLog* const log = capture.options().calls) {

@@ -33,8 +33,9 @@ struct CallFacts {
   std::int32_t root = -1;
   bool coalesced = false;
   bool waits = false;
-  std::span<const at::Tensor> tensors;  ///< those of this rank's part
-  std::optional<RawValues> raw = {};    ///< or this in their place
+  std::span<const at::Tensor> tensors;        ///< those of this rank's part
+  std::optional<RawValues> raw = {};          ///< or this in their place
+  std::span<const at::Tensor> gathered = {};  ///< what an all-gather writes
 };
 
 /// One call of a backend: noted before it is issued; what it calls itself is part of it.

@@ -112,6 +112,9 @@ struct CollectiveEvent {
   bool of_norm = false;  ///< an exchange of a synchronised batch norm
   ModuleId module = 0;
   StackId stack = 0;
+  /// What an all-gather of values with a gradient path writes, on survey steps; else empty.
+  std::vector<TensorId> gathered = {};
+  std::int64_t gathered_rows = 0;  ///< of the values of this rank
 };
 
 /// The end of a call of which this rank waited.

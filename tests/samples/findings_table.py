@@ -26,7 +26,7 @@ OF_SEVERAL_RANKS = OVER_RANKS | {"autograd-ready-twice", "norm-local-batch-stats
                                  "perf-small-collectives", "collective-multi-tensor",
                                  "grad-not-reduced", "grad-accumulation-unsynced",
                                  "grad-used-while-reducing", "clip-before-reduce",
-                                 "data-not-reshuffled"}
+                                 "data-not-reshuffled", "loss-gathered-no-gradient"}
 # Their consequences depend on timing.
 RACES = {"grad-used-while-reducing"}
 # What follows where ranks part, and hang or fail.
