@@ -7,6 +7,7 @@
 #include <optional>
 #include <vector>
 
+#include "exchange/batch_sizes.h"
 #include "exchange/call_blocks.h"
 #include "exchange/ring_steps.h"
 #include "model/statistics.h"
@@ -20,6 +21,7 @@ constexpr double kLeastLostMs = 2;
 constexpr double kLeastLostShare = 0.05;  // of the step
 constexpr std::size_t kMaxEntries = 1 << 20;
 constexpr std::int64_t kLongestNs = std::int64_t{3600} * 1'000'000'000;
+constexpr std::size_t kTrendParts = 5;
 constexpr std::array<const char*, 4> kParts = {"optimizer", "data", "forward", "backward"};
 
 /// What a rank did in one step.
@@ -31,6 +33,7 @@ struct RankStep {
   std::int64_t ended_ns = 0;  ///< of the step; 0: not known
   double wait_ms = 0;
   double forward_ms = 0;
+  double batch = 0;  ///< elements; 0: not known
 };
 using RankSteps = std::map<std::int64_t, RankStep>;
 
@@ -39,6 +42,7 @@ struct Way {
   double whole = 0;
   std::array<double, kParts.size()> parts = {};
   bool parts_known = false;
+  double batch = 0;
 };
 
 struct StepWays {
@@ -67,6 +71,7 @@ void add(const CallRecord& call, RankSteps& steps) {
 
 RankSteps read_steps(const RingReader& ring, std::int64_t after) {
   RankSteps steps;
+  const BatchSizes batches(ring);
   for (auto place = ring.first_digest(); place < ring.digest_count(); ++place) {
     const auto digest = ring.digest(place);
     if (!digest || digest->step < after) continue;
@@ -74,6 +79,7 @@ RankSteps read_steps(const RingReader& ring, std::int64_t after) {
     step.ended_ns = digest->unix_ns;
     step.wait_ms = digest->wait_us / 1e3;
     step.forward_ms = digest->forward_us / 1e3;
+    if (digest->batch != 0) step.batch = batches.at(digest->step);
   }
   for (auto place = ring.first_call(); place < ring.call_count(); ++place) {
     const auto call = ring.call(place);
@@ -87,6 +93,7 @@ std::optional<Way> way_between(const RankStep& before, const RankStep& step) {
   const auto whole = ms_between(before.last_ns, step.first_ns);
   if (!whole) return std::nullopt;
   Way way{.whole = *whole};
+  way.batch = step.batch;
   way.parts[0] = ms_between(before.last_ns, before.ended_ns).value_or(0);
   way.parts[1] = step.wait_ms;
   way.parts[2] = step.forward_ms;
@@ -183,8 +190,15 @@ class ArrivalComparison {
                    .step = window_.back().step,
                    .steps = static_cast<std::int64_t>(window_.size()),
                    .late = static_cast<std::int64_t>(late),
-                   .lost_ms = median(std::move(lost)),
+                   .lost_ms = median(lost),
                    .step_ms = median(std::move(steps))};
+    for (std::size_t part = 0; part < kTrendParts; ++part) {
+      const auto at = [&](std::size_t of) {
+        return lost.begin() + static_cast<std::ptrdiff_t>(of * lost.size() / kTrendParts);
+      };
+      told.lost_per_part.push_back(median(std::vector<double>(at(part), at(part + 1))));
+    }
+    told.batch_ratio = batch_ratio(rank);
     if (2 * known > window_.size()) add_part(rank, told);
     cohort_.stragglers.push_back(std::move(told));
   }
@@ -197,6 +211,18 @@ class ArrivalComparison {
       }
     }
     return median(std::move(values));
+  }
+
+  /// 0 where the batches of most steps are not known.
+  double batch_ratio(std::size_t rank) const {
+    std::vector<double> ratios;
+    for (const StepWays& row : window_) {
+      if (std::ranges::any_of(row.ways, [](const Way& way) { return way.batch <= 0; })) continue;
+      const double others =
+          of_others(rank, [&row](std::size_t other) { return row.ways[other].batch; });
+      ratios.push_back(row.ways[rank].batch / others);
+    }
+    return 2 * ratios.size() > window_.size() ? median(std::move(ratios)) : 0;
   }
 
   void add_part(std::size_t rank, Straggler& told) const {

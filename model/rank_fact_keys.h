@@ -3,6 +3,7 @@
 // Part of model/fact_keys.h: of what ranks are compared by.
 namespace ddpscope::fact {
 
+inline constexpr char kBatchElementsRatio[] = "batch_elements_ratio";
 inline constexpr char kBatchFingerprint[] = "batch_fingerprint";
 inline constexpr char kBatchShape[] = "batch_shape";
 inline constexpr char kCallIndex[] = "call_index";
@@ -32,6 +33,7 @@ inline constexpr char kRowsCount[] = "rows_count";
 inline constexpr char kSampledCount[] = "sampled_count";
 inline constexpr char kSeed[] = "seed";
 inline constexpr char kSyncedMicroBatches[] = "synced_micro_batches";
+inline constexpr char kTrend[] = "trend";
 inline constexpr char kValidPerRank[] = "valid_per_rank";
 inline constexpr char kWeightRatio[] = "weight_ratio";
 

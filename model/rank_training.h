@@ -65,6 +65,9 @@ struct Straggler {
   std::string phase;  ///< in which it lost the most: data, forward, backward, optimizer; "" unknown
   double phase_ms = 0;
   double others_ms = 0;               ///< the median of the others in that phase
+  std::vector<double> lost_per_part;  ///< `lost_ms` of five parts of those steps, in order
+  double batch_ratio = 0;             ///< elements of its batches over those of the others; 0: not
+                                      ///< known
 };
 
 }  // namespace ddpscope

@@ -21,7 +21,8 @@ Straggler slow_forward() {
           .step_ms = 473,
           .phase = "forward",
           .phase_ms = 312,
-          .others_ms = 118};
+          .others_ms = 118,
+          .lost_per_part = {190, 196, 194, 191, 195}};
 }
 }  // namespace
 
@@ -42,6 +43,31 @@ TEST_CASE("perf-straggler tells who is late and where it loses the time", "[chec
   CHECK(fact_in(finding, "late_ratio") == FactValue(0.9));
   CHECK(fact_in(finding, "lost_ms") == FactValue(194.0));
   CHECK(fact_in(finding, "step_ms") == FactValue(473.0));
+  CHECK(fact_in(finding, "trend") == text_of("steady"));
+  CHECK(fact_in(finding, "batch_elements_ratio") == text_of("absent"));
+}
+
+TEST_CASE("perf-straggler tells what grows and what shrinks", "[check]") {
+  Straggler slow = slow_forward();
+  slow.lost_per_part = {100, 150, 190, 230, 280};
+  CHECK(fact_in(told(slow)[0], "trend") == text_of("rising"));
+  CHECK(told(slow)[0].why.ends_with("; what it costs is rising"));
+  std::ranges::reverse(slow.lost_per_part);
+  CHECK(fact_in(told(slow)[0], "trend") == text_of("falling"));
+  slow.lost_per_part = {100, 280, 100, 280, 100};
+  CHECK(fact_in(told(slow)[0], "trend") == text_of("steady"));
+}
+
+TEST_CASE("perf-straggler compares the batches of the rank with the others'", "[check]") {
+  Straggler slow = slow_forward();
+  slow.batch_ratio = 2.5;
+  CHECK(told(slow)[0].why.ends_with("; its batches have 2.5 times the elements of the others'"));
+  CHECK(fact_in(told(slow)[0], "batch_elements_ratio") == FactValue(2.5));
+  CHECK(told(slow)[0].fixes[0].text ==
+        "compare the shapes of its batches with those of the others");
+  slow.batch_ratio = 1;
+  CHECK(told(slow)[0].why.ends_with("; its batches are as large as the others'"));
+  CHECK_FALSE(told(slow)[0].fixes[0].text.starts_with("compare the shapes"));
 }
 
 TEST_CASE("perf-straggler speaks of the loader where data is late", "[check]") {

@@ -12,6 +12,7 @@ struct Work {
   std::int64_t forward = 5;
   std::int64_t backward = 4;
   std::int64_t optimizer = 1;
+  std::int64_t rows = 0;  ///< of its batch, where it changed
 };
 using Plan = std::function<Work(std::size_t rank, std::int32_t step)>;
 
@@ -38,7 +39,12 @@ void run_step(TestRun& run, std::int32_t step, const Plan& plan, const Ranks& ra
     const auto waits = latest - (run[rank].now() / kMsNs - own);
     if (ranks.average) run[rank].reduce_and_wait("fc1.weight", waits + 1);
     run[rank].pass_ms(work.optimizer);
-    StepDigest digest{.step = step};
+    StepDigest digest{.step = step, .batch = 1};
+    if (work.rows > 0) {
+      const std::string shape = "[" + std::to_string(work.rows) + ", 3] float32";
+      run[rank].writer.put(
+          Blob{.kind = BlobKind::kBatch, .number = 0, .step = step, .bytes = shape});
+    }
     if (ranks.parts_known) {
       digest.wait_us = static_cast<std::int32_t>(1000 * work.data);
       digest.forward_us = static_cast<std::int32_t>(1000 * work.forward);
@@ -101,6 +107,26 @@ TEST_CASE("a rank that grows slow is told at the end of what is left of the run"
   REQUIRE(told.size() == 1);
   CHECK(told[0].step == kSteps);
   CHECK(told[0].late == 50);
+}
+
+TEST_CASE("what a rank costs is told in five parts of the window", "[compare]") {
+  const auto told = stragglers([](std::size_t rank, std::int32_t step) {
+    return Work{.forward = rank == 2 ? 15 + step : 5};
+  });
+  REQUIRE(told.size() == 1);
+  REQUIRE(told[0].lost_per_part.size() == 5);
+  CHECK(told[0].lost_per_part[0] == Approx(26));
+  CHECK(told[0].lost_per_part[4] == Approx(66));
+  CHECK(told[0].batch_ratio == 0);
+}
+
+TEST_CASE("the batches of a late rank are compared with those of the others", "[compare]") {
+  const auto told = stragglers([](std::size_t rank, std::int32_t step) {
+    const std::int64_t rows = step == 1 || step == 30 ? 8 : 0;
+    return Work{.forward = rank == 2 ? 25 : 5, .rows = rank == 2 ? 3 * rows : rows};
+  });
+  REQUIRE(told.size() == 1);
+  CHECK(told[0].batch_ratio == Approx(3));
 }
 
 TEST_CASE("a late rank is told without the part where the parts are not known", "[compare]") {
