@@ -2,8 +2,11 @@
 
 #include <dlfcn.h>
 
+#include <map>
+#include <string>
 #include <utility>
 
+#include "hooks/outer_hook.h"
 #include "interpose/gate.h"
 
 namespace ddpscope {
@@ -14,6 +17,14 @@ Function* gate_function(const char* name) {
 }
 
 thread_local Gate::Refused refused;
+
+// Note [Outer hooks]
+struct HookPair {
+  void* inner = nullptr;
+  void* outer = nullptr;
+  void** original_of_outer = nullptr;
+};
+std::map<std::string, HookPair>* remembered = nullptr;
 
 bool refuse(const char* reason) {
   ++refused.functions;
@@ -33,6 +44,11 @@ bool Gate::hook(const char* symbol, void* hook, void** original) noexcept {
   if (put(symbol, hook, original) == 0) {
     return refuse("are linked statically, or this LibTorch does not offer them");
   }
+  if (remembered != nullptr) {
+    HookPair& pair = (*remembered)[symbol];
+    pair.inner = hook;
+    if (pair.outer != nullptr) hook_before(symbol, pair.outer, pair.original_of_outer);
+  }
   // Behind another library in the search order the gate's entry is not what calls are bound to.
   const void* const bound = dlsym(RTLD_DEFAULT, symbol);
   if (bound == entry(symbol)) return true;
@@ -41,5 +57,19 @@ bool Gate::hook(const char* symbol, void* hook, void** original) noexcept {
 }
 
 Gate::Refused Gate::take_refused() noexcept { return std::exchange(refused, {}); }
+
+void remember_hooks() {
+  if (remembered == nullptr) remembered = new std::map<std::string, HookPair>;
+}
+
+bool hook_before(const char* symbol, void* hook, void** original) noexcept {
+  auto* const put = gate_function<decltype(ddpscope_gate_hook)>("ddpscope_gate_hook");
+  if (remembered == nullptr || put == nullptr || put(symbol, hook, original) == 0) return false;
+  HookPair& pair = (*remembered)[symbol];
+  if (pair.inner != nullptr) *original = pair.inner;
+  pair.outer = hook;
+  pair.original_of_outer = original;
+  return true;
+}
 
 }  // namespace ddpscope

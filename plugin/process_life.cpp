@@ -16,6 +16,7 @@
 #include "hooks/optimizer_watch.h"
 #include "hooks/reducer_watch.h"
 #include "plugin/crash_signals.h"
+#include "plugin/planted_fault.h"
 #include "plugin/preloaded.h"
 #include "plugin/session.h"
 
@@ -42,6 +43,7 @@ void set_exit_code(int status, void*) {
 // Registered before main, so that it runs after the program's own handlers and destructors.
 __attribute__((constructor)) void on_load() {
   on_exit(set_exit_code, nullptr);
+  prepare_fault_if_asked();
   install_optimizer_creation();
   install_loader_watch();
   watch_group_births();

@@ -19,6 +19,7 @@
 #include "plugin/crash_note.h"
 #include "plugin/held_signals.h"
 #include "plugin/log.h"
+#include "plugin/planted_fault.h"
 #include "plugin/process_life.h"
 #include "plugin/public_api.h"
 #include "plugin/run_info.h"
@@ -28,10 +29,9 @@
 
 namespace ddpscope {
 namespace {
-using std::chrono::milliseconds;
-constexpr auto kExitLimit = milliseconds(10'000);
-constexpr auto kNoteLimit = milliseconds(200);
-constexpr auto kTerminateLimit = milliseconds(2'000);
+constexpr auto kExitLimit = std::chrono::milliseconds(10'000);
+constexpr auto kNoteLimit = std::chrono::milliseconds(200);
+constexpr auto kTerminateLimit = std::chrono::milliseconds(2'000);
 constexpr char kStrictTargets[] = "loss-target-range.strict";
 constexpr char kSharedDevices[] = "device-duplicate.shared";
 
@@ -184,6 +184,7 @@ bool Session::start(const OptionTexts& options, bool only_by_environment) {
   tell_refused_hooks(made->capture_);
   Capture::set_active(&made->capture_);
   survey_operators(true);
+  plant_fault_if_asked();
   return true;
 }
 

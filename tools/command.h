@@ -13,6 +13,11 @@ class App;
 
 namespace ddpscope {
 
+/// Whether what stands after `--` is a program and its arguments.
+inline bool takes_program(std::string_view command) {
+  return command == "run" || command == "selftest";
+}
+
 /// What a command knows besides its options.
 struct CommandContext {
   std::vector<std::string> program;  ///< what stands after `--`

@@ -37,7 +37,7 @@ int usage_error(const CLI::App& app, std::string_view text) {
 int run_command(CLI::App& app, std::vector<std::string> arguments, CommandContext& context) {
   const auto commands = add_commands(app);
   const auto marker = std::ranges::find(arguments, "--");
-  if (marker != arguments.end() && !arguments.empty() && arguments.front() == "run") {
+  if (marker != arguments.end() && !arguments.empty() && takes_program(arguments.front())) {
     context.has_program = true;
     context.program.assign(marker + 1, arguments.end());
     arguments.erase(marker, arguments.end());

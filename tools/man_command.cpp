@@ -43,7 +43,7 @@ std::string synopsis_of(const CommandHelp& command) {
     if (!option.names.empty() && !option.is_required) continue;
     arguments += ' ' + option_words(option) + (option.is_repeated ? "..." : "");
   }
-  if (command.name == "run") arguments += " \\-\\- \\fIPROG ARGS\\fR...";
+  if (takes_program(command.name)) arguments += " \\-\\- \\fIPROG ARGS\\fR...";
   return text + arguments + "\n";
 }
 

@@ -1,0 +1,213 @@
+#include <fmt/format.h>
+#include <stdlib.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <filesystem>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "checks/check_table.h"
+#include "config/parser.h"
+#include "records/record_json.h"
+#include "report/escape.h"
+#include "report/wording.h"
+#include "tools/command.h"
+#include "tools/exit_status.h"
+#include "tools/fault_trials.h"
+#include "tools/launch_settings.h"
+#include "tools/progress_line.h"
+
+namespace ddpscope {
+namespace {
+struct SelftestArguments {
+  std::string level;
+  std::vector<std::string> faults;
+  std::int64_t after = 8;
+  std::int64_t seconds = 60;
+  bool list = false;
+  bool json = false;
+};
+
+/// A folder of our own that is gone afterwards.
+class ScratchDir {
+ public:
+  ScratchDir()
+      : path_((std::filesystem::temp_directory_path() / "ddpscope-selftest-XXXXXX").string()) {
+    if (::mkdtemp(path_.data()) == nullptr) {
+      throw CommandError(ExitStatus::kUsage, "no scratch folder can be made as " + path_);
+    }
+  }
+  ~ScratchDir() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  ScratchDir(const ScratchDir&) = delete;
+  ScratchDir& operator=(const ScratchDir&) = delete;
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+/// `DDPSCOPE` as the user has it, without what would end a process early or write elsewhere.
+std::string scratch_settings(const std::string& variable, const std::string& level) {
+  CheckIds ids;
+  for (const auto& row : check_table()) ids.emplace_back(row.id);
+  const auto parsed = parse_environment(variable, ids);
+  if (!parsed.problems.empty()) {
+    throw CommandError(ExitStatus::kUsage, parsed.problems.front().message);
+  }
+  if (parsed.off) throw CommandError(ExitStatus::kUsage, "DDPSCOPE says off: nothing is caught");
+  std::vector<SettingOverride> overrides = {
+      {"console", "quiet"}, {"exit_code", "0"}, {"halt_on", "none"}, {"metrics_file", ""}};
+  if (!level.empty()) overrides.push_back({"level", level});
+  return with_overrides(variable, overrides);
+}
+
+TrialPlan plan_of(const SelftestArguments& options, const CommandContext& context) {
+  TrialPlan plan{.argv = context.program,
+                 .environment = context.environment,
+                 .after = options.after,
+                 .seconds = options.seconds};
+  plan.environment.set(
+      "DDPSCOPE", scratch_settings(plan.environment.get("DDPSCOPE").value_or(""), options.level));
+  const auto executable = std::filesystem::read_symlink("/proc/self/exe").parent_path().string();
+  const auto preload = find_preload(executable, {"../" DDPSCOPE_TOOL_LIBDIR, "../lib", "."});
+  if (preload.path.empty()) throw CommandError(ExitStatus::kUsage, preload.problem);
+  add_preload(plan.environment, preload.path);
+  return plan;
+}
+
+std::vector<const FaultRow*> chosen_faults(const std::vector<std::string>& names) {
+  std::vector<const FaultRow*> chosen;
+  for (const FaultRow& row : kFaults) {
+    if (names.empty() || std::ranges::count(names, row.name) > 0) chosen.push_back(&row);
+  }
+  return chosen;
+}
+
+std::string_view state_word(TrialState state) {
+  switch (state) {
+    case TrialState::kCaught:
+      return "caught";
+    case TrialState::kMissed:
+      return "missed";
+    case TrialState::kMisfit:
+      return "no place";
+    case TrialState::kUndecided:
+      break;
+  }
+  return "undecided";
+}
+
+std::string result_of(const Trial& trial) {
+  if (trial.state != TrialState::kCaught) return escape_terminal(trial.why);
+  const std::string place = escape_terminal(place_of(trial.finding, /*with_model=*/false));
+  const std::string after = trial.latency_steps == 0
+                                ? "in its step"
+                                : fmt::format("{} step{} later", trial.latency_steps,
+                                              trial.latency_steps == 1 ? "" : "s");
+  return place.empty() ? after : after + ", " + place;
+}
+
+std::string line_of(const Trial& trial) {
+  const CheckRow* check = find_check(trial.fault->check);
+  return fmt::format("{:<26} {:<27} {:<7} {:<9} {}\n", trial.fault->name, trial.fault->check,
+                     level_name(check->level), state_word(trial.state), result_of(trial));
+}
+
+std::size_t count_of(const std::vector<Trial>& trials, TrialState state) {
+  return static_cast<std::size_t>(std::ranges::count(trials, state, &Trial::state));
+}
+
+std::string verdict(const std::vector<Trial>& trials, double step_ms) {
+  const std::size_t misfits = count_of(trials, TrialState::kMisfit);
+  return fmt::format(
+      "ddpscope: {} of {} faults caught, {} missed, {} undecided; {} have no place in this "
+      "program; {:.1f} ms per step\n",
+      count_of(trials, TrialState::kCaught), trials.size() - misfits,
+      count_of(trials, TrialState::kMissed), count_of(trials, TrialState::kUndecided), misfits,
+      step_ms);
+}
+
+std::string as_json(const std::vector<Trial>& trials, const FaultTrials& runs) {
+  nlohmann::ordered_json json = {{"step_ms", runs.step_ms()},
+                                 {"own_findings", runs.own_findings()},
+                                 {"faults", nlohmann::ordered_json::array()}};
+  for (const Trial& trial : trials) {
+    nlohmann::ordered_json row = {{"fault", trial.fault->name},
+                                  {"what", trial.fault->what},
+                                  {"check", trial.fault->check},
+                                  {"level", level_name(find_check(trial.fault->check)->level)},
+                                  {"state", state_word(trial.state)}};
+    if (trial.state == TrialState::kCaught) {
+      row["latency_steps"] = trial.latency_steps;
+      row["finding"] = to_json(trial.finding);
+      row["finding"].erase("record");
+    } else {
+      row["why"] = trial.why;
+    }
+    json["faults"].push_back(std::move(row));
+  }
+  return json.dump(2) + "\n";
+}
+
+int list_faults() {
+  std::string text;
+  for (const FaultRow& row : kFaults) {
+    text += fmt::format("{:<26} {:<27} {}\n", row.name, row.check, row.what);
+  }
+  print(text);
+  return 0;
+}
+
+int selftest(const SelftestArguments& options, const CommandContext& context) {
+  if (options.list) return list_faults();
+  if (context.program.empty()) {
+    throw CommandError(ExitStatus::kUsage,
+                       "no program is named: ddpscope selftest [options] -- PROG ARGS");
+  }
+  const TrialPlan plan = plan_of(options, context);
+  const ScratchDir scratch;
+  FaultTrials runs(plan, scratch.path());
+  const auto chosen = chosen_faults(options.faults);
+  std::vector<Trial> trials;
+  ProgressLine line("faults");
+  for (const FaultRow* fault : chosen) {
+    trials.push_back(runs.run(*fault));
+    if (!options.json) print(line_of(trials.back()));
+    line.tell(trials.size(), chosen.size());
+  }
+  print(options.json ? as_json(trials, runs) : verdict(trials, runs.step_ms()));
+  if (count_of(trials, TrialState::kMissed) > 0) return static_cast<int>(ExitStatus::kFindings);
+  const bool is_complete =
+      count_of(trials, TrialState::kUndecided) == 0 && count_of(trials, TrialState::kCaught) > 0;
+  return static_cast<int>(is_complete ? ExitStatus::kClean : ExitStatus::kIncomplete);
+}
+}  // namespace
+
+CommandAction make_selftest_command(CLI::App& app) {
+  const auto options = std::make_shared<SelftestArguments>();
+  std::vector<std::string> names;
+  for (const FaultRow& row : kFaults) names.emplace_back(row.name);
+  app.add_option("--level", options->level, "What is looked at: watch, values or stacks")
+      ->check(CLI::IsMember({"watch", "values", "stacks"}));
+  app.add_option("--fault", options->faults, "Only this fault; may be given again")
+      ->check(CLI::IsMember(names))
+      ->type_name("NAME");
+  app.add_option("--after", options->after, "Steps before a fault that begins midway; default 8")
+      ->check(CLI::Range(1, 100000));
+  app.add_option("--seconds", options->seconds, "Limit for each start of the program; default 60")
+      ->check(CLI::Range(1, 86400));
+  app.add_flag("--list", options->list, "Print the faults, start nothing");
+  app.add_flag("--json", options->json, "Print JSON");
+  app.footer(
+      "Starts PROG once as it is and once for each fault, as one rank, here and with these "
+      "arguments; it ends within a step once the fault was found. Reports go to a scratch folder; "
+      "files that PROG itself writes are written each time. Returns 0 if every fault that has a "
+      "place in PROG was caught, 1 if one was missed, 4 if one could not be tried.");
+  return [options](const CommandContext& context) { return selftest(*options, context); };
+}
+
+}  // namespace ddpscope
