@@ -129,7 +129,8 @@ std::unique_ptr<Fault> make_plain_constant() {
 std::unique_ptr<Fault> make_reassigned_weight() {
   return at_layer([is_done = false](const LayerCall& call) mutable {
     if (!std::exchange(is_done, true)) {
-      call.weight = call.weight.detach().clone().set_requires_grad(true);
+      const at::Tensor fresh = 0.05 * at::randn(call.weight.sizes(), call.weight.options());
+      call.weight = fresh.detach().set_requires_grad(true);
     }
     return call.run(call.input);
   });

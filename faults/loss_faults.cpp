@@ -3,6 +3,7 @@
 #include <torch/nn/utils/clip_grad.h>
 #include <torch/optim.h>
 
+#include <algorithm>
 #include <vector>
 
 #include "faults/at_one_place.h"
@@ -24,15 +25,27 @@ class ScaledClip final : public Fault {
     loss = loss * kScale;
   }
   void before_step(torch::optim::Optimizer& optimizer) override {
+    std::vector<at::Tensor> members;
     for (const auto& group : optimizer.param_groups()) {
-      torch::nn::utils::clip_grad_norm_(group.params(), kLimit);
-      for (const at::Tensor& member : group.params()) {
-        if (member.grad().defined()) member.grad().mul_(1 / kScale);
-      }
+      members.insert(members.end(), group.params().begin(), group.params().end());
+    }
+    if (largest(members) > kLimit) torch::nn::utils::clip_grad_norm_(members, kLimit);
+    for (const at::Tensor& member : members) {
+      if (member.grad().defined()) member.grad().mul_(1 / kScale);
     }
   }
 
  private:
+  /// Below the limit where the program has clipped them itself.
+  static double largest(const std::vector<at::Tensor>& members) {
+    double largest = 0;
+    for (const at::Tensor& member : members) {
+      if (!member.grad().defined()) continue;
+      largest = std::max(largest, member.grad().abs().max().item<double>());
+    }
+    return largest;
+  }
+
   static constexpr double kScale = 65536;
   static constexpr double kLimit = 1;
 };

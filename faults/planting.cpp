@@ -28,7 +28,9 @@ struct State {
   std::thread::id thread;
   std::int64_t completed = 0;
   bool is_planted = false;
-  const void* layer = nullptr;  ///< the one that the fault is in
+  // Those that the fault is in.
+  const void* layer = nullptr;
+  const void* norm = nullptr;
   bool has_members = false;
 };
 constinit std::atomic<State*> current{nullptr};  // never destroyed
@@ -83,9 +85,10 @@ struct Outer {
   }
 };
 
-bool is_of(State& state, const void* layer) {
-  if (state.layer == nullptr) state.layer = layer;
-  return state.layer == layer;
+/// The first that comes is the one.
+bool is_chosen(const void*& chosen, const void* one) {
+  if (chosen == nullptr) chosen = one;
+  return chosen == one;
 }
 
 template <class Layer, int kFeatures>
@@ -97,7 +100,7 @@ struct LayerForward {
     const auto run = [self](const at::Tensor& changed) { return Hook::original(self, changed); };
     if (!trains) return run(input);
     const Turn turn;
-    if (!turn || !is_of(turn.state(), self)) return run(input);
+    if (!turn || !is_chosen(turn.state().layer, self)) return run(input);
     const std::int64_t features = kFeatures == 0 ? input.dim() - 1 : kFeatures;
     return turn.fault().layer(
         {.weight = self->weight, .input = input, .features = features, .run = run});
@@ -138,7 +141,7 @@ struct Norm {
         training && c10::GradMode::is_enabled() && mean.has_value() && mean->defined();
     if (!trains) return run(input);
     const Turn turn;
-    if (!turn || !is_of(turn.state(), mean->unsafeGetTensorImpl())) return run(input);
+    if (!turn || !is_chosen(turn.state().norm, mean->unsafeGetTensorImpl())) return run(input);
     return turn.fault().norm({.input = input, .mean = *mean, .run = run});
   }
 };

@@ -53,6 +53,18 @@ const Finding* finding_of(const RankFile& file, std::string_view check, const st
   return found == file.findings.end() ? nullptr : &*found;
 }
 
+/// What the report has in its place.
+std::string others_in(const ScratchRun& run, const std::string& known) {
+  std::string others;
+  if (!run.file) return others;
+  for (const Finding& finding : run.file->findings) {
+    const bool is_told = others.find(finding.id) != std::string::npos;
+    if (is_told || known.find(finding.fingerprint) != std::string::npos) continue;
+    others += (others.empty() ? "; found instead: " : ", ") + finding.id;
+  }
+  return others;
+}
+
 /// Of a process that the fault brought down, the finding's own step is all there is.
 std::int64_t latency_of(const FaultRecord& fault, const Finding& finding) {
   const std::int64_t seen = fault.found_steps.value_or(finding.step);
@@ -83,6 +95,7 @@ Trial judge_trial(const FaultRow& fault, const ScratchRun& run, const std::strin
   trial.why = fmt::format("not found in {} steps", std::max<std::int64_t>(steps, 0));
   if (!was_long_enough) trial.why += fmt::format("; {} may be needed", fault.steps);
   if (run.end.failed()) trial.why += "; " + described(run.end);
+  trial.why += others_in(run, known);
   return trial;
 }
 
@@ -119,11 +132,9 @@ ScratchRun FaultTrials::start(std::string_view fault, std::int64_t steps,
   return run;
 }
 
-std::string FaultTrials::fingerprints_of(std::string_view check) const {
+std::string FaultTrials::own_fingerprints() const {
   std::string known;
-  for (const Finding& finding : base_.file->findings) {
-    if (finding.id == check) known += ' ' + finding.fingerprint;
-  }
+  for (const Finding& finding : base_.file->findings) known += ' ' + finding.fingerprint;
   return known;
 }
 
@@ -140,7 +151,7 @@ Trial FaultTrials::run(const FaultRow& fault) {
   if (std::string why = why_unchecked(fault.check); !why.empty()) {
     return {.fault = &fault, .state = TrialState::kMissed, .why = "not checked: " + why};
   }
-  const std::string known = fingerprints_of(fault.check);
+  const std::string known = own_fingerprints();
   return judge_trial(fault, start(fault.name, fault.steps, known), known);
 }
 

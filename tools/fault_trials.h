@@ -56,7 +56,8 @@ class FaultTrials {
 
  private:
   ScratchRun start(std::string_view fault, std::int64_t steps, const std::string& known);
-  std::string fingerprints_of(std::string_view check) const;
+  /// Of what the program has without a fault; a blank before each.
+  std::string own_fingerprints() const;
   /// Why the check does not run; empty: it does.
   std::string why_unchecked(std::string_view check) const;
 
