@@ -126,6 +126,9 @@ void plant_fault_if_asked() noexcept {
     asked->after = row == nullptr ? asked->after : planting.after;
     planting.observer = new FaultWatch(std::move(*asked), report_dir_of(*session));
     plant(std::move(planting));
+    if (row != nullptr) {
+      log_warning("this process plants the fault " + std::string(row->name) + " and ends itself");
+    }
   } catch (...) {  // then nothing is planted, and nothing found
   }
 }

@@ -53,6 +53,16 @@ const Finding* finding_of(const RankFile& file, std::string_view check, const st
   return found == file.findings.end() ? nullptr : &*found;
 }
 
+/// Where hooks rested to keep the budget.
+std::string budget_words(const ScratchRun& run, std::string_view check) {
+  if (!run.file || !run.file->summary) return "";
+  const auto& costs = run.file->summary->overhead;
+  const auto cost = costs.find(std::string(check));
+  if (cost == costs.end() || cost->second.coverage >= 1) return "";
+  return fmt::format("; the budget let it see {:.0f} % of the steps after the first ones",
+                     100 * cost->second.coverage);
+}
+
 /// What the report has in its place.
 std::string others_in(const ScratchRun& run, const std::string& known) {
   std::string others;
@@ -94,7 +104,8 @@ Trial judge_trial(const FaultRow& fault, const ScratchRun& run, const std::strin
   trial.state = was_long_enough ? TrialState::kMissed : TrialState::kUndecided;
   trial.why = fmt::format("not found in {} steps", std::max<std::int64_t>(steps, 0));
   if (!was_long_enough) trial.why += fmt::format("; {} may be needed", fault.steps);
-  if (run.end.failed()) trial.why += "; " + described(run.end);
+  trial.why += budget_words(run, fault.check);
+  if (run.end.failed() || run.end.timed_out) trial.why += "; " + described(run.end);
   trial.why += others_in(run, known);
   return trial;
 }

@@ -1,0 +1,127 @@
+#!/usr/bin/env python3
+"""Runs `ddpscope selftest` on a sample.
+
+`all`: of the faults that have a place in the sample at least 19 of 20 are caught, and those that
+are not are --missed, each with its reason. `levels`: what a level leaves out is missed. `short`: a
+program with too few steps is refused, or some faults stay undecided. `own`: mistakes that the
+sample makes itself catch nothing. `kept`: settings that end a run or name files neither stop the
+trials nor leave a file behind. What stands after `--` is given to the sample."""
+import argparse
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+CLEAN, MISSED, INCOMPLETE = 0, 1, 4
+LEAST_FAULTS = 20
+LEAST_SHARE = 19 / 20
+LIMIT_S = 220
+
+
+def environment(**more):
+    dropped = ("LD_PRELOAD", "DDPSCOPE", "RANK", "WORLD_SIZE")
+    kept = {key: value for key, value in os.environ.items() if key not in dropped}
+    return {**kept, "OMP_NUM_THREADS": "1", **more}
+
+
+def run(args, options, program_arguments=(), cwd=None, **more):
+    command = [args.tool, "selftest", "--json", *options, "--", args.program, *program_arguments,
+               *args.arguments]
+    ran = subprocess.run(command, env=environment(**more), capture_output=True, text=True,
+                         timeout=LIMIT_S, check=False, cwd=cwd)
+    faults = json.loads(ran.stdout)["faults"] if ran.stdout else []
+    return ran.returncode, {fault["fault"]: fault for fault in faults}, ran.stderr
+
+
+def expect(condition, *told):
+    if not condition:
+        sys.exit(" ".join(str(one) for one in told))
+
+
+def only(*names):
+    return [word for name in names for word in ("--fault", name)]
+
+
+def check_caught(fault):
+    expect(fault["state"] == "caught", fault)
+    expect(fault["finding"]["id"] == fault["check"], "another finding stands for", fault)
+    expect(fault["latency_steps"] >= 0, fault)
+
+
+def all_faults(args):
+    code, faults, errors = run(args, [])
+    placed = {name: fault for name, fault in faults.items() if fault["state"] != "no place"}
+    missed = {name for name, fault in placed.items() if fault["state"] != "caught"}
+    for name in sorted(missed):
+        print(name, placed[name]["state"], placed[name]["why"])
+    expect(len(placed) >= LEAST_FAULTS, "only", len(placed), "faults have a place", errors)
+    expect(missed <= set(args.missed), missed - set(args.missed), "should be caught")
+    expect(len(placed) - len(missed) >= LEAST_SHARE * len(placed), "too few are caught")
+    expect(all(placed[name]["why"] for name in missed), "a miss without a reason")
+    expect(code == (MISSED if missed else CLEAN), "exit code", code)
+    for name in placed.keys() - missed:
+        check_caught(placed[name])
+    print(f"{len(placed) - len(missed)} of {len(placed)} caught")
+
+
+def levels(args):
+    of_values, of_watch = "negative-limit", "member-twice"
+    for level, codes in (("watch", (MISSED, CLEAN)), ("values", (0, 0)), ("stacks", (0, 0))):
+        for name, expected in zip((of_values, of_watch), codes):
+            code, faults, errors = run(args, ["--level", level, *only(name)])
+            expect(code == expected, level, name, "gives", code, faults, errors)
+            if code == CLEAN:
+                check_caught(faults[name])
+            else:
+                expect(faults[name]["why"].startswith("not checked: "), faults)
+    code, faults, _ = run(args, only(of_watch), DDPSCOPE="checks=*,-module-shared-twice")
+    expect(code == MISSED and "not checked" in faults[of_watch]["why"], "left out", code, faults)
+
+
+def short(args):
+    code, faults, errors = run(args, [], ["--steps", "4"])
+    expect(code == INCOMPLETE and not faults, "4 steps give", code)
+    expect("ended after 4 steps; faults are planted after 8" in errors, errors)
+    some = only("member-twice", "kept-losses")
+    code, faults, _ = run(args, ["--after", "2", *some], ["--steps", "6"])
+    expect(code == INCOMPLETE, "6 steps give", code, faults)
+    check_caught(faults["member-twice"])
+    expect(faults["kept-losses"]["state"] == "undecided", faults)
+    expect("24 may be needed" in faults["kept-losses"]["why"], faults)
+
+
+def own(args):
+    code, faults, _ = run(args, only("dropped-result"), ["--bug", "uncalled-layer"])
+    expect(code == CLEAN, "its own missing gradients:", code, faults)
+    expect(faults["dropped-result"]["finding"]["module_path"] == "trunk.block0.conv", faults)
+    code, faults, _ = run(args, only("never-cleared"), ["--bug", "no-zero-grad"])
+    expect(code == INCOMPLETE, "nothing is cleared:", code)
+    expect(faults["never-cleared"]["state"] == "no place", faults)
+
+
+def kept(args):
+    with tempfile.TemporaryDirectory() as folder:
+        code, faults, _ = run(args, only("member-twice"), cwd=folder, TMPDIR=folder,
+                              DDPSCOPE="halt_on=error:exit_code=3:report_dir=mine:metrics_file=m")
+        expect(code == CLEAN, "halting gives", code, faults)
+        left = sorted(os.listdir(folder))
+        expect(not left, "left in its folder:", left)
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--tool", type=pathlib.Path, required=True)
+    parser.add_argument("--program", type=pathlib.Path, required=True)
+    parser.add_argument("--way", required=True)
+    parser.add_argument("--missed", nargs="*", default=[])
+    split = sys.argv.index("--")
+    args = parser.parse_args(sys.argv[1:split])
+    args.arguments = sys.argv[split + 1:]
+    ways = {"all": all_faults, "levels": levels, "short": short, "own": own, "kept": kept}
+    ways[args.way](args)
+
+
+if __name__ == "__main__":
+    main()
