@@ -38,6 +38,7 @@ struct OpContext final : at::ObserverContext {
   bool depends = false;  // on trainable tensors, with a gradient path or without, or on buffers
   std::optional<RiskyInputEvent> risk;
   bool by_zero = false;
+  bool brings_values = false;     // an input was computed, and has no gradient path
   bool hides_gradient = false;    // an input has no gradient path, and its memory has
   WeakInputs all_inputs;          // of the outermost operator
   std::uint64_t draws_since = 0;  // ticks; random numbers, while data is waited for
@@ -49,8 +50,9 @@ bool is_forward() { return !inside_backward() && !inside_optimizer_step(); }
 void note_inputs(Capture& capture, const at::RecordFunction& function, OpContext& context) {
   const SurveyOutputs& outputs = SurveyOutputs::here();
   for_each_tensor(function.inputs(), [&](const at::Tensor& tensor) {
-    const bool follows =
-        tensor.unsafeGetTensorImpl()->requires_grad() || capture.tensors().is_followed(tensor);
+    const bool has_path = tensor.unsafeGetTensorImpl()->requires_grad();
+    const bool follows = has_path || capture.tensors().is_followed(tensor);
+    context.brings_values |= follows && !has_path && capture.tensors().slot(tensor).computed;
     context.hides_gradient |= !follows && outputs.hides_gradient(tensor);
     context.depends |= follows || context.hides_gradient;
   });
@@ -118,7 +120,8 @@ void tell_risk(Capture& capture, const OpEvent& event, RiskyInputEvent& risk) {
   capture.put_large(std::move(risk));
 }
 
-void record(Capture& capture, const at::RecordFunction& function, OpContext& context) {
+void record(Capture& capture, const at::RecordFunction& function, OpContext& context,
+            bool is_known) {
   if (c10::GradMode::is_enabled()) LoopPhase::see_forward();
   OpEvent event{.at = capture.marker().now(),
                 .op = function.name(),
@@ -139,7 +142,8 @@ void record(Capture& capture, const at::RecordFunction& function, OpContext& con
     event.outputs.push_back(describe(tensor, slot.id));
     outputs.add(tensor, slot.id);
     const bool is_parameter = tensor.is_leaf() && tensor.requires_grad();
-    if (!slot.buffer && !is_parameter) OutputsOfStep::here().add(tensor, event.module, event.op);
+    if (is_known || slot.buffer || is_parameter) return;
+    OutputsOfStep::here().add(tensor, event.module, event.op);
   });
   if (context.risk.has_value()) tell_risk(capture, event, *context.risk);
   if (nesting.depth == 0 && may_end_path(context, event)) event.stack = doing_now(capture).stack;
@@ -176,7 +180,12 @@ void op_ends(const at::RecordFunction& function, at::ObserverContext* context) {
       known_to_autograd = node_of(output) != nullptr;
       if (known_to_autograd || is_outermost) again = already_recorded(output);
     });
-    if (!again && (known_to_autograd || is_outermost)) record(capture, function, *op);
+    // Inside a composite operator, views of what has no gradient path are not told: the operator as
+    // a whole tells what its result was computed from.
+    const bool tells_inputs = again && is_outermost && op->brings_values;
+    if (tells_inputs || (!again && (known_to_autograd || is_outermost))) {
+      record(capture, function, *op, /*is_known=*/again);
+    }
   });
 }
 

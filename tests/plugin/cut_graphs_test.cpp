@@ -35,6 +35,18 @@ TEST_CASE("A detached part of the loss is named with its line") {
   check_cut("detach", "aten::detach", line);
 }
 
+TEST_CASE("What is detached before a layer that flattens its input is named with its line") {
+  Side net;
+  int line = 0;
+  train_with(net, [&] {
+    const at::Tensor rows = net->side(input()).unsqueeze(0).repeat({1, 1, 2});
+    line = __LINE__ + 1;
+    const at::Tensor values = rows.detach();
+    return net->body(values).square().mean();
+  });
+  check_cut("detach", "aten::detach", line);
+}
+
 TEST_CASE("Values that are taken by data() are named with the line that uses them") {
   Side net;
   const int line = __LINE__ + 1;
