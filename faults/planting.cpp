@@ -25,7 +25,7 @@ DDPSCOPE_NEAR thread_local int backwards = 0;
 
 struct State {
   Planting planting;
-  std::thread::id thread;
+  std::atomic<std::thread::id> thread;
   std::int64_t completed = 0;
   bool is_planted = false;
   // Those that the fault is in.
@@ -44,9 +44,9 @@ class Turn {
     State* const state = current.load(std::memory_order_acquire);
     if (state == nullptr || Capture::active() == nullptr || turns > 0) return;
     const auto here = std::this_thread::get_id();
-    const bool is_open = state->thread == std::thread::id();
-    if (is_open && trains) state->thread = here;
-    if (!is_open && state->thread != here) return;
+    std::thread::id meant = state->thread;
+    if (meant == std::thread::id() && trains) state->thread.compare_exchange_strong(meant, here);
+    if (meant != std::thread::id() && meant != here) return;
     state_ = state;
     ++turns;
   }
@@ -254,7 +254,8 @@ void planted() noexcept {
 }
 
 void plant(Planting planting) {
-  auto* const state = new State{.planting = std::move(planting)};
+  auto* const state = new State;
+  state->planting = std::move(planting);
   install_all();
   current.store(state, std::memory_order_release);
 }

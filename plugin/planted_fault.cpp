@@ -67,7 +67,9 @@ class FaultWatch final : public FaultObserver {
       session->drain();
       if (is_found(*session)) record_.found_steps = steps;
     }
-    if (record_.found_steps || steps >= last_step() || is_late()) end(*session);
+    record_.ended = record_.found_steps || steps >= last_step();
+    record_.timed_out = !record_.ended && seconds() > asked_.seconds;
+    if (record_.ended || record_.timed_out) end(*session);
   }
 
  private:
@@ -75,8 +77,6 @@ class FaultWatch final : public FaultObserver {
     if (record_.planted_step) return *record_.planted_step + asked_.steps;
     return asked_.after + (check_.empty() ? asked_.steps : kStepsToFindAPlace);
   }
-
-  bool is_late() const { return seconds() > asked_.seconds; }
 
   bool is_found(Session& session) const {
     return std::ranges::any_of(session.worker().findings(), [this](const Finding& finding) {
@@ -97,7 +97,6 @@ class FaultWatch final : public FaultObserver {
   // for.
   [[noreturn]] void end(Session& session) {
     session.finish(0);
-    record_.ended = true;
     write();
     _exit(0);
   }

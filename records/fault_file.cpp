@@ -20,6 +20,7 @@ FaultRecord fault_from_json(const Json& json) {
           .step_ms = members::number(json, "step_ms"),
           .planted_step = step_of(json, "planted_step"),
           .found_steps = step_of(json, "found_steps"),
+          .timed_out = members::truth(json, "timed_out", false),
           .ended = members::truth(json, "ended", false)};
 }
 }  // namespace
@@ -32,6 +33,7 @@ std::string write_fault_file(const std::string& dir, const FaultRecord& record) 
                {"step_ms", record.step_ms}};
   if (record.planted_step) json["planted_step"] = *record.planted_step;
   if (record.found_steps) json["found_steps"] = *record.found_steps;
+  json["timed_out"] = record.timed_out;
   json["ended"] = record.ended;
   return write_file_atomically(dir + "/" + kFaultFileName, json.dump() + "\n");
 }

@@ -18,6 +18,7 @@ struct FaultRecord {
   double step_ms = 0;                        ///< mean of them
   std::optional<std::int64_t> planted_step;  ///< the first that it harmed
   std::optional<std::int64_t> found_steps;   ///< complete when the finding stood in the report
+  bool timed_out = false;                    ///< the process ended itself because its time was over
   bool ended = false;                        ///< the process ended itself when all was seen
 };
 

@@ -18,8 +18,11 @@ constexpr std::int64_t kBaseSteps = 24;  // beyond the first ones
 constexpr std::int64_t kGraceMs = 15'000;
 constexpr char kNoFault[] = "none";
 
-std::string described(const ScratchEnd& end) {
-  if (end.timed_out) return "it did not end in time";
+bool ran_out_of_time(const ScratchRun& run) { return run.end.timed_out || run.fault.timed_out; }
+
+std::string described(const ScratchRun& run) {
+  const ScratchEnd& end = run.end;
+  if (ran_out_of_time(run)) return "its time was over";
   std::string text = end.signal != 0 ? "killed by " + signal_words(end.signal)
                                      : fmt::format("exit code {}", end.code);
   if (!end.last_error_line.empty()) text += ": " + end.last_error_line;
@@ -31,7 +34,7 @@ void refuse(const std::string& line) { throw CommandError(ExitStatus::kIncomplet
 void require_trainable(const ScratchRun& run, const TrialPlan& plan) {
   const std::string& program = plan.argv.front();
   if (run.end.failed() || run.end.timed_out) {
-    refuse(fmt::format("{} fails without a fault: {}", program, described(run.end)));
+    refuse(fmt::format("{} fails without a fault: {}", program, described(run)));
   }
   if (!run.file) {
     refuse(program +
@@ -39,6 +42,12 @@ void require_trainable(const ScratchRun& run, const TrialPlan& plan) {
            "linked LibTorch");
   }
   if (run.fault.steps > plan.after) return;
+  if (run.fault.timed_out) {
+    refuse(
+        fmt::format("{} took {} steps in {} s; faults are planted after {}: give it more "
+                    "--seconds",
+                    program, run.fault.steps, plan.seconds, plan.after));
+  }
   refuse(fmt::format(
       "{} ended after {} steps; faults are planted after {}: give it more steps, or --after a "
       "smaller number",
@@ -89,7 +98,7 @@ Trial judge_trial(const FaultRow& fault, const ScratchRun& run, const std::strin
     trial.state = has_no_place ? TrialState::kMisfit : TrialState::kUndecided;
     trial.why = has_no_place
                     ? fmt::format("the program has no {}", fault.needs)
-                    : fmt::format("the program ended before the fault: {}", described(run.end));
+                    : fmt::format("the program ended before the fault: {}", described(run));
     return trial;
   }
   const Finding* finding = run.file ? finding_of(*run.file, fault.check, known) : nullptr;
@@ -105,7 +114,7 @@ Trial judge_trial(const FaultRow& fault, const ScratchRun& run, const std::strin
   trial.why = fmt::format("not found in {} steps", std::max<std::int64_t>(steps, 0));
   if (!was_long_enough) trial.why += fmt::format("; {} may be needed", fault.steps);
   trial.why += budget_words(run, fault.check);
-  if (run.end.failed() || run.end.timed_out) trial.why += "; " + described(run.end);
+  if (run.end.failed() || ran_out_of_time(run)) trial.why += "; " + described(run);
   trial.why += others_in(run, known);
   return trial;
 }
@@ -143,9 +152,11 @@ ScratchRun FaultTrials::start(std::string_view fault, std::int64_t steps,
   return run;
 }
 
-std::string FaultTrials::own_fingerprints() const {
+std::string FaultTrials::own_fingerprints(std::string_view check) const {
   std::string known;
-  for (const Finding& finding : base_.file->findings) known += ' ' + finding.fingerprint;
+  for (const Finding& finding : base_.file->findings) {
+    if (check.empty() || finding.id == check) known += ' ' + finding.fingerprint;
+  }
   return known;
 }
 
@@ -162,8 +173,8 @@ Trial FaultTrials::run(const FaultRow& fault) {
   if (std::string why = why_unchecked(fault.check); !why.empty()) {
     return {.fault = &fault, .state = TrialState::kMissed, .why = "not checked: " + why};
   }
-  const std::string known = own_fingerprints();
-  return judge_trial(fault, start(fault.name, fault.steps, known), known);
+  const ScratchRun run = start(fault.name, fault.steps, own_fingerprints(fault.check));
+  return judge_trial(fault, run, own_fingerprints());
 }
 
 }  // namespace ddpscope

@@ -57,7 +57,7 @@ class FaultTrials {
  private:
   ScratchRun start(std::string_view fault, std::int64_t steps, const std::string& known);
   /// Of what the program has without a fault; a blank before each.
-  std::string own_fingerprints() const;
+  std::string own_fingerprints(std::string_view check = {}) const;
   /// Why the check does not run; empty: it does.
   std::string why_unchecked(std::string_view check) const;
 

@@ -23,6 +23,7 @@ TEST_CASE("a fault record comes back as it was written", "[records]") {
                         .step_ms = 1.5,
                         .planted_step = 9,
                         .found_steps = 12,
+                        .timed_out = true,
                         .ended = true};
   CHECK(write_fault_file(dir.path(), {}).empty());
   CHECK(write_fault_file(dir.path(), all).empty());  // replaces
@@ -33,6 +34,7 @@ TEST_CASE("a fault record comes back as it was written", "[records]") {
   CHECK(read.step_ms == 1.5);
   CHECK(read.planted_step == 9);
   CHECK(read.found_steps == 12);
+  CHECK(read.timed_out);
   CHECK(read.ended);
 }
 

@@ -84,6 +84,8 @@ def short(args):
     code, faults, errors = run(args, [], ["--steps", "4"])
     expect(code == INCOMPLETE and not faults, "4 steps give", code)
     expect("ended after 4 steps; faults are planted after 8" in errors, errors)
+    code, _, errors = run(args, ["--seconds", "1", "--after", "100000"])
+    expect(code == INCOMPLETE and "give it more --seconds" in errors, errors)
     some = only("member-twice", "kept-losses")
     code, faults, _ = run(args, ["--after", "2", *some], ["--steps", "6"])
     expect(code == INCOMPLETE, "6 steps give", code, faults)

@@ -100,12 +100,19 @@ TEST_CASE("a process that ended too early leaves a fault undecided", "[tools]") 
     CHECK(trial.state == TrialState::kUndecided);
     CHECK(trial.why == "not found in 3 steps; 10 may be needed");
   }
+  SECTION("because its steps took too long") {
+    run.fault.planted_step.reset();
+    run.fault.ended = false;
+    run.fault.timed_out = true;
+    CHECK(judge_trial(kRow, run, "").why ==
+          "the program ended before the fault: its time was over");
+  }
   SECTION("because it hung") {
     run.fault.steps = 9;
     run.end.timed_out = true;
     const Trial trial = judge_trial(kRow, run, "");
     CHECK(trial.state == TrialState::kUndecided);
-    CHECK(trial.why == "not found in 1 steps; 10 may be needed; it did not end in time");
+    CHECK(trial.why == "not found in 1 steps; 10 may be needed; its time was over");
   }
 }
 
