@@ -111,10 +111,14 @@ Trial judge_trial(const FaultRow& fault, const ScratchRun& run, const std::strin
   const std::int64_t steps = run.fault.steps - *run.fault.planted_step + 1;
   const bool was_long_enough = steps > fault.steps || run.end.failed();
   trial.state = was_long_enough ? TrialState::kMissed : TrialState::kUndecided;
-  trial.why = fmt::format("not found in {} steps", std::max<std::int64_t>(steps, 0));
-  if (!was_long_enough) trial.why += fmt::format("; {} may be needed", fault.steps);
-  trial.why += budget_words(run, fault.check);
-  if (run.end.failed() || ran_out_of_time(run)) trial.why += "; " + described(run);
+  if (run.end.failed()) {
+    trial.why = "not found when the program ended: " + described(run);
+  } else {
+    trial.why = fmt::format("not found in {} step{}", steps, steps == 1 ? "" : "s");
+    if (!was_long_enough) trial.why += fmt::format("; {} may be needed", fault.steps);
+    if (ran_out_of_time(run)) trial.why += "; " + described(run);
+    trial.why += budget_words(run, fault.check);
+  }
   trial.why += others_in(run, known);
   return trial;
 }

@@ -112,7 +112,7 @@ TEST_CASE("a process that ended too early leaves a fault undecided", "[tools]") 
     run.end.timed_out = true;
     const Trial trial = judge_trial(kRow, run, "");
     CHECK(trial.state == TrialState::kUndecided);
-    CHECK(trial.why == "not found in 1 steps; 10 may be needed; its time was over");
+    CHECK(trial.why == "not found in 1 step; 10 may be needed; its time was over");
   }
 }
 
@@ -122,7 +122,7 @@ TEST_CASE("a fault that brought the process down unseen is missed", "[tools]") {
   run.end.signal = 11;
   const Trial trial = judge_trial(kRow, run, "");
   CHECK(trial.state == TrialState::kMissed);
-  CHECK(trial.why == "not found in 1 steps; killed by SIGSEGV (signal 11)");
+  CHECK(trial.why == "not found when the program ended: killed by SIGSEGV (signal 11)");
 }
 }  // namespace
 }  // namespace ddpscope::test::fault_trials_test
