@@ -80,7 +80,7 @@ class FaultWatch final : public FaultObserver {
 
   bool is_found(Session& session) const {
     return std::ranges::any_of(session.worker().findings(), [this](const Finding& finding) {
-      return finding.id == check_ &&
+      return finding.id == check_ && !finding.suppressed &&
              std::ranges::find(asked_.known, finding.fingerprint) == asked_.known.end();
     });
   }

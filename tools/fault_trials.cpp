@@ -56,7 +56,8 @@ void require_trainable(const ScratchRun& run, const TrialPlan& plan) {
 
 const Finding* finding_of(const RankFile& file, std::string_view check, const std::string& known) {
   const auto is_new = [&](const Finding& finding) {
-    return finding.id == check && known.find(finding.fingerprint) == std::string::npos;
+    return finding.id == check && !finding.suppressed &&
+           known.find(finding.fingerprint) == std::string::npos;
   };
   const auto found = std::ranges::find_if(file.findings, is_new);
   return found == file.findings.end() ? nullptr : &*found;
@@ -80,6 +81,7 @@ std::string others_in(const ScratchRun& run, const std::string& known) {
     const bool is_told = others.find(finding.id) != std::string::npos;
     if (is_told || known.find(finding.fingerprint) != std::string::npos) continue;
     others += (others.empty() ? "; found instead: " : ", ") + finding.id;
+    if (finding.suppressed) others += " (suppressed)";
   }
   return others;
 }

@@ -2,10 +2,10 @@
 """Runs `ddpscope selftest` on a sample.
 
 `all`: of the faults that have a place in the sample at least 19 of 20 are caught, and those that
-are not are --missed, each with its reason. `levels`: what a level leaves out is missed. `short`: a
-program with too few steps is refused, or some faults stay undecided. `own`: mistakes that the
-sample makes itself catch nothing. `kept`: settings that end a run or name files neither stop the
-trials nor leave a file behind. What stands after `--` is given to the sample."""
+are not are --missed, each with its reason. `levels`: what a level or another setting leaves out is
+missed. `short`: a program with too few steps is refused, or some faults stay undecided. `own`:
+mistakes that the sample makes itself catch nothing. `kept`: settings that end a run or name files
+neither stop the trials nor leave a file behind. What stands after `--` is given to the sample."""
 import argparse
 import json
 import os
@@ -76,6 +76,10 @@ def levels(args):
                 check_caught(faults[name])
             else:
                 expect(faults[name]["why"].startswith("not checked: "), faults)
+    with tempfile.NamedTemporaryFile("w", suffix=".txt") as file:
+        print("module-shared-twice  # meant so", file=file, flush=True)
+        code, faults, _ = run(args, only(of_watch), DDPSCOPE=f"suppressions={file.name}")
+        expect(code == MISSED and "(suppressed)" in faults[of_watch]["why"], code, faults)
     code, faults, _ = run(args, only(of_watch), DDPSCOPE="checks=*,-module-shared-twice")
     expect(code == MISSED and "not checked" in faults[of_watch]["why"], "left out", code, faults)
 

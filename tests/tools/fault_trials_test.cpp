@@ -68,6 +68,14 @@ TEST_CASE("a finding that the program has anyway catches nothing", "[tools]") {
   CHECK(trial.why == "not found in 13 steps; found instead: optim-empty");
 }
 
+TEST_CASE("a finding that is suppressed catches nothing", "[tools]") {
+  auto run = watched_run({finding_of("grad-missing", 9, "a")});
+  run.file->findings.front().suppressed = true;
+  const Trial trial = judge_trial(kRow, run, "");
+  CHECK(trial.state == TrialState::kMissed);
+  CHECK(trial.why == "not found in 13 steps; found instead: grad-missing (suppressed)");
+}
+
 TEST_CASE("a missed fault tells how little the budget let its check see", "[tools]") {
   auto run = watched_run({});
   run.file->summary.emplace().overhead["grad-missing"].coverage = 0.25;
