@@ -11,6 +11,7 @@
 
 #include "model/call_log.h"
 #include "model/step_digest.h"
+#include "records/file_descriptor.h"
 
 namespace ddpscope {
 
@@ -116,6 +117,8 @@ class RingReader {
  public:
   /// An error text, or nothing.
   std::string open(const std::string& path);
+  /// The same of a ring that came from elsewhere: exchange/ring_mirror.h.
+  std::string open(std::shared_ptr<const FileDescriptor> image);
   ~RingReader();
   RingReader();
   RingReader(RingReader&&) noexcept;

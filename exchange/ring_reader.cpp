@@ -67,6 +67,7 @@ std::optional<Record> read_slot(const char* slot, std::uint64_t place) {
 
 struct RingReader::File {
   std::string path;
+  std::shared_ptr<const FileDescriptor> image;  ///< where there is no path
   ino_t inode = 0;
   dev_t device = 0;
   std::size_t file_bytes = 0;
@@ -87,6 +88,7 @@ struct RingReader::File {
   std::optional<std::unordered_map<NameId, std::string_view>> names;
 
   std::string open();
+  std::string take_head();
   std::vector<char> read(std::size_t begin, std::size_t size) const;
   template <class Record>
   std::optional<Record> slot(ByteWindow& window, std::size_t at, std::uint64_t place);
@@ -95,12 +97,22 @@ struct RingReader::File {
 };
 
 std::string RingReader::File::open() {
-  const OpenedFile opened = open_regular(path);
+  OpenedFile opened;
+  if (image == nullptr) {
+    opened = open_regular(path);
+  } else if (::fstat(image->get(), &opened.info) != 0) {
+    opened.error = "the image of a ring cannot be read";
+  }
   if (!opened.error.empty()) return opened.error;
   inode = opened.info.st_ino;
   device = opened.info.st_dev;
   file_bytes = static_cast<std::size_t>(opened.info.st_size);
-  beats.bytes = read_bytes(opened.file.get(), 0, ring::kFirstArea);
+  const int fd = image == nullptr ? opened.file.get() : image->get();
+  beats.bytes = read_bytes(fd, 0, ring::kFirstArea);
+  return take_head();
+}
+
+std::string RingReader::File::take_head() {
   if (beats.bytes.size() < ring::kFirstArea) return path + ": its head is cut off";
 
   ring::Head written;
@@ -136,6 +148,7 @@ std::string RingReader::File::open() {
 
 std::vector<char> RingReader::File::read(std::size_t begin, std::size_t size) const {
   if (begin >= file_bytes) return {};
+  if (image != nullptr) return read_bytes(image->get(), begin, std::min(size, file_bytes - begin));
   const OpenedFile opened = open_regular(path);
   if (!opened.error.empty() || opened.info.st_ino != inode || opened.info.st_dev != device) {
     return {};
@@ -175,6 +188,14 @@ std::string RingReader::open(const std::string& path) {
   auto file = std::make_unique<File>();
   file->path = path;
   std::string error = file->open();
+  file_ = error.empty() ? std::move(file) : std::make_unique<File>();
+  return error;
+}
+
+std::string RingReader::open(std::shared_ptr<const FileDescriptor> image) {
+  auto file = std::make_unique<File>();
+  file->image = std::move(image);
+  std::string error = file->image == nullptr ? "there is no image" : file->open();
   file_ = error.empty() ? std::move(file) : std::make_unique<File>();
   return error;
 }

@@ -6,6 +6,7 @@ namespace ddpscope {
 namespace {
 // Threads of one rank note their calls side by side.
 constexpr std::uint64_t kDisorder = 64;
+constexpr std::int64_t kFirstSteps = 8;
 
 /// The first of the places whose step is above `step`. Steps rise with places; a slot that was
 /// overwritten is an old one.
@@ -37,6 +38,13 @@ std::int64_t last_common_step(const std::vector<RingReader>& rings) {
   std::int64_t last = INT64_MAX;
   for (const RingReader& ring : rings) last = std::min(last, last_ended_step(ring));
   return rings.empty() ? 0 : last;
+}
+
+std::int64_t next_compared_step(std::int64_t step, std::int64_t every) {
+  std::int64_t next = 1;
+  while (next <= step && next <= kFirstSteps) next *= 2;
+  const std::int64_t later = step > INT64_MAX - every ? INT64_MAX : step + every;
+  return next <= kFirstSteps ? std::min(next, later) : later;
 }
 
 void show_steps(RingReader& ring, std::int64_t first, std::int64_t last) {

@@ -14,6 +14,9 @@ std::int64_t last_ended_step(const RingReader& ring);
 /// all ended there.
 std::int64_t last_common_step(const std::vector<RingReader>& rings);
 
+/// The first step after this one at which ranks are compared: 1, 2, 4, 8, and each `every`.
+std::int64_t next_compared_step(std::int64_t step, std::int64_t every);
+
 /// Shows of a ring, which has not been shown in part yet, only what belongs to these steps. Names,
 /// lists and what tells of changes is there from before them as well.
 void show_steps(RingReader& ring, std::int64_t first, std::int64_t last);
