@@ -10,6 +10,7 @@
 #include "hooks/near_tls.h"
 #include "hooks/op_callbacks.h"
 #include "hooks/outputs_of_step.h"
+#include "hooks/own_thread.h"
 #include "hooks/replica_bits.h"
 #include "hooks/step_wait.h"
 #include "model/clock.h"
@@ -45,6 +46,8 @@ HookScope::HookScope(Timed timed, Watch needs) noexcept : reads_values_(needs ==
   }
   begin_ = ticks();
 }
+
+void leave_thread_alone() noexcept { inside_hook = true; }
 
 HookScope::~HookScope() noexcept {
   if (capture_ == nullptr) return;

@@ -1,5 +1,6 @@
 // Inner headers first: behind the public one their type names would be ambiguous.
 // clang-format off
+#include "plugin/exchange_store.h"
 #include "plugin/held_signals.h"
 #include "plugin/session.h"
 #include "plugin/sync_norms.h"
@@ -192,6 +193,9 @@ void set_exchange(const c10::intrusive_ptr<c10d::Store>& store, int rank, int wo
                         std::to_string(world_size) + " needs a store and 0 <= rank < world_size");
   }
   override_ranks(rank, world_size);
+  give_exchange_store(store);
+  Session* session = Session::running();
+  if (session != nullptr && !session->worker().start_exchange()) give_exchange_store({});
 }
 
 const char* version() { return DDPSCOPE_VERSION; }

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstdio>
 #include <ctime>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 
@@ -92,6 +93,12 @@ void add_coverage(RunRecord& run, const Settings& settings) {
       run.blocked.emplace(row.id, why);
     }
   }
+}
+
+std::string absolute_path(const std::string& path) {
+  std::error_code error;
+  const auto full = std::filesystem::absolute(path, error);
+  return error ? path : full.string();
 }
 
 }  // namespace ddpscope

@@ -16,4 +16,7 @@ RunRecord describe_run(const RankEnvironment& ranks, const Settings& settings);
 /// is not live, or the level is too low.
 void add_coverage(RunRecord& run, const Settings& settings);
 
+/// From where the program stands now: it may change its folder while it runs.
+std::string absolute_path(const std::string& path);
+
 }  // namespace ddpscope

@@ -2,7 +2,6 @@
 
 #include <torch/headeronly/version.h>
 
-#include <filesystem>
 #include <mutex>
 
 #include "checks/check_table.h"
@@ -17,6 +16,7 @@
 #include "hooks/sources.h"
 #include "model/clock.h"
 #include "plugin/crash_note.h"
+#include "plugin/exchange_store.h"
 #include "plugin/held_signals.h"
 #include "plugin/log.h"
 #include "plugin/planted_fault.h"
@@ -101,13 +101,6 @@ RankEnvironment ranks_of_process() {
   return ranks;
 }
 
-// The program may change its folder while it runs.
-std::string absolute(const std::string& path) {
-  std::error_code error;
-  const auto full = std::filesystem::absolute(path, error);
-  return error ? path : full.string();
-}
-
 WorkerOptions worker_options(const Resolved& resolved, std::map<std::string, std::string> sources) {
   WorkerOptions options;
   options.settings = resolved.settings;
@@ -119,7 +112,8 @@ WorkerOptions worker_options(const Resolved& resolved, std::map<std::string, std
   options.run.torch_version = TORCH_VERSION;
   options.run.sources = std::move(sources);
   options.where = &Session::position;
-  options.settings.report_dir = absolute(expand_report_dir(
+  options.store = store_access(options.settings.exchange);
+  options.settings.report_dir = absolute_path(expand_report_dir(
       options.settings.report_dir, options.run.rank, options.run.pid, options.run.host));
   add_coverage(options.run, options.settings);
   options.judge = {.rank = options.run.rank,
@@ -240,6 +234,7 @@ void Session::finish(int exit_code) noexcept {
     Capture::set_active(nullptr);
     survey_operators(false);
     summarize(exit_code == 0);
+    worker_.stop_exchange();
     if (worker_.has_at_least(settings_.fail_on)) exit_code_ = static_cast<int>(settings_.exit_code);
   } catch (...) {  // our fault never becomes the program's
   }

@@ -25,7 +25,6 @@ constexpr std::int64_t kPausePerCpu = 300;
 constexpr std::int64_t kMostCpuNs = kSecondNs / 2;
 // Compared once more, so that a difference is told with what was before it.
 constexpr std::int64_t kOverlapSteps = 256;
-constexpr std::int64_t kFirstSteps = 8;
 
 // How ranks end, or stand when they hang, is not known while they train.
 constexpr std::array<std::string_view, 3> kOfTheEnd = {"rank-first-failure", "collective-hang",
@@ -33,17 +32,14 @@ constexpr std::array<std::string_view, 3> kOfTheEnd = {"rank-first-failure", "co
 
 struct Abandoned {};
 
+bool is_image(const std::vector<RingImage>& images, std::int64_t rank) {
+  return std::ranges::find(images, rank, &RingImage::rank) != images.end();
+}
+
 std::int64_t thread_cpu_ns() {
   struct timespec time = {};
   ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
   return time.tv_sec * kSecondNs + time.tv_nsec;
-}
-
-std::int64_t next_after(std::int64_t step, std::int64_t every) {
-  std::int64_t next = 1;
-  while (next <= step && next <= kFirstSteps) next *= 2;
-  const std::int64_t later = step > INT64_MAX - every ? INT64_MAX : step + every;
-  return next <= kFirstSteps ? std::min(next, later) : later;
 }
 
 /// Once told, a check says the same again of every later step.
@@ -111,16 +107,28 @@ bool StepCompare::leads(std::int64_t now_ns) const {
   return true;
 }
 
-RingSet StepCompare::open() const {
+RingSet StepCompare::open(const Asked& asked) const {
   RingSet set = open_rings(list_rings(dir_), run_id_);
-  std::erase_if(set.rings, [this](const RingReader& ring) { return !is_of_run(ring); });
+  std::erase_if(set.rings, [&](const RingReader& ring) {
+    const std::int64_t rank = ring.head().rank;
+    const bool is_other = asked.only_images && rank != rank_;
+    return !is_of_run(ring) || is_other || is_image(asked.images, rank);
+  });
+  for (const RingImage& image : asked.images) {
+    RingReader ring;
+    if (!ring.open(image.file).empty() || !is_of_run(ring)) continue;
+    set.rings.push_back(std::move(ring));
+  }
+  std::ranges::sort(set.rings, {}, [](const RingReader& ring) { return ring.head().rank; });
   return set;
 }
 
-// A ring may be left of an earlier run of one name, until the rank of this run makes its own.
-bool StepCompare::all_live(const RingSet& set) {
+// A ring may be left of an earlier run of one name, until the rank of this run makes its own. An
+// image was sent to this process.
+bool StepCompare::all_live(const RingSet& set, const Asked& asked) {
   bool all = true;
   for (const RingReader& ring : set.rings) {
+    if (is_image(asked.images, ring.head().rank)) continue;
     Heart& heart = hearts_[ring.head().rank];
     const std::int64_t beat = ring.heartbeat().unix_ns;
     if (heart.pid != ring.head().pid) {
@@ -135,11 +143,12 @@ bool StepCompare::all_live(const RingSet& set) {
 
 Findings StepCompare::look(std::int64_t now_ns, const Asked& asked) {
   due_ns_ = now_ns + kOtherPauseNs;
-  if (!leads(now_ns)) return {};
+  if (asked.is_heard || !leads(now_ns)) return {};
+  if (asked.only_images && asked.images.empty()) return {};
   const std::int64_t begin = thread_cpu_ns();
   Findings found;
   try {
-    found = compare(asked);
+    found = compare(asked, now_ns);
   } catch (const Abandoned&) {
   }
   const std::int64_t spent = thread_cpu_ns() - begin;
@@ -152,14 +161,16 @@ Findings StepCompare::look(std::int64_t now_ns, const Asked& asked) {
   return found;
 }
 
-Findings StepCompare::compare(const Asked& asked) {
-  const RingSet now = open();
-  if (now.rings.size() < 2 || !all_live(now)) return {};
+Findings StepCompare::compare(const Asked& asked, std::int64_t now_ns) {
+  const RingSet now = open(asked);
+  const auto ranks = static_cast<std::int64_t>(now.rings.size());
+  const bool others_come = !asked.images.empty() && now_ns - begun_ns_ < kGraceNs;
+  if (ranks < (others_come ? world_size_ : 2) || !all_live(now, asked)) return {};
   const std::int64_t last = last_common_step(now.rings);
   if (last < next_step_) return {};
   // What is read from here on has all of those steps.
-  RingSet set = open();
-  if (set.rings.size() != now.rings.size() || !all_live(set)) return {};
+  RingSet set = open(asked);
+  if (set.rings.size() != now.rings.size() || !all_live(set, asked)) return {};
   for (RingReader& ring : set.rings) show_steps(ring, first_step_, last);
   const std::int64_t begin = thread_cpu_ns();
   const auto go_on = [&asked, begin] {
@@ -170,7 +181,7 @@ Findings StepCompare::compare(const Asked& asked) {
                                                    .checks = checks_,
                                                    .own = asked.own(),
                                                    .after_each = go_on}));
-  next_step_ = next_after(last, every_);
+  next_step_ = next_compared_step(last, every_);
   if (pending_.empty()) first_step_ = std::max<std::int64_t>(last - kOverlapSteps, 0);
   return found;
 }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "config/settings.h"
+#include "exchange/ring_mirror.h"
 #include "exchange/ring_set.h"
 #include "model/finding.h"
 #include "model/run_record.h"
@@ -29,9 +30,10 @@ struct TrainingRanks {
 /// nothing is said: they may still do so.
 Findings judge_while_training(TrainingRanks ranks);
 
-/// Compares the ranks whose rings lie in one folder while they train, as a merge would afterwards
-/// and by the same code. The lowest of them does it for all, on the worker's thread; it reads files
-/// and waits for nobody. A rank that stands still ends it until that rank moves again.
+/// Compares the ranks whose rings lie in one folder, or have come over a store, while they train,
+/// as a merge would afterwards and by the same code. The lowest of them does it for all, on the
+/// worker's thread; it reads what is there and waits for nobody. A rank that stands still ends it
+/// until that rank moves again.
 class StepCompare {
  public:
   StepCompare(const RunRecord& run, const Settings& settings);
@@ -41,8 +43,11 @@ class StepCompare {
   bool is_due(std::int64_t now_ns) const { return due_ns_ != 0 && now_ns >= due_ns_; }
 
   struct Asked {
-    std::function<Findings()> own;     ///< findings of this rank
-    std::function<bool()> has_to_end;  ///< asked between rings: what is read then is left
+    std::function<Findings()> own;       ///< findings of this rank
+    std::function<bool()> has_to_end;    ///< asked between rings: what is read then is left
+    std::vector<RingImage> images = {};  ///< of ranks elsewhere; go before what the folder has
+    bool only_images = false;            ///< of the folder only the ring of this rank counts
+    bool is_heard = false;               ///< the lowest rank compares an image of this rank's ring
   };
   /// Errors and warnings that two comparisons in a row found, each once.
   Findings look(std::int64_t now_ns, const Asked& asked);
@@ -55,9 +60,9 @@ class StepCompare {
   };
   bool leads(std::int64_t now_ns) const;
   bool is_of_run(const RingReader& ring) const;
-  RingSet open() const;
-  bool all_live(const RingSet& set);
-  Findings compare(const Asked& asked);
+  RingSet open(const Asked& asked) const;
+  bool all_live(const RingSet& set, const Asked& asked);
+  Findings compare(const Asked& asked, std::int64_t now_ns);
   Findings confirmed(const Findings& found);
 
   std::int64_t rank_;

@@ -1,8 +1,5 @@
 #include "plugin/worker.h"
 
-#include <pthread.h>
-#include <signal.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -10,6 +7,7 @@
 #include <cstdio>
 
 #include "model/clock.h"
+#include "plugin/background_thread.h"
 #include "plugin/crash_note.h"
 #include "plugin/log.h"
 #include "records/report_dir.h"
@@ -22,14 +20,6 @@ constexpr auto kIdle = milliseconds(20);
 constexpr std::size_t kBatch = 512;
 constexpr int kQuietRounds = 2;  // the training threads stand still, or compute for long
 
-// The program's signals are for its own threads, and its work goes before ours.
-void become_background() {
-  sigset_t all;
-  sigfillset(&all);
-  pthread_sigmask(SIG_BLOCK, &all, nullptr);
-  pthread_setname_np(pthread_self(), "ddpscope");
-  setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), 5);
-}
 }  // namespace
 
 Worker::Worker(WorkerOptions options)
@@ -50,9 +40,10 @@ Worker::Worker(WorkerOptions options)
 void Worker::start() {
   open_file();
   thread_ = std::thread([this] {
-    become_background();
+    become_background("ddpscope");
     loop();
   });
+  if (options_.store.is_given || options_.settings.exchange == Exchange::kStore) start_exchange();
 }
 
 void Worker::open_file() {

@@ -24,9 +24,22 @@
 #include "plugin/rank_watch.h"
 #include "plugin/step_compare.h"
 #include "plugin/step_values.h"
+#include "plugin/store_exchange.h"
 #include "records/jsonl_writer.h"
 
 namespace ddpscope {
+
+/// Where this rank finds the store that it shares with the others.
+struct StorePlace {
+  std::int64_t rank = 0;
+  std::string run_id;
+  std::string dir;  ///< of the report
+  std::int64_t timeout_ms = 5000;
+};
+struct StoreAccess {
+  std::function<std::unique_ptr<SharedStore>(const StorePlace&)> open;  ///< may be empty
+  bool is_given = false;                                                ///< by the program
+};
 
 /// What the session tells the worker at the start.
 struct WorkerOptions {
@@ -37,6 +50,7 @@ struct WorkerOptions {
   std::int64_t local_ranks = 1;  ///< of this run on this host
   RankWatch::Where where = nullptr;
   DeviceReaders devices;
+  StoreAccess store;
 };
 
 /// What is known at the end and only to the session.
@@ -68,6 +82,10 @@ class Worker {
   bool drain(std::chrono::milliseconds limit);
   /// Judges what is left, writes the summary and the reports, and ends the thread.
   void finish(std::chrono::milliseconds limit, const RunCosts& costs);
+  /// Compares ranks over a store from now on; false where it does so already or is not to.
+  bool start_exchange();
+  /// Waits at most for `exchange_timeout_ms`.
+  void stop_exchange() { exchange_.stop(); }
   /// Writes why this rank ends and where it stands; for a process that is about to die. A worker
   /// that is busy writes it as soon as it can.
   void write_progress(ProgressRecord record);
@@ -136,6 +154,7 @@ class Worker {
   RankWatch ranks_;
   LiveCompare live_compare_;
   StepCompare step_compare_;
+  StoreExchange exchange_;
   Findings over_ranks_;  // what this rank found for all
   MetricsFile metrics_;
   std::optional<RankDigest> digest_;  // of several ranks

@@ -4,6 +4,7 @@
 #include "exchange/nonfinite_compare.h"
 #include "model/clock.h"
 #include "model/fact_keys.h"
+#include "plugin/log.h"
 #include "plugin/worker.h"
 #include "records/site_line.h"
 
@@ -52,8 +53,27 @@ void Worker::leave_nonfinite(const Finding& finding) {
   ranks_.ring()->put({.kind = BlobKind::kNonfinite, .step = finding.step, .bytes = bytes});
 }
 
+bool Worker::start_exchange() {
+  const Settings& settings = options_.settings;
+  const StorePlace place{.rank = options_.run.rank,
+                         .run_id = options_.run.run_id,
+                         .dir = ranks_.dir(),
+                         .timeout_ms = settings.exchange_timeout_ms};
+  if (place.dir.empty() || !options_.store.open) return false;
+  return exchange_.start({.rank = place.rank,
+                          .world_size = options_.run.world_size,
+                          .run_id = place.run_id,
+                          .dir = place.dir,
+                          .every = settings.exchange_every,
+                          .timeout_ms = place.timeout_ms,
+                          .also_in_folder = settings.exchange == Exchange::kStore},
+                         [open = options_.store.open, place] { return open(place); });
+}
+
 void Worker::compare_steps() {
   const std::int64_t now_ns = steady_ns();
+  const std::string trouble = exchange_.trouble(now_ns);
+  if (!trouble.empty()) log_warning(trouble);
   if (!step_compare_.is_due(now_ns) || is_behind()) return;
   const StepCompare::Asked asked{
       .own =
@@ -61,7 +81,10 @@ void Worker::compare_steps() {
             const std::lock_guard lock(mutex_);
             return judge_.findings();
           },
-      .has_to_end = [this] { return leaves_.load(std::memory_order_relaxed) || is_behind(); }};
+      .has_to_end = [this] { return leaves_.load(std::memory_order_relaxed) || is_behind(); },
+      .images = exchange_.images(),
+      .only_images = options_.settings.exchange == Exchange::kStore && exchange_.is_live(),
+      .is_heard = exchange_.is_heard()};
   tell_over_ranks(step_compare_.look(now_ns, asked));
 }
 

@@ -247,8 +247,14 @@ DDPSCOPE_API std::vector<Finding> findings();
 /// Judges what is pending, writes and syncs the files. Waits for that.
 DDPSCOPE_API Report flush();
 
-/// Hands over a store for the live comparison of ranks, and says which rank of how many this is.
-/// This version compares ranks when their files are merged and uses the numbers only.
+/// Hands over a store for the comparison of ranks while they train, and says which rank of how many
+/// this is; before the first attach, or the numbers count no more. Ranks whose report folder is not
+/// that of rank 0 send over a clone of it what they note, unless the setting `exchange` is `files`
+/// or `off`: at most 1 MiB per rank lies in the store, under keys that begin with `ddpscope/`. A
+/// thread of ours makes all calls, and training waits for none. The store itself is not kept: who
+/// serves it has to do so for as long as ranks train. The ranks have to be of one run:
+/// `DDPSCOPE_RUN_ID` names it where the launcher does not.
+/// @throws SettingsError if there is no store, or not 0 <= rank < world_size.
 DDPSCOPE_API void set_exchange(const c10::intrusive_ptr<c10d::Store>& store, int rank,
                                int world_size);
 

@@ -49,9 +49,9 @@ Ranks::~Ranks() {
   unlink((report_dir() + ".store").c_str());
 }
 
-void Ranks::kill(int rank) {
+void Ranks::kill(int rank, int signal) {
   const pid_t child = children_.at(static_cast<std::size_t>(rank));
-  if (child > 0) ::kill(child, SIGKILL);
+  if (child > 0) ::kill(child, signal);
 }
 
 std::vector<int> Ranks::exit_codes(std::chrono::seconds limit) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <signal.h>
 #include <sys/types.h>
 
 #include <chrono>
@@ -37,7 +38,7 @@ class Ranks {
 
   /// The exit codes, once all have ended; -1 for one that a signal ended, or that took too long.
   std::vector<int> exit_codes(std::chrono::seconds limit = std::chrono::seconds(60));
-  void kill(int rank);
+  void kill(int rank, int signal = SIGKILL);
 
  private:
   std::vector<pid_t> children_;

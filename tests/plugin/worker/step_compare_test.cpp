@@ -48,6 +48,8 @@ class Training {
   bool last_beats = true;
   std::int64_t differs_from = std::numeric_limits<std::int64_t>::max();  ///< the last rank's rate
   bool has_to_end = false;
+  bool only_images = false;
+  bool is_heard = false;
 
   /// Up to this step; the last rank up to another one.
   void train_to(std::int64_t step) { train_to(step, step); }
@@ -67,8 +69,10 @@ class Training {
     }
     now_ns_ += kLongNs;
     if (!speaker_.is_due(now_ns_)) return {};
-    return speaker_.look(
-        now_ns_, {.own = [] { return Findings(); }, .has_to_end = [this] { return has_to_end; }});
+    return speaker_.look(now_ns_, {.own = [] { return Findings(); },
+                                   .has_to_end = [this] { return has_to_end; },
+                                   .only_images = only_images,
+                                   .is_heard = is_heard});
   }
 
   /// As a merge says it now.
@@ -182,6 +186,8 @@ TEST_CASE("nothing is said while ranks train", "[step_compare]") {
   SECTION("where they did not average yet") { training.averages = false; }
   SECTION("where the ring of one is left of an earlier run") { training.last_beats = false; }
   SECTION("when the program is about to end") { training.has_to_end = true; }
+  SECTION("of rings in the folder where all come over a store") { training.only_images = true; }
+  SECTION("by a rank that a lower one hears") { training.is_heard = true; }
   for (std::int64_t step = 1; step < 200; step += 9) {
     training.train_to(step);
     CHECK(training.look().empty());
