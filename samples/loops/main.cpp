@@ -42,6 +42,9 @@ class Trainer {
     if (arguments.has("slow-rank") && world.rank == 1) {
       net_->pause = std::chrono::milliseconds(20);  // BUG slow-rank
     }
+    if (arguments.diagnostics && store_) {
+      ddpscope::set_exchange(store_, world.rank, world.size);  // for hosts without a common folder
+    }
     if (arguments.diagnostics) ddpscope::attach_diagnostics(net_);
     broadcast_from(all_, 0);
     const auto own = static_cast<std::uint64_t>(world.rank);

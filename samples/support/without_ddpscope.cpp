@@ -10,6 +10,8 @@ Attachment attach_diagnostics(torch::nn::Module&, const Options&) { return {}; }
 Attachment attach_diagnostics(torch::jit::Module&, const Options&) { return {}; }
 Attachment attach_diagnostics(const NamedTensors&, const Options&) { return {}; }
 
+void set_exchange(const c10::intrusive_ptr<c10d::Store>&, int, int) {}
+
 namespace detail {
 Attachment attach_shared(std::shared_ptr<torch::nn::Module>, const Options&) { return {}; }
 }  // namespace detail

@@ -6,7 +6,10 @@ a merge says the same of each, once, beside the others of expected.txt and what 
 `silent`: nothing is said, in a long run and of each prefix of a short one. `stopped`, `killed`: one
 rank stands still for a while or is gone; nothing wrong is said, and the others end in time. `two`:
 two runs of one folder, of which one has a mistake, do not mix. What stands after `--` is given to
-the sample."""
+the sample.
+
+With `--over store` the rings go over a store of rank 0. With `--over folders` each rank has a
+folder of its own, and the program gives its store."""
 import argparse
 import os
 import pathlib
@@ -22,6 +25,8 @@ from findings_table import beyond_consequences, cause_of, expected_on, found_row
 LIMIT_S = 90
 LISTEN_S = 8
 END_S = 20
+SETTINGS = {"files": "report_dir={}", "store": "exchange=store:report_dir={}",
+            "folders": "report_dir={}/%r"}
 LINE = re.compile(r"^ranks? .*?: (error|warning): (.*) \[([a-z-]+)\]$", re.MULTILINE)
 ENDLESS = ["--steps", "100000000"]
 
@@ -36,7 +41,9 @@ class Run:
         with open(self.log, "w", encoding="utf-8") as log:
             self.ranks = rank_runs.start_ranks(
                 [args.program, "--bug", bug] + steps + args.arguments, args.ranks,
-                {"DDPSCOPE": f"report_dir={self.out}"}, stdout=log, stderr=log)
+                {"DDPSCOPE": SETTINGS[args.over].format(self.out)}, stdout=log, stderr=log)
+        self.folders = ([self.out / str(rank) for rank in range(args.ranks)]
+                        if args.over == "folders" else [self.out])
 
     def said(self):
         return LINE.findall(self.log.read_text(encoding="utf-8", errors="replace"))
@@ -84,12 +91,12 @@ def found(args):
     run = Run(args, "found", args.bug)
     run.wait_for(args.ids, args.place)
     said = run.said()
-    kept = {record["id"] for record in rank_runs.records_of(run.out, 0)
+    kept = {record["id"] for record in rank_runs.records_of(run.folders[0], 0)
             if record["record"] == "finding"}
     run.end()
     if not set(args.ids) <= kept:
         sys.exit(f"the file of rank 0 has {kept}")
-    report, _ = rank_runs.merged(args.tool, run.out)
+    report, _ = rank_runs.merged(args.tool, *run.folders)
     for identity in args.ids:
         live = {without_counts(what) for _, what, name in said if name == identity}
         merged = [f["what"] for f in report["findings"]
@@ -118,7 +125,8 @@ def silent(args):
     if any(rank_runs.ended(short.ranks)):
         sys.exit("a rank failed")
     short.expect_silence()
-    subprocess.run([args.prefix_judge, short.out], check=True)
+    if args.over != "folders":
+        subprocess.run([args.prefix_judge, short.out], check=True)
 
 
 def stopped(args):
@@ -171,6 +179,7 @@ def main():
     parser.add_argument("--bug", default="none")
     parser.add_argument("--ids", nargs="*", default=[])
     parser.add_argument("--place", default="", help="how a line begins that is said")
+    parser.add_argument("--over", choices=SETTINGS, default="files")
     parser.add_argument("arguments", nargs="*")
     args = parser.parse_args()
     ways[args.check](args)

@@ -1,7 +1,8 @@
 # What is said of several ranks while they train; included by CMakeLists.txt.
-# add_live_test(<check> <sample> <ranks> [BUG <bug> [PLACE <place>]] [IDS <id>...] ARGUMENTS <argument>...)
+# add_live_test(<check> <sample> <ranks> [BUG <bug> [PLACE <place>]] [IDS <id>...]
+#   [OVER store|folders] ARGUMENTS <argument>...)
 function(add_live_test check sample ranks)
-  cmake_parse_arguments(L "" "BUG;KIND;PLACE" "IDS;ARGUMENTS" ${ARGN})
+  cmake_parse_arguments(L "" "BUG;KIND;PLACE;OVER" "IDS;ARGUMENTS" ${ARGN})
   set(kind ${check})
   if(L_KIND)
     string(APPEND kind .${L_KIND})
@@ -11,10 +12,15 @@ function(add_live_test check sample ranks)
     string(APPEND kind .${L_BUG})
     set(bug --bug ${L_BUG} "--place=${L_PLACE}" --ids ${L_IDS})
   endif()
+  set(over)
+  if(L_OVER)
+    string(APPEND kind .${L_OVER})
+    set(over --over ${L_OVER})
+  endif()
   add_script_test(live.${sample}.${kind}.${ranks} ${ranks} check_live.py --check ${check}
     --tool $<TARGET_FILE:ddpscope_cli> --program $<TARGET_FILE:ddpscope_sample_${sample}>
     --prefix-judge $<TARGET_FILE:prefix_judge> --expected ${samples}/${sample}/expected.txt
-    --out ${CMAKE_CURRENT_BINARY_DIR}/live/${sample}.${kind}.${ranks} --ranks ${ranks} ${bug}
+    --out ${CMAKE_CURRENT_BINARY_DIR}/live/${sample}.${kind}.${ranks} --ranks ${ranks} ${bug} ${over}
     -- ${L_ARGUMENTS})
 endfunction()
 
@@ -50,3 +56,14 @@ add_live_test(stopped loops 3 ARGUMENTS --way accumulate)
 add_live_test(killed loops 3 ARGUMENTS --way accumulate)
 add_live_test(two loops 2 BUG rate-of-its-own
   IDS rank-optimizer-differs rank-parameters-differ ARGUMENTS --way accumulate)
+foreach(over store folders)
+  add_live_test(found loops 2 BUG rate-of-its-own OVER ${over}
+    IDS rank-optimizer-differs rank-parameters-differ ARGUMENTS --way accumulate)
+  add_live_test(found loops 2 BUG sum-not-divided OVER ${over}
+    IDS grad-reduced-wrong-scale ARGUMENTS --way evaluate)
+  add_live_test(found loops 4 BUG same-data OVER ${over}
+    IDS data-same-on-ranks ARGUMENTS --way accumulate)
+  foreach(way accumulate join reduce)
+    add_live_test(silent loops 2 KIND ${way} OVER ${over} ARGUMENTS --way ${way})
+  endforeach()
+endforeach()

@@ -59,10 +59,10 @@ def pid_of(out, rank):
     return records_of(out, rank)[0]["pid"]
 
 
-def merged(tool, out):
-    """The report of a merge, and its exit code."""
-    run = subprocess.run([tool, "merge", out], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                         text=True, errors="replace")
+def merged(tool, out, *others):
+    """The report of a merge into the first folder, and its exit code."""
+    run = subprocess.run([tool, "merge", out, *others], stdout=subprocess.PIPE,
+                         stderr=subprocess.STDOUT, text=True, errors="replace")
     print(run.stdout)
     return json.loads((out / "report.json").read_text()), run.returncode
 
