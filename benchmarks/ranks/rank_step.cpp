@@ -1,12 +1,16 @@
 // One of several ranks, as RANK and WORLD_SIZE say. `rank_step steps N` trains the digits network
 // on made-up data and averages each gradient by a call of its own; `rank_step calls N` reduces one
-// small tensor again and again. Prints the median and the 99th percentile of what one of them took.
+// small tensor again and again; `rank_step alone N` trains without any call, and `rank_step paused
+// N` does so with pauses that leave the cores to others. Prints the median and the 99th percentile
+// of what one of them took; alone, of the second half, and `begun` after a quarter.
 #include <ddpscope/ddpscope.h>
 #include <torch/torch.h>
 
+#include <chrono>
 #include <cstdio>
 #include <exception>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -22,8 +26,14 @@ constexpr int kBatches = 16;
 constexpr std::int64_t kBatch = 32;
 constexpr digits::Bug kNoBug = digits::Bug::kNone;
 
+struct Loop {
+  std::size_t steps = 0;
+  std::size_t tells_begun_after = 0;  ///< 0: never
+  std::chrono::milliseconds pause{0};
+};
+
 double train(const samples::World& world, const samples::Group& group, StepTimes& times,
-             std::size_t steps) {
+             const Loop& loop) {
   torch::manual_seed(world.rank + 1);
   digits::Net net(kNoBug);
   ddpscope::attach_diagnostics(net);
@@ -35,7 +45,7 @@ double train(const samples::World& world, const samples::Group& group, StepTimes
   }
   double sum = 0;
   times.mark();
-  for (std::size_t i = 0; i < steps; ++i) {
+  for (std::size_t i = 0; i < loop.steps; ++i) {
     const auto& [images, labels] = batches[i % batches.size()];
     clear_gradients(net, optimizers, kNoBug);
     const digits::Outputs outputs = net(images);
@@ -45,7 +55,11 @@ double train(const samples::World& world, const samples::Group& group, StepTimes
     digits::average_gradients(group, *net, kNoBug);
     for (const auto& optimizer : optimizers) optimizer->step();
     sum += loss.item<double>();
+    if (loop.pause.count() > 0) std::this_thread::sleep_for(loop.pause);
     times.mark();
+    if (i + 1 != loop.tells_begun_after) continue;
+    std::puts("begun");
+    std::fflush(stdout);
   }
   return sum;
 }
@@ -62,18 +76,35 @@ double reduce(const samples::Group& group, StepTimes& times, std::size_t calls) 
   return one.sum().item<double>();
 }
 
+/// Each rank for itself.
+int run_alone(const samples::World& world, std::size_t steps, std::chrono::milliseconds pause) {
+  StepTimes times(steps);
+  const double sum =
+      train(world, {}, times, {.steps = steps, .tells_begun_after = steps / 4, .pause = pause});
+  times.print_tail("alone", steps / 2, steps);
+  std::printf("sum %.17g\n", sum);
+  std::fflush(stdout);
+  return 0;
+}
+
 int run(const std::string& what, std::size_t count) {
   torch::set_num_threads(1);
   const samples::World world = samples::world_from_environment();
-  const samples::Group group = samples::connect(world);
-  if (!group || count <= kWarmUp || (what != "steps" && what != "calls")) {
-    std::fprintf(stderr, "usage: RANK=r WORLD_SIZE=n rank_step steps|calls NUMBER, above %zu\n",
-                 kWarmUp);
+  const bool is_alone = what == "alone" || what == "paused";
+  const samples::Group group = is_alone ? samples::Group() : samples::connect(world);
+  const bool is_together = group && (what == "steps" || what == "calls");
+  if (count <= kWarmUp || (!is_alone && !is_together)) {
+    std::fprintf(
+        stderr, "usage: RANK=r WORLD_SIZE=n rank_step steps|calls|alone|paused NUMBER, above %zu\n",
+        kWarmUp);
     return 2;
+  }
+  if (is_alone) {
+    return run_alone(world, count, std::chrono::milliseconds(what == "paused" ? 20 : 0));
   }
   StepTimes times(count);
   const double sum =
-      what == "steps" ? train(world, group, times, count) : reduce(group, times, count);
+      what == "steps" ? train(world, group, times, {.steps = count}) : reduce(group, times, count);
   times.print_tail(what.c_str(), kWarmUp, count);
   std::printf("sum %.17g\n", sum);  // equal with and without ddpscope
   return 0;
