@@ -153,7 +153,8 @@ void ExchangeTurns::show(std::int64_t rank, const RingMirror& mirror) {
   if (!ring.open(mirror.file()).empty() || ring.head().rank != rank) return;
   if (ring.head().run_id != options_.run_id) {
     state_->say("rank " + std::to_string(rank) + " says that it is of run " +
-                quoted(ring.head().run_id) + ", this rank is of run " + quoted(options_.run_id) +
+                ddpscope::quoted(ring.head().run_id) + ", this rank is of run " +
+                ddpscope::quoted(options_.run_id) +
                 ", so they are not compared. Set DDPSCOPE_RUN_ID to one word on all hosts.");
   }
   const std::lock_guard lock(state_->mutex);

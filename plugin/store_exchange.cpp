@@ -6,6 +6,7 @@
 #include <thread>
 #include <utility>
 
+#include "config/text.h"
 #include "model/clock.h"
 #include "plugin/background_thread.h"
 #include "plugin/exchange_state.h"
@@ -26,8 +27,9 @@ bool survive(StoreExchange::State& state, Work&& work) {
     return false;
   } catch (const StoreClosed&) {
   } catch (const std::exception& error) {
-    state.say("the exchange between ranks has ended: " + first_line(error.what()) +
-              kInsteadOfExchange);
+    if (state.left_behind) return false;  // its text may be made by a library that is gone
+    state.say("the exchange between ranks has ended: \"" + escaped(first_line(error.what())) +
+              "\"" + kInsteadOfExchange);
   } catch (...) {
     state.say(std::string("the exchange between ranks has failed") + kInsteadOfExchange);
   }

@@ -100,7 +100,7 @@ int run(const std::string& what, std::size_t count) {
     return 2;
   }
   if (is_alone) {
-    return run_alone(world, count, std::chrono::milliseconds(what == "paused" ? 20 : 0));
+    return run_alone(world, count, std::chrono::milliseconds(what == "paused" ? 200 : 0));
   }
   StepTimes times(count);
   const double sum =

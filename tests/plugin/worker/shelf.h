@@ -102,11 +102,11 @@ class OnShelf final : public SharedStore {
 class Member {
  public:
   Member(std::shared_ptr<Shelf> shelf, std::int64_t rank, const std::string& dir,
-         const std::string& run_id = "r1")
-      : ring(dir, rank, 2, run_id), shelf_(std::move(shelf)) {
+         const std::string& run_id = "r1", std::int64_t world_size = 2)
+      : ring(dir, rank, world_size, run_id), shelf_(std::move(shelf)) {
     REQUIRE(ring.problem.empty());
     options.rank = rank;
-    options.world_size = 2;
+    options.world_size = world_size;
     options.run_id = run_id;
     options.dir = dir;
     options.every = 4;

@@ -1,6 +1,7 @@
 // Ranks whose report folders are their own share a store.
 #include "plugin/store_exchange.h"
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <thread>
@@ -18,20 +19,43 @@ namespace {
 using std::chrono::milliseconds;
 constexpr std::int64_t kLongNs = 3'600'000'000'000;
 
-std::int64_t last_step_of(const Member& member) {
+std::int64_t last_step_of(const Member& member, std::int64_t rank = 1) {
   RingReader ring;
   const auto images = member.exchange.images();
-  if (images.empty() || !ring.open(images[0].file).empty()) return -1;
+  const auto image = std::ranges::find(images, rank, &RingImage::rank);
+  if (image == images.end() || !ring.open(image->file).empty()) return -1;
   return ring.digest_count() == 0 ? 0 : ring.digest(ring.digest_count() - 1)->step;
 }
 
-RunRecord run_of_rank_0() {
-  RunRecord run;
-  run.run_id = "r1";
-  run.world_size = 2;
-  run.checks = {"rank-optimizer-differs"};
-  return run;
-}
+/// Rank 0, while it trains.
+class Speaker {
+ public:
+  Speaker(Member& lowest, std::int64_t world_size)
+      : lowest_(lowest), compare_(run_of(world_size), Settings()) {
+    compare_.begin(lowest.options.dir, 1);
+  }
+  Findings look() {
+    lowest_.ring.pass_ms(1000);
+    lowest_.ring.beat("fc1");
+    now_ns_ += kLongNs;
+    return compare_.look(now_ns_, {.own = [] { return Findings(); },
+                                   .has_to_end = [] { return false; },
+                                   .images = lowest_.exchange.images()});
+  }
+
+ private:
+  static RunRecord run_of(std::int64_t world_size) {
+    RunRecord run;
+    run.run_id = "r1";
+    run.world_size = world_size;
+    run.checks = {"rank-optimizer-differs"};
+    return run;
+  }
+
+  Member& lowest_;
+  StepCompare compare_;
+  std::int64_t now_ns_ = 1;
+};
 }  // namespace
 
 TEST_CASE("Ranks without a common folder are compared over a store, as a merge says it",
@@ -41,17 +65,7 @@ TEST_CASE("Ranks without a common folder are compared over a store, as a merge s
   const auto shelf = std::make_shared<Shelf>();
   Member lowest(shelf, 0, dir_0.path());
   Member other(shelf, 1, dir_1.path());
-  StepCompare speaker(run_of_rank_0(), Settings());
-  speaker.begin(dir_0.path(), 1);
-  std::int64_t now_ns = 1;
-  const auto look = [&] {
-    lowest.ring.pass_ms(1000);
-    lowest.ring.beat("fc1");
-    now_ns += kLongNs;
-    return speaker.look(now_ns, {.own = [] { return Findings(); },
-                                 .has_to_end = [] { return false; },
-                                 .images = lowest.exchange.images()});
-  };
+  Speaker speaker(lowest, 2);
   Findings found;
   for (const std::int64_t step : {4, 8}) {
     lowest.train_to(step, 0.1);
@@ -60,7 +74,7 @@ TEST_CASE("Ranks without a common folder are compared over a store, as a merge s
     other.start();
     REQUIRE(in_time([&] { return last_step_of(lowest) == step; }));
     for (int i = 0; i < 3; ++i) {
-      Findings more = look();
+      Findings more = speaker.look();
       found.insert(found.end(), more.begin(), more.end());
     }
   }
@@ -78,6 +92,36 @@ TEST_CASE("Ranks without a common folder are compared over a store, as a merge s
   CHECK(other.exchange.is_heard());
   CHECK(shelf->most_keys() == 1);
   CHECK(in_time([&] { return shelf->keys() == 0; }));
+}
+
+TEST_CASE("Of two hosts with two ranks each, those of the other host send", "[store_exchange]") {
+  const TemporaryDir here;
+  const TemporaryDir there;
+  const auto shelf = std::make_shared<Shelf>();
+  Member lowest(shelf, 0, here.path(), "r1", 4);
+  Member beside(shelf, 1, here.path(), "r1", 4);
+  Member first_there(shelf, 2, there.path(), "r1", 4);
+  Member last(shelf, 3, there.path(), "r1", 4);
+  Speaker speaker(lowest, 4);
+  Findings found;
+  for (const std::int64_t step : {4, 8, 16}) {
+    for (Member* member : {&lowest, &beside, &first_there, &last}) {
+      member->train_to(step, member == &last ? 0.01 : 0.1);
+      member->start();
+    }
+    REQUIRE(in_time([&] { return last_step_of(lowest, 2) == step; }));
+    REQUIRE(in_time([&] { return last_step_of(lowest, 3) == step; }));
+    for (int i = 0; i < 3; ++i) {
+      beside.ring.pass_ms(1000);
+      beside.ring.beat("fc1");
+      Findings more = speaker.look();
+      found.insert(found.end(), more.begin(), more.end());
+    }
+  }
+  CHECK(lowest.exchange.images().size() == 2);
+  CHECK(shelf->most_keys() <= 2);
+  REQUIRE(found.size() == 1);
+  CHECK(found[0].what == "learning rate 0.01 on rank 3, 0.1 on ranks 0-2, since step 1");
 }
 
 TEST_CASE("A rank sends at the steps that are compared and at no other", "[store_exchange]") {
@@ -186,7 +230,7 @@ TEST_CASE("A store that fails ends the exchange with one line", "[store_exchange
     return !said.empty();
   }));
   CHECK(said ==
-        "the exchange between ranks has ended: Connection reset by peer. Ranks are compared by "
+        "the exchange between ranks has ended: \"Connection reset by peer\". Ranks are compared by "
         "the files of their report folders; training continues.");
   CHECK(other.exchange.trouble(steady_ns()).empty());
   CHECK(in_time([&] { return !other.exchange.is_live(); }));
