@@ -1,5 +1,6 @@
 #include "values/device_values.h"
 
+#include "cuda/beside_captures.h"
 #include "cuda/cuda_call.h"
 #include "values/cuda/launch.h"
 #include "values/lane.h"
@@ -25,24 +26,6 @@ DeviceArray<Item> device_array(std::int64_t count) {
   DDPSCOPE_CUDA_CALL(cudaMalloc(&memory, static_cast<std::size_t>(count) * sizeof(Item)));
   return DeviceArray<Item>(static_cast<Item*>(memory));
 }
-
-/// While some thread captures a graph, what allocates or asks for an event would break it, unless
-/// the calling thread says that it takes no part. Restores what the thread had said before.
-class BesideCaptures {
- public:
-  BesideCaptures() noexcept {
-    is_set_ = DDPSCOPE_CUDA_CALL_NOEXCEPT(cudaThreadExchangeStreamCaptureMode(&mode_));
-  }
-  ~BesideCaptures() {
-    if (is_set_) DDPSCOPE_CUDA_CALL_NOEXCEPT(cudaThreadExchangeStreamCaptureMode(&mode_));
-  }
-  BesideCaptures(const BesideCaptures&) = delete;
-  BesideCaptures& operator=(const BesideCaptures&) = delete;
-
- private:
-  cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;
-  bool is_set_ = false;
-};
 
 }  // namespace
 
@@ -80,7 +63,7 @@ bool DeviceValues::is_capturing(CUstream_st* stream) noexcept {
 }
 
 DeviceValues::DeviceValues(Capacity capacity) : state_(std::make_unique<State>()) {
-  const BesideCaptures beside;
+  const cuda::BesideCaptures beside;
   State& state = *state_;
   state.capacity = {capacity.tensors < 1 ? 1 : capacity.tensors, capacity.elements};
   state.chunks = capacity.elements / kChunkElements + state.capacity.tensors;
@@ -98,7 +81,7 @@ DeviceValues::DeviceValues(Capacity capacity) : state_(std::make_unique<State>()
 }
 
 DeviceValues::~DeviceValues() {
-  const BesideCaptures beside;
+  const cuda::BesideCaptures beside;
   if (!is_ready()) DDPSCOPE_CUDA_CALL_NOEXCEPT(cudaEventSynchronize(state_->written.get()));
 }
 
@@ -132,7 +115,7 @@ bool DeviceValues::launch(std::span<const TensorData> tensors, CUstream_st* stre
 bool DeviceValues::is_ready() noexcept {
   State& state = *state_;
   if (state.is_ready) return true;
-  const BesideCaptures beside;
+  const cuda::BesideCaptures beside;
   const cudaError_t asked = cudaEventQuery(state.written.get());
   if (asked == cudaErrorNotReady) {
     DDPSCOPE_CUDA_CALL_NOEXCEPT(asked);
