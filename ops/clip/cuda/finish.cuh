@@ -1,0 +1,192 @@
+#pragma once
+
+#include <cmath>
+
+#include "ops/clip/cuda/rows.cuh"
+#include "ops/device/last_block.cuh"
+
+/// From the sums of blocks to those of gradients, of modules and of all, by one block and always in
+/// the same order.
+namespace ddpscope::cuda {
+
+inline constexpr double kInfinite = HUGE_VAL;
+
+enum class PowerKind : std::uint8_t { kNone, kMagnitudes, kSquares, kSmallest, kPowers };
+
+template <PowerKind P>
+__device__ ClipSums neutral() {
+  ClipSums sums;
+  if constexpr (P == PowerKind::kSmallest) sums.power_sum = kInfinite;
+  return sums;
+}
+
+template <PowerKind P>
+__device__ ClipSums merge(const ClipSums& left, const ClipSums& right) {
+  ClipSums sums = left;
+  if constexpr (P == PowerKind::kSmallest) {
+    sums.power_sum = fmin(left.power_sum, right.power_sum);
+  } else {
+    sums.power_sum += right.power_sum;
+  }
+  sums.max_abs = fmax(left.max_abs, right.max_abs);
+  sums.nan_count += right.nan_count;
+  sums.inf_count += right.inf_count;
+  sums.is_present += right.is_present;  // of a group: their number
+  return sums;
+}
+
+/// Of the warp, on its first lane. Every lane takes part.
+template <PowerKind P>
+__device__ ClipSums merge_warp(ClipSums sums) {
+  for (int distance = 1; distance < kWarp; distance *= 2) {
+    sums = merge<P>(sums, from_lane(sums, distance));
+  }
+  return sums;
+}
+
+/// Of the block, on its first thread, from those of its warps. Every thread takes part.
+template <PowerKind P>
+__device__ ClipSums merge_warps(ClipSums sums) {
+  __shared__ double words[kWarps][sizeof(ClipSums) / 8];
+  const int warp = static_cast<int>(threadIdx.x) / kWarp;
+  __syncthreads();  // of an earlier call nobody reads any more
+  if (threadIdx.x % kWarp == 0) memcpy(words[warp], &sums, sizeof sums);
+  __syncthreads();
+  if (threadIdx.x != 0) return sums;
+  for (int other = 1; other < kWarps; ++other) {
+    ClipSums theirs;
+    memcpy(&theirs, words[other], sizeof theirs);
+    sums = merge<P>(sums, theirs);
+  }
+  return sums;
+}
+
+template <PowerKind P>
+__device__ ClipSums as_row(ClipSums sums, const ClipRow& row) {
+  sums.is_present = row.elements > 0 ? 1 : 0;
+  sums.module = row.module;
+  return sums;
+}
+
+/// What other blocks wrote.
+__device__ inline ClipSums read_sums(const ClipSums* from) {
+  double words[sizeof(ClipSums) / 8];
+  for (std::size_t i = 0; i < sizeof words / 8; ++i) {
+    words[i] = read_written(reinterpret_cast<const double*>(from) + i);
+  }
+  ClipSums sums;
+  memcpy(&sums, words, sizeof sums);
+  return sums;
+}
+
+/// By one warp: the parts of a row that is not small.
+template <PowerKind P>
+__device__ void finish_row(const RowTable& table, int row, const ClipSums* parts, ClipSums* rows) {
+  if (table.rows[row].elements <= kSmallRow) return;
+  const int end = row + 1 < table.count ? table.rows[row + 1].first_block : table.blocks;
+  const int lane = static_cast<int>(threadIdx.x) % kWarp;
+  ClipSums sums = neutral<P>();
+  for (int part = table.rows[row].first_block + lane; part < end; part += kWarp) {
+    sums = merge<P>(sums, read_sums(parts + part));
+  }
+  sums = merge_warp<P>(sums);
+  if (lane == 0) rows[row] = as_row<P>(sums, table.rows[row]);
+}
+
+/// Of a gradient, or of a group of them.
+template <PowerKind P>
+__device__ double norm_of(const ClipSums& sums, const ClipRule& rule) {
+  if (sums.is_present == 0) return 0;
+  if (rule.p == 0) return sums.is_present;
+  double norm = sums.power_sum;
+  if constexpr (P == PowerKind::kNone) norm = sums.max_abs;
+  if constexpr (P == PowerKind::kNone || P == PowerKind::kSmallest) {
+    if (sums.nan_count > 0) norm = NAN;
+  }
+  if constexpr (P == PowerKind::kSquares) norm = sqrt(norm);
+  if constexpr (P == PowerKind::kPowers) norm = pow(norm, 1 / rule.p);
+  return rule.inverse_scale == nullptr ? norm
+                                       : norm * fabs(static_cast<double>(*rule.inverse_scale));
+}
+
+__device__ inline bool is_bad(const ClipSums& sums) { return sums.nan_count + sums.inf_count > 0; }
+
+template <PowerKind P>
+__device__ void add_row(const ClipSums& row, const ClipRule& rule, ClipSums& group) {
+  if (row.is_present != 0 && !(rule.zeroes_bad && is_bad(row))) group = merge<P>(group, row);
+}
+
+/// By the first thread, with the sums of all rows.
+template <PowerKind P>
+__device__ void judge(const ClipSums& all, std::int64_t first_bad, const ClipRule& rule,
+                      const ClipBuffers& buffers) {
+  const double total = norm_of<P>(all, rule);
+  const double unscale = rule.inverse_scale == nullptr ? 1.0 : *rule.inverse_scale;
+  const bool is_finite = fabs(total) < kInfinite;
+  const bool has_bad = first_bad >= 0;
+  double coefficient = 1;
+  const bool is_spared = (rule.unscales && has_bad) || (rule.spares_bad && (has_bad || !is_finite));
+  if (!is_spared && rule.max_norm != kInfinite) {
+    coefficient = rule.max_norm / (total + rule.eps);
+    if (coefficient > 1) coefficient = 1;  // a NaN stays
+  }
+  buffers.result[ClipLayout::kTotal] = total;
+  buffers.result[ClipLayout::kCoefficient] = coefficient;
+  buffers.result[ClipLayout::kFactor] = coefficient * unscale;
+  reinterpret_cast<long long*>(buffers.result)[ClipLayout::kFirstBad] = first_bad;
+  auto* const flags = reinterpret_cast<float*>(buffers.result + ClipLayout::kFlags);
+  flags[0] = has_bad || (rule.spares_bad && !is_finite) ? 1.0F : 0.0F;
+  flags[1] = static_cast<float>(1 / (coefficient * unscale));
+  if (buffers.notice == nullptr || is_finite) return;
+  const ClipSums bad = has_bad ? read_sums(buffers.rows + first_bad) : ClipSums();
+  buffers.notice->total = total;
+  buffers.notice->first_bad = first_bad;
+  buffers.notice->nan_count = bad.nan_count;
+  buffers.notice->inf_count = bad.inf_count;
+  __threadfence_system();
+  buffers.notice->is_there = 1;
+}
+
+template <PowerKind P>
+__device__ void finish_modules(const ClipRule& rule, const ClipLayout& layout,
+                               const ClipBuffers& buffers) {
+  const int lane = static_cast<int>(threadIdx.x) % kWarp;
+  for (std::int64_t module = threadIdx.x / kWarp; module < layout.modules; module += kWarps) {
+    ClipSums sums = neutral<P>();
+    for (std::int64_t row = lane; row < layout.rows; row += kWarp) {
+      const ClipSums of_row = read_sums(buffers.rows + row);
+      if (of_row.module == module) add_row<P>(of_row, rule, sums);
+    }
+    sums = merge_warp<P>(sums);
+    if (lane == 0) buffers.result[layout.module_norms() + module] = norm_of<P>(sums, rule);
+  }
+}
+
+template <PowerKind P>
+__device__ void finish(const ClipRule& rule, const ClipLayout& layout, const ClipBuffers& buffers) {
+  __shared__ unsigned long long first_bad;
+  constexpr unsigned long long kNone = ~0ULL;
+  if (threadIdx.x == 0) first_bad = kNone;
+  __syncthreads();
+  const double scale = rule.inverse_scale == nullptr ? 1.0 : fabs(double{*rule.inverse_scale});
+  auto* const counts = reinterpret_cast<long long*>(buffers.result);
+  ClipSums all = neutral<P>();
+  for (std::int64_t row = threadIdx.x; row < layout.rows; row += kThreads) {
+    const ClipSums sums = read_sums(buffers.rows + row);
+    buffers.result[ClipLayout::kNorms + row] = norm_of<P>(sums, rule);
+    buffers.result[layout.max_abs() + row] = sums.max_abs * scale;
+    counts[layout.nan_counts() + row] = sums.nan_count;
+    counts[layout.inf_counts() + row] = sums.inf_count;
+    if (is_bad(sums)) atomicMin(&first_bad, static_cast<unsigned long long>(row));
+    add_row<P>(sums, rule, all);
+  }
+  all = merge_warps<P>(merge_warp<P>(all));
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    const std::int64_t bad = first_bad == kNone ? -1 : static_cast<std::int64_t>(first_bad);
+    judge<P>(all, bad, rule, buffers);
+  }
+  finish_modules<P>(rule, layout, buffers);
+}
+
+}  // namespace ddpscope::cuda

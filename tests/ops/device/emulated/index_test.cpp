@@ -1,0 +1,141 @@
+// Which thread reads what: asked of the kernels' own functions, without memory to read.
+#include <random>
+#include <vector>
+
+#include "ops/batch_norm/cuda/reading.cuh"
+#include "ops/clip/cuda/rows.cuh"
+#include "tests/support/catch.h"
+
+namespace ddpscope::cuda {
+namespace {
+
+template <NormLayout L, int V>
+void count_reads(const NormView& view, const NormTiles& tiles, std::vector<int>& reads) {
+  for (std::int64_t block = 0; block < tiles.blocks(); ++block) {
+    for (emulated::thread.x = 0; emulated::thread.x < kThreads; ++emulated::thread.x) {
+      const Spot<L, V> spot(view, tiles, block);
+      const int accesses = L == NormLayout::kPlanes ? kLaneValues / V : tiles.lane_values;
+      for (int i = 0; i < accesses && spot.has(i); ++i) {
+        for (int j = 0; j < V; ++j) ++reads.at(static_cast<std::size_t>(spot.at(i) + j));
+      }
+    }
+  }
+}
+
+void check_reads(const NormView& view) {
+  const auto elements = static_cast<std::size_t>(view.values() * view.channels);
+  for (const bool is_aligned : {false, true}) {
+    CAPTURE(view.batch, view.channels, view.plane, is_aligned);
+    const NormTiles tiles = tiles_of(view, is_aligned);
+    std::vector<int> reads(elements);
+    const bool is_planes = view.layout == NormLayout::kPlanes;
+    with_access(view.kind, tiles.vector, [&](auto, auto vector) {
+      constexpr int V = decltype(vector)::value;
+      is_planes ? count_reads<NormLayout::kPlanes, V>(view, tiles, reads)
+                : count_reads<NormLayout::kRows, V>(view, tiles, reads);
+      return 0;
+    });
+    CHECK(reads == std::vector<int>(elements, 1));
+  }
+}
+
+NormView view_of(NormLayout layout, std::int64_t batch, std::int64_t channels, std::int64_t plane) {
+  return {.kind = ScalarKind::kHalf,
+          .layout = layout,
+          .batch = batch,
+          .channels = channels,
+          .plane = plane};
+}
+
+}  // namespace
+
+TEST_CASE("Each element of a batch is read once, by one thread of one block") {
+  for (const std::int64_t plane : {1, 7, 8, 49, 196, 16'384, 16'385, 50'000}) {
+    for (const std::int64_t channels : {1, 3, 8, 33, 64, 264}) {
+      if (plane * channels > 600'000) continue;
+      const std::int64_t batch = plane < 50 ? 37 : 3;
+      check_reads(view_of(NormLayout::kPlanes, batch, channels, plane));
+      check_reads(view_of(NormLayout::kRows, batch, channels, plane));
+    }
+  }
+}
+
+TEST_CASE("Elements beyond 2^31 are where 64-bit arithmetic has them") {
+  std::mt19937_64 random(1);
+  for (const std::int64_t plane : {std::int64_t{1} << 31, (std::int64_t{3} << 30) + 8,
+                                   std::int64_t{9'000'000}, std::int64_t{48}}) {
+    const NormView view = view_of(NormLayout::kPlanes, (std::int64_t{5} << 32) / plane, 24, plane);
+    const NormTiles tiles = tiles_of(view, true);
+    for (int n = 0; n < 1000; ++n) {
+      const auto block =
+          static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(tiles.blocks()));
+      emulated::thread.x = static_cast<unsigned>(random() % kThreads);
+      const Spot<NormLayout::kPlanes, 8> spot(view, tiles, block);
+      const int i = static_cast<int>(random() % (kLaneValues / 8));
+      const std::int64_t value = spot.tile * tiles.tile + spot.offset(i);
+      if (!spot.has(i)) continue;
+      CHECK(spot.at(i) == (value / plane * view.channels + spot.channel) * plane + value % plane);
+    }
+  }
+}
+
+TEST_CASE("A band fits a block, and tiles follow from the shape") {
+  for (const std::int64_t channels : {1, 2, 3, 31, 64, 100, 2048, 100'000}) {
+    for (const std::int64_t batch : {0, 1, 4096, 10'000'000}) {
+      const NormView view = view_of(NormLayout::kRows, batch, channels, 1);
+      const NormTiles tiles = tiles_of(view, true);
+      CHECK(tiles.band <= kThreads);
+      CHECK(kThreads % tiles.band == 0);
+      CHECK(tiles.bands * tiles.band >= channels);
+      CHECK(tiles.tile * tiles.tiles >= batch);
+      CHECK(tiles.lane_values % 16 == 0);
+      CHECK(tiles.blocks() < (std::int64_t{1} << 31));
+    }
+  }
+}
+
+TEST_CASE("Each element of a list is read once, small gradients by one warp each") {
+  std::mt19937 random(2);
+  std::vector<ClipRow> rows;
+  for (int i = 0; i < 400; ++i) {
+    const int size = i % 5 == 0 ? 70'000 : i % 7 == 0 ? 2049 : i % 3 == 0 ? 0 : 2048;
+    rows.push_back({.elements = static_cast<std::int64_t>(random() % (size + 1U))});
+  }
+  const RowTable table = table_of(rows, 0, 16'384);
+  std::vector<std::vector<int>> reads;
+  for (const ClipRow& row : rows) reads.emplace_back(static_cast<std::size_t>(row.elements));
+  std::vector<int> warps_of_row(rows.size());
+  for (int block = 0; block < table.blocks; ++block) {
+    for (emulated::thread.x = 0; emulated::thread.x < kThreads; ++emulated::thread.x) {
+      const Piece piece = piece_of(table, block);
+      if (piece.row < 0) continue;
+      const auto row = static_cast<std::size_t>(piece.row);
+      CHECK(piece.is_small == (rows[row].elements <= kSmallRow));
+      warps_of_row[row] += piece.is_small && piece.lane == 0;
+      for (std::int64_t i = piece.lane; i < piece.elements; i += piece.lanes) {
+        ++reads[row][static_cast<std::size_t>(piece.begin + i)];
+      }
+    }
+  }
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    CAPTURE(i, rows[i].elements);
+    CHECK(reads[i] == std::vector<int>(reads[i].size(), 1));
+    CHECK(warps_of_row[i] == (rows[i].elements <= kSmallRow ? 1 : 0));
+  }
+}
+
+TEST_CASE("Gradients of more than 2^31 elements have blocks that fit") {
+  std::vector<ClipRow> rows = {
+      {.elements = 5}, {.elements = std::int64_t{3} << 31}, {.elements = 9}};
+  const std::int64_t chunk = chunk_of(elements_of(rows));
+  CHECK(chunk == 65'536);
+  CHECK(assign_blocks(rows, chunk) == 1 + (std::int64_t{3} << 31) / chunk + 1);
+  CHECK(rows[2].first_block == 1 + (std::int64_t{3} << 31) / chunk);
+  const RowTable table = table_of(rows, 0, chunk);
+  emulated::thread.x = 9;
+  const Piece last = piece_of(table, table.blocks - 2);
+  CHECK(last.row == 1);
+  CHECK(last.begin + last.elements == rows[1].elements);
+}
+
+}  // namespace ddpscope::cuda
