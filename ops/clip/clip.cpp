@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "ops/clip/device.h"
 #include "ops/clip/measure.h"
 #include "ops/clip/result.h"
 #include "ops/clip/scale.h"
@@ -91,6 +92,9 @@ ClipResult clip_grad_norm_(at::TensorList tensors, double max_norm, const ClipOp
               max_norm);
   clip::check_options(tensors, options);
   const clip::Table table(tensors, options.input, clip::Change::kScale);
+  if (!table.device().is_cpu()) {
+    return clip_on_device(table, max_norm, options, device::current_place(table.device()));
+  }
   const clip::Measure measure(table, options.norm_type);
   const clip::Verdict verdict = clip::judge(measure, max_norm, options);
   clip::tell(measure, verdict, max_norm, tensors.size());
@@ -107,8 +111,9 @@ ClipResult clip_grad_norm_(at::TensorList tensors, double max_norm, const ClipOp
 }
 
 void throw_if_earlier_non_finite() {
-  if (clip::unthrown.empty()) return;
-  const std::string what = std::exchange(clip::unthrown, {});
+  std::string what = std::exchange(clip::unthrown, {});
+  if (what.empty()) what = clip::take_late_notice();
+  if (what.empty()) return;
   TORCH_CHECK(false, "clip_grad_norm_: in an earlier call of this thread ", what);
 }
 

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <optional>
 
+#include "ops/clip/device.h"
 #include "ops/clip/measure.h"
 #include "ops/clip/result.h"
 #include "ops/clip/scale.h"
@@ -28,12 +29,32 @@ at::ScalarType dtype_of_total(const Table& table, double norm_type) {
   return *type;
 }
 
-void clip_like_torch(const Table& table, const Measure& measure, const at::Tensor& total,
-                     double max_norm) {
-  const at::Tensor coefficient = at::clamp(max_norm / (total + 1e-6), std::nullopt, 1.0);
-  Verdict verdict;
-  verdict.coefficient = coefficient.item<double>();
-  scale(table, measure, verdict);
+/// What both ways of clipping have: a total, and a factor that is applied.
+struct HostClip {
+  const Table& table;
+  double order;
+  Measure measure = Measure(table, order);
+
+  double total() const { return measure.total(/*leaves_out_bad=*/false); }
+  void scale_by(double factor) const {
+    Verdict verdict;
+    verdict.coefficient = factor;
+    scale(table, measure, verdict);
+  }
+};
+
+template <class Clip>
+double clip_like_torch(const Table& table, const Clip& clip, double max_norm, double norm_type,
+                       bool error_if_nonfinite) {
+  const double exact = norm_type == 0 ? static_cast<double>(table.defined_count()) : clip.total();
+  const at::Tensor total = at::full({}, exact, dtype_of_total(table, norm_type));
+  const double norm = total.item<double>();
+  TORCH_CHECK(!error_if_nonfinite || std::isfinite(norm), "The total norm of order ", norm_type,
+              " for gradients from `parameters` is non-finite, so it cannot be clipped. To disable "
+              "this error and scale the gradients with the non-finite norm anyway, set "
+              "`error_if_nonfinite=false`");
+  clip.scale_by(at::clamp(max_norm / (total + 1e-6), std::nullopt, 1.0).item<double>());
+  return norm;
 }
 
 }  // namespace
@@ -47,17 +68,13 @@ double clip_grad_norm_(const std::vector<at::Tensor>& parameters, double max_nor
   const at::NoGradGuard no_grad;
   const clip::Table table(parameters, ClipInput::kParameters, clip::Change::kScale);
   if (table.defined_count() == 0) return 0;
-  const clip::Measure measure(table, norm_type);
-  const double exact = norm_type == 0 ? static_cast<double>(table.defined_count())
-                                      : measure.total(/*leaves_out_bad=*/false);
-  const at::Tensor total = at::full({}, exact, clip::dtype_of_total(table, norm_type));
-  const double norm = total.item<double>();
-  TORCH_CHECK(!error_if_nonfinite || std::isfinite(norm), "The total norm of order ", norm_type,
-              " for gradients from `parameters` is non-finite, so it cannot be clipped. To disable "
-              "this error and scale the gradients with the non-finite norm anyway, set "
-              "`error_if_nonfinite=false`");
-  clip::clip_like_torch(table, measure, total, max_norm);
-  return norm;
+  if (table.device().is_cpu()) {
+    return clip::clip_like_torch(table, clip::HostClip{table, norm_type}, max_norm, norm_type,
+                                 error_if_nonfinite);
+  }
+  const device::Place place = device::current_place(table.device());
+  const clip::DeviceMeasure measure(table, place, {}, {.p = norm_type, .max_norm = HUGE_VAL});
+  return clip::clip_like_torch(table, measure, max_norm, norm_type, error_if_nonfinite);
 }
 
 double clip_grad_norm_(std::initializer_list<at::Tensor> parameters, double max_norm,

@@ -20,7 +20,9 @@ GradScaler::GradScaler(const GradScalerOptions& options) : options_(options) {
   load({.scale = options.init_scale});
 }
 
-at::Tensor GradScaler::scale(const at::Tensor& loss) const { return loss.mul(scale_); }
+at::Tensor GradScaler::scale(const at::Tensor& loss) const {
+  return loss.mul(scale_.is_cpu() ? scale_ : scale_.to(loss.device()));
+}
 
 ClipResult GradScaler::unscale_and_clip_(at::TensorList parameters, double max_norm,
                                          ClipOptions options) {
@@ -33,6 +35,9 @@ ClipResult GradScaler::unscale_and_clip_(at::TensorList parameters, double max_n
   options.inverse_scale = scale_.to(at::kDouble).reciprocal().to(at::kFloat);
   ClipResult result = clip_grad_norm_(parameters, max_norm, options);
   found_inf_ = result.found_inf;
+  // The scale is kept where the gradients are: from the second step on nothing is copied.
+  scale_ = scale_.to(found_inf_.device());
+  growth_tracker_ = growth_tracker_.to(found_inf_.device());
   return result;
 }
 

@@ -95,8 +95,8 @@ void ClipResult::throw_if_non_finite() const {
   if (std::isfinite(total) && found_inf.item<float>() == 0) return;
   clip::Culprit culprit = {.total = total, .row = first_bad.item<std::int64_t>()};
   if (culprit.row >= 0) {
-    culprit.nan_count = nan_counts.const_data_ptr<std::int64_t>()[culprit.row];
-    culprit.inf_count = inf_counts.const_data_ptr<std::int64_t>()[culprit.row];
+    culprit.nan_count = nan_counts.select(0, culprit.row).item<std::int64_t>();
+    culprit.inf_count = inf_counts.select(0, culprit.row).item<std::int64_t>();
   }
   TORCH_CHECK(false, "clip_grad_norm_: ", clip::told(culprit));
 }

@@ -65,8 +65,8 @@ void check(const at::Tensor& gradient, std::size_t i, Change change) {
     const char* const function = change == Change::kScale ? "clip_grad_norm_" : "clip_grad_value_";
     return c10::str(function, ": the gradient of tensors[", i, "]");
   };
-  TORCH_CHECK(gradient.device().is_cpu(), place(), " is on ", gradient.device(),
-              ", and this version is not built for ", gradient.device().type(), " yet: CPU only");
+  TORCH_CHECK(gradient.device().is_cpu() || gradient.device().is_cuda(), place(), " is on ",
+              gradient.device(), "; it must be on the CPU or on a CUDA device");
   TORCH_CHECK(kind_of(gradient.scalar_type()).has_value(), place(), " is ", gradient.scalar_type(),
               "; it must be Half, BFloat16, Float, Double or complex");
   TORCH_CHECK(gradient.layout() == at::kStrided || gradient.layout() == at::kSparse, place(),
@@ -74,20 +74,6 @@ void check(const at::Tensor& gradient, std::size_t i, Change change) {
   TORCH_CHECK(gradient.layout() == at::kSparse || !overlaps_itself(gradient), place(),
               ", of shape ", gradient.sizes(), " and strides ", gradient.strides(),
               ", has elements that overlap in memory: call clone() first");
-}
-
-/// Whether two pieces of memory of the list have a byte in common, as where one is listed twice.
-bool share_memory(const std::vector<Row>& rows) {
-  std::vector<std::pair<std::uintptr_t, std::uintptr_t>> spans;
-  spans.reserve(rows.size());
-  for (const Row& row : rows) {
-    if (row.form != Form::kFlat || row.elements == 0) continue;
-    const auto begin = reinterpret_cast<std::uintptr_t>(row.data);
-    spans.emplace_back(begin, begin + static_cast<std::size_t>(row.elements * row.element_bytes()));
-  }
-  std::ranges::sort(spans);
-  const auto meet = [](const auto& left, const auto& right) { return left.second > right.first; };
-  return std::ranges::adjacent_find(spans, meet) != spans.end();
 }
 
 using WriteWhole = c10::function_ref<void(const at::Tensor& flat)>;
@@ -122,6 +108,11 @@ Table::Table(at::TensorList tensors, ClipInput input, Change change)
 
 void Table::add(const at::Tensor& gradient, std::size_t i) {
   check(gradient, i, change_);
+  if (defined_count_ == 0) device_ = gradient.device();
+  TORCH_CHECK(gradient.device() == device_,
+              change_ == Change::kScale ? "clip_grad_norm_" : "clip_grad_value_",
+              ": gradients must share one device, but the first is on ", device_,
+              " and that of tensors[", i, "] on ", gradient.device());
   ++defined_count_;
   Row& row = rows_[i];
   row.gradient = &gradient;
@@ -152,13 +143,30 @@ std::vector<Chunk> Table::chunks() const {
   return chunks;
 }
 
+bool Table::shares_memory() const {
+  std::vector<std::pair<std::uintptr_t, std::uintptr_t>> spans;
+  spans.reserve(rows_.size());
+  for (const Row& row : rows_) {
+    if (row.form != Form::kFlat || row.elements == 0) continue;
+    const auto begin = reinterpret_cast<std::uintptr_t>(row.data);
+    spans.emplace_back(begin, begin + static_cast<std::size_t>(row.elements * row.element_bytes()));
+  }
+  std::ranges::sort(spans);
+  const auto meet = [](const auto& left, const auto& right) { return left.second > right.first; };
+  return std::ranges::adjacent_find(spans, meet) != spans.end();
+}
+
 void Table::write(Wanted wanted, Write write) const {
-  const at::NoGradGuard no_grad;
   std::vector<Chunk> flat = chunks();
   std::erase_if(flat, [&](const Chunk& chunk) {
     return rows_[chunk.row].form != Form::kFlat || !wanted(chunk.row);
   });
   write_flat(flat, write);
+  write_copied(wanted, write);
+}
+
+void Table::write_copied(Wanted wanted, Write write) const {
+  const at::NoGradGuard no_grad;
   for (std::size_t i = 0; i < rows_.size(); ++i) {
     const Row& row = rows_[i];
     if (row.form == Form::kFlat || row.elements == 0 || !wanted(i)) continue;
@@ -186,7 +194,7 @@ void Table::write_flat(const std::vector<Chunk>& chunks, Write write) const {
     }
   };
   const auto count = static_cast<std::int64_t>(chunks.size());
-  if (is_worth_threads(elements_) && share_memory(rows_)) return run(0, count);
+  if (is_worth_threads(elements_) && shares_memory()) return run(0, count);
   for_ranges(count, elements_, run);
 }
 

@@ -48,6 +48,10 @@ class Table {
   const std::vector<Row>& rows() const { return rows_; }
   std::int64_t elements() const { return elements_; }
   std::int64_t defined_count() const { return defined_count_; }
+  /// Of all gradients; the CPU where there is none.
+  c10::Device device() const { return device_; }
+  /// Whether two flat gradients have a byte in common, as where one is listed twice.
+  bool shares_memory() const;
   /// Of the rows that have elements, in order. Their sizes follow from the list alone.
   std::vector<Chunk> chunks() const;
 
@@ -56,6 +60,8 @@ class Table {
   using Wanted = c10::function_ref<bool(std::size_t row)>;
   using Write = c10::function_ref<void(std::size_t row, void* data, std::int64_t values)>;
   void write(Wanted wanted, Write write) const;
+  /// The same for the rows that are not flat: one call each, on this thread.
+  void write_copied(Wanted wanted, Write write) const;
 
  private:
   void add(const at::Tensor& gradient, std::size_t i);
@@ -66,6 +72,7 @@ class Table {
   std::vector<at::Tensor> copies_;  // what `data` of the rows that are not flat points into
   std::int64_t elements_ = 0;
   std::int64_t defined_count_ = 0;
+  c10::Device device_ = c10::kCPU;
 };
 
 }  // namespace ddpscope::clip

@@ -5,6 +5,7 @@
 #include <bit>
 #include <cmath>
 
+#include "ops/clip/device.h"
 #include "ops/clip/measure.h"
 #include "ops/clip/result.h"
 #include "ops/clip/table.h"
@@ -70,6 +71,9 @@ ValueClipResult clip_grad_value_(at::TensorList tensors, double limit, ClipInput
   for (std::size_t i = 0; i < rows.size(); ++i) {
     TORCH_CHECK(!rows[i].is_complex, clip::kClampFunction, ": the gradient of tensors[", i,
                 "] is complex, which has no order");
+  }
+  if (!table.device().is_cpu()) {
+    return clip::clamp_on_device(table, limit, device::current_place(table.device()));
   }
   const clip::Measure measure(table, /*p=*/0);
   ValueClipResult result = {nan_counts_of(measure), inf_counts_of(measure)};

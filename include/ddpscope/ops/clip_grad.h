@@ -35,14 +35,17 @@ struct ClipOptions {
   double norm_type = 2.0;  ///< p: any real number, +inf or -inf
   double eps = 1e-6;       ///< finite, not negative
   NonFinite on_non_finite = NonFinite::kPropagate;
-  at::Tensor inverse_scale = {};  ///< Float, one element, CPU: multiplies every gradient first
-  bool defer = false;             ///< not built yet: throws if set
+  /// Float, one element, on the CPU or with the gradients: multiplies every gradient first.
+  at::Tensor inverse_scale = {};
+  bool defer = false;                        ///< not built yet: throws if set
   std::vector<std::int32_t> module_of = {};  ///< module of each tensor from 0 on; empty: no norms
   CommunicatorPtr shards = nullptr;          ///< not built yet: throws if set
 };
 
 /// What one call found. P tensors were listed, i is the position in the list; norms and magnitudes
-/// are those after `inverse_scale`. All tensors are on the CPU and hold their values on return.
+/// are those after `inverse_scale`. All tensors are where the gradients are, on the CPU where there
+/// are none. There they hold their values on return; on a CUDA device they are pending on its
+/// current stream, parts of one piece of memory, and reading one on the host waits.
 struct DDPSCOPE_API ClipResult {
   at::Tensor total_norm;    ///< Double, []: before clipping
   at::Tensor coefficient;   ///< Double, []: factor applied beside `inverse_scale`; in [0, 1] or NaN
@@ -75,13 +78,17 @@ struct DDPSCOPE_API ClipResult {
 /// advance, as with torch. With `inverse_scale` and a NaN or Inf in any gradient, gradients are
 /// unscaled and not clipped: the step is to be skipped.
 ///
-/// @param tensors   P tensors on the CPU. Their gradients are Half, BFloat16, Float, Double or
-///                  complex, of any shape, strided or sparse COO; dtypes may be mixed. Undefined
-///                  tensors and gradients are skipped. Empty: norm 0.
+/// On a CUDA device two launches are queued for each 1,344 tensors, one if nothing can change, and
+/// nothing waits but kThrow, which must not be captured in a graph. Each gradient that is not dense
+/// takes a copy and a launch more, and sparse ones what coalescing takes. An observer is not told.
+///
+/// @param tensors   P tensors. Their gradients are on the CPU or all on one CUDA device; Half,
+///                  BFloat16, Float, Double or complex, of any shape, strided or sparse COO; dtypes
+///                  may be mixed. Undefined tensors and gradients are skipped. Empty: norm 0.
 /// @param max_norm  Not negative, not NaN; infinity measures and never clips.
-/// @throws c10::Error for a wrong `max_norm` or option, an integer gradient, one that is not on the
-///         CPU, or one whose elements overlap in memory; kThrow: also for a norm that is not
-///         finite. Every gradient is then as it was.
+/// @throws c10::Error for a wrong `max_norm` or option, an integer gradient, one on another device
+///         than the first, or one whose elements overlap in memory; kThrow: also for a norm that is
+///         not finite. Every gradient is then as it was.
 /// Call it after the gradients are reduced over ranks: every rank then gets the same bits. It
 /// communicates with no other rank. Thread: any, on different gradients.
 /// Source: Pascanu, Mikolov and Bengio, "On the difficulty of training recurrent neural networks",
@@ -90,12 +97,13 @@ DDPSCOPE_API ClipResult clip_grad_norm_(at::TensorList tensors, double max_norm,
                                         const ClipOptions& options = {});
 
 /// @throws c10::Error if an earlier clip_grad_norm_ of this thread with `kThrowLater` found a norm
-///         that is not finite and nobody has thrown for it. For the last step of a training.
+///         that is not finite and nobody has thrown for it; on a device, once it got there. For the
+///         last step of a training.
 DDPSCOPE_API void throw_if_earlier_non_finite();
 
 struct ValueClipResult {
-  at::Tensor nan_counts;  ///< Long, [P], CPU
-  at::Tensor inf_counts;  ///< Long, [P], CPU: before clipping
+  at::Tensor nan_counts;  ///< Long, [P], where the gradients are
+  at::Tensor inf_counts;  ///< likewise: before clipping
 };
 
 /// Clamps every gradient to [-limit, limit] in place, `limit` rounded to the gradient's dtype. NaN

@@ -29,7 +29,8 @@ struct GradScalerState {
 /// `growth_factor` after `growth_interval` steps without.
 ///
 /// Each step: `scale(loss).backward()`, reduction over ranks, `unscale_and_clip_`, `step` for each
-/// optimizer, `update`. Another order throws. One scaler per thread.
+/// optimizer, `update`. Another order throws. One scaler per thread. From the first
+/// `unscale_and_clip_` on the scale is where the gradients are.
 /// Source: Micikevicius et al., "Mixed Precision Training", ICLR 2018.
 class DDPSCOPE_API GradScaler {
  public:

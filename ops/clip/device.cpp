@@ -1,0 +1,207 @@
+#include "ops/clip/device.h"
+
+#include <ATen/core/grad_mode.h>
+#include <c10/core/DeviceGuard.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "ops/clip/result.h"
+
+namespace ddpscope::clip {
+namespace {
+
+constexpr std::int64_t kMostModules = std::numeric_limits<std::uint16_t>::max();
+
+// Of the norms of this thread, made where a late error is asked for first.
+thread_local cuda::ClipNotice* late_notice = nullptr;
+
+cuda::ClipRow row_of(const Row& row, void* data) {
+  return {.data = data,
+          .elements = data == nullptr ? 0 : row.elements,
+          .kind = static_cast<cuda::ScalarKind>(row.kind),
+          .is_complex = row.is_complex};
+}
+
+std::vector<cuda::ClipRow> rows_of(const Table& table, const std::vector<std::int32_t>& modules) {
+  std::vector<cuda::ClipRow> rows;
+  for (const Row& row : table.rows()) {
+    rows.push_back(row_of(row, const_cast<void*>(row.data)));
+    if (modules.empty()) continue;
+    const std::int32_t module = modules[rows.size() - 1];
+    TORCH_CHECK(module < kMostModules, "clip_grad_norm_: on a device module_of must be below ",
+                kMostModules, ", but module_of[", rows.size() - 1, "] is ", module);
+    rows.back().module = static_cast<std::uint16_t>(module);
+  }
+  return rows;
+}
+
+cuda::ClipLayout layout_of(const Table& table, const std::vector<std::int32_t>& modules) {
+  return {static_cast<std::int64_t>(table.rows().size()),
+          modules.empty() ? 0 : 1 + std::ranges::max(modules)};
+}
+
+at::Tensor scale_on(const at::Tensor& scale, const device::Place& place) {
+  if (!scale.defined()) return scale;
+  TORCH_CHECK(scale.scalar_type() == at::kFloat && scale.numel() == 1 &&
+                  (scale.is_cpu() || scale.device() == place.device),
+              "clip_grad_norm_: inverse_scale must be one Float on the CPU or on ", place.device,
+              ", but is ", scale.scalar_type(), " of shape ", scale.sizes(), " on ",
+              scale.device());
+  return scale.to(place.device);
+}
+
+cuda::ClipNotice* notice_of_thread(const device::Place& place) {
+  if (late_notice == nullptr) {
+    late_notice = static_cast<cuda::ClipNotice*>(place.make_notice(sizeof(cuda::ClipNotice)));
+  }
+  return late_notice;
+}
+
+}  // namespace
+
+DeviceMeasure::DeviceMeasure(const Table& table, const device::Place& place,
+                             const std::vector<std::int32_t>& module_of, const cuda::ClipRule& rule,
+                             cuda::ClipNotice* notice)
+    : table_(table),
+      place_(place),
+      layout_(layout_of(table, module_of)),
+      rows_(rows_of(table, module_of)) {
+  const c10::DeviceGuard guard(place.device);
+  const std::int64_t records = layout_.rows + place.kernels->clip_parts(rows_);
+  sums_ = place.empty(records * static_cast<std::int64_t>(sizeof(cuda::ClipSums)), at::kByte);
+  result_ = place.empty(layout_.items(), at::kDouble);
+  const at::Tensor ticket = place.tickets(1);
+  auto* const sums = static_cast<cuda::ClipSums*>(sums_.mutable_data_ptr());
+  const cuda::ClipBuffers buffers = {
+      .rows = sums,
+      .parts = sums + layout_.rows,
+      .ticket = reinterpret_cast<unsigned*>(ticket.mutable_data_ptr<int>()),
+      .result = result_.mutable_data_ptr<double>(),
+      .notice = notice};
+  place.check(place.kernels->clip_norm({rows_, rule, layout_, buffers}, place.stream),
+              "the norm of the gradients");
+}
+
+at::Tensor DeviceMeasure::item(std::int64_t index) const { return result_.select(0, index); }
+
+at::Tensor DeviceMeasure::nan_counts() const {
+  return result_.view(at::kLong).narrow(0, layout_.nan_counts(), layout_.rows);
+}
+
+at::Tensor DeviceMeasure::inf_counts() const {
+  return result_.view(at::kLong).narrow(0, layout_.inf_counts(), layout_.rows);
+}
+
+double DeviceMeasure::total() const { return item(cuda::ClipLayout::kTotal).item<double>(); }
+
+ClipResult DeviceMeasure::result() const {
+  using Layout = cuda::ClipLayout;
+  const at::Tensor flags = result_.narrow(0, Layout::kFlags, 1).view(at::kFloat);
+  ClipResult result;
+  result.total_norm = item(Layout::kTotal);
+  result.coefficient = item(Layout::kCoefficient);
+  result.tensor_norms = result_.narrow(0, Layout::kNorms, layout_.rows);
+  if (layout_.modules > 0) {
+    result.module_norms = result_.narrow(0, layout_.module_norms(), layout_.modules);
+  }
+  result.max_abs = result_.narrow(0, layout_.max_abs(), layout_.rows);
+  result.nan_counts = nan_counts();
+  result.inf_counts = inf_counts();
+  result.first_bad = result_.view(at::kLong).select(0, Layout::kFirstBad);
+  result.found_inf = flags.select(0, 0);
+  result.grad_scale = flags.select(0, 1);
+  return result;
+}
+
+void DeviceMeasure::scale(bool zeroes_bad) const {
+  write({.factor = result_.const_data_ptr<double>() + cuda::ClipLayout::kFactor,
+         .zeroes_bad = zeroes_bad});
+}
+
+void DeviceMeasure::scale_by(double factor) const {
+  item(cuda::ClipLayout::kFactor).fill_(factor);
+  scale(/*zeroes_bad=*/false);
+}
+
+void DeviceMeasure::clamp(double limit) const {
+  write({.write = cuda::ClipWrite::kClamp, .limit = limit});
+}
+
+void DeviceMeasure::write(cuda::ClipWriteCall call) const {
+  const c10::DeviceGuard guard(place_.device);
+  const auto* const sums = static_cast<const cuda::ClipSums*>(sums_.const_data_ptr());
+  const auto launch = [&](std::span<const cuda::ClipRow> rows, std::size_t first) {
+    call.rows = rows;
+    call.sums = sums + first;
+    place_.check(place_.kernels->clip_write(call, place_.stream), "the change of the gradients");
+  };
+  std::vector<cuda::ClipRow> flat;
+  for (const Row& row : table_.rows()) {
+    const bool is_written = row.form == Form::kFlat && row.elements > 0;
+    flat.push_back(row_of(row, is_written ? row.gradient->mutable_data_ptr() : nullptr));
+  }
+  if (table_.shares_memory()) {  // what is listed twice is changed twice, one after the other
+    for (std::size_t i = 0; i < flat.size(); ++i) launch({&flat[i], 1}, i);
+  } else {
+    launch(flat, 0);
+  }
+  const auto all = [](std::size_t) { return true; };
+  table_.write_copied(all, [&](std::size_t row, void* data, std::int64_t values) {
+    const cuda::ClipRow one = {.data = data,
+                               .elements = values,
+                               .kind = static_cast<cuda::ScalarKind>(table_.rows()[row].kind)};
+    launch({&one, 1}, row);
+  });
+}
+
+ClipResult clip_on_device(const Table& table, double max_norm, const ClipOptions& options,
+                          const device::Place& place) {
+  const at::Tensor inverse_scale = scale_on(options.inverse_scale, place);
+  const bool zeroes_bad = options.on_non_finite == NonFinite::kZeroTensor;
+  const cuda::ClipRule rule = {
+      .p = options.norm_type,
+      .max_norm = max_norm,
+      .eps = options.eps,
+      .unscales = inverse_scale.defined(),
+      .spares_bad = options.on_non_finite == NonFinite::kSkip,
+      .zeroes_bad = zeroes_bad,
+      .inverse_scale = inverse_scale.defined() ? inverse_scale.const_data_ptr<float>() : nullptr};
+  const bool throws_late = options.on_non_finite == NonFinite::kThrowLater;
+  const DeviceMeasure measure(table, place, options.module_of, rule,
+                              throws_late ? notice_of_thread(place) : nullptr);
+  ClipResult result = measure.result();
+  if (options.on_non_finite == NonFinite::kThrow) {
+    const double total = measure.total();
+    if (!std::isfinite(total)) {
+      Culprit culprit = {.total = total, .row = result.first_bad.item<std::int64_t>()};
+      if (culprit.row >= 0) {
+        culprit.nan_count = result.nan_counts.select(0, culprit.row).item<std::int64_t>();
+        culprit.inf_count = result.inf_counts.select(0, culprit.row).item<std::int64_t>();
+      }
+      TORCH_CHECK(false, "clip_grad_norm_: ", told(culprit), ". No gradient was changed");
+    }
+  }
+  const bool is_changed = !std::isinf(max_norm) || inverse_scale.defined() || zeroes_bad;
+  if (is_changed) measure.scale(zeroes_bad);
+  return result;
+}
+
+ValueClipResult clamp_on_device(const Table& table, double limit, const device::Place& place) {
+  const DeviceMeasure measure(table, place, {}, {.p = 0, .max_norm = HUGE_VAL});
+  measure.clamp(limit);
+  return {measure.nan_counts(), measure.inf_counts()};
+}
+
+std::string take_late_notice() {
+  if (late_notice == nullptr || late_notice->is_there == 0) return "";
+  const Culprit culprit = {.total = late_notice->total,
+                           .row = late_notice->first_bad,
+                           .nan_count = late_notice->nan_count,
+                           .inf_count = late_notice->inf_count};
+  late_notice->is_there = 0;
+  return told(culprit);
+}
+
+}  // namespace ddpscope::clip

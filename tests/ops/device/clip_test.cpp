@@ -1,0 +1,186 @@
+#include "ops/clip/device.h"
+#include "tests/ops/clip/oracle.h"
+#include "tests/ops/device/test_device.h"
+
+namespace ddpscope::test::clip_test {
+namespace {
+
+ClipResult clip(const Tensors& gradients, double max_norm, ClipOptions options = {}) {
+  const at::NoGradGuard no_grad;
+  const device::Place& place = test_place();
+  const clip::Table table(gradients, ClipInput::kGradients, clip::Change::kScale);
+  return clip_on_device(table, max_norm, options, place);
+}
+
+ClipResult clip_on_cpu(const Tensors& gradients, double max_norm, ClipOptions options = {}) {
+  options.input = ClipInput::kGradients;
+  return clip_grad_norm_(gradients, max_norm, options);
+}
+
+bool is_near(const at::Tensor& found, const at::Tensor& expected, double limit = 1e-13) {
+  return torch::allclose(found, expected, limit, 0, /*equal_nan=*/true);
+}
+
+/// Both ways of clipping give the same, numbers within rounding and gradients to the bit.
+void check_same(const Tensors& gradients, double max_norm, const ClipOptions& options = {}) {
+  const Tensors here = cloned(gradients), there = cloned(gradients);
+  const ClipResult found = clip(here, max_norm, options);
+  const ClipResult expected = clip_on_cpu(there, max_norm, options);
+  CHECK(is_near(found.total_norm, expected.total_norm));
+  CHECK(is_near(found.coefficient, expected.coefficient));
+  CHECK(is_near(found.tensor_norms, expected.tensor_norms));
+  CHECK(is_near(found.max_abs, expected.max_abs));
+  CHECK(same_bits(found.nan_counts, expected.nan_counts));
+  CHECK(same_bits(found.inf_counts, expected.inf_counts));
+  CHECK(same_bits(found.first_bad, expected.first_bad));
+  CHECK(same_bits(found.found_inf, expected.found_inf));
+  CHECK(is_near(found.grad_scale, expected.grad_scale, 1e-6));
+  CHECK(found.module_norms.defined() == expected.module_norms.defined());
+  if (expected.module_norms.defined()) CHECK(is_near(found.module_norms, expected.module_norms));
+  for (std::size_t i = 0; i < gradients.size(); ++i) {
+    if (!gradients[i].defined()) continue;
+    INFO("gradient " << i << ", " << gradients[i].sizes() << " " << gradients[i].scalar_type());
+    CHECK(is_near(here[i].to_dense().to(at::kComplexDouble),
+                  there[i].to_dense().to(at::kComplexDouble), 1e-6));
+  }
+}
+
+at::Tensor random_of(std::int64_t elements, at::ScalarType type, std::int64_t offset = 0) {
+  return torch::randn({elements + offset}, at::kDouble).to(type).slice(0, offset);
+}
+
+Tensors mixed_list() {
+  return {random_of(5000, at::kFloat),  random_of(0, at::kFloat),
+          random_of(1, at::kHalf),      random_of(2049, at::kBFloat16, 1),
+          random_of(40'000, at::kHalf), random_of(2048, at::kDouble, 1),
+          random_of(17, at::kFloat, 3), random_of(16'384, at::kFloat, 1)};
+}
+
+}  // namespace
+
+TEST_CASE("A device clips every order of norm as the CPU does") {
+  torch::manual_seed(1);
+  const double p = GENERATE(0., 1., 2., 0.5, -1., 3.5, HUGE_VAL, -HUGE_VAL);
+  CAPTURE(p);
+  for (const double max_norm : {0., 1e-2, 1e9, HUGE_VAL}) {
+    CAPTURE(max_norm);
+    check_same(mixed_list(), max_norm, {.norm_type = p});
+  }
+}
+
+TEST_CASE("A device takes tensors of every size, dtype and alignment") {
+  torch::manual_seed(2);
+  const auto type = GENERATE(at::kHalf, at::kBFloat16, at::kFloat, at::kDouble);
+  CAPTURE(type);
+  for (const std::int64_t size : {0, 1, 3, 15, 2047, 2048, 2049, 16'383, 16'385, 65'537}) {
+    for (const std::int64_t offset : {0, 1, 3}) {
+      CAPTURE(size, offset);
+      check_same({random_of(7, type), random_of(size, type, offset), random_of(9, type)}, 0.3);
+    }
+  }
+}
+
+TEST_CASE("A device takes more tensors than fit into one launch") {
+  torch::manual_seed(3);
+  const int count = GENERATE(0, 1, 8, 9, 1343, 1344, 1345, 3000);
+  Tensors gradients;
+  std::vector<std::int32_t> modules;
+  for (int i = 0; i < count; ++i) {
+    gradients.push_back(random_of(i % 11 == 5 ? 2500 : 1 + i % 40, at::kFloat));
+    modules.push_back(i % 7 == 3 ? 5 : i % 3);
+  }
+  CAPTURE(count);
+  check_same(gradients, 0.5, {.module_of = modules});
+}
+
+TEST_CASE("A device counts what is not finite and names the first") {
+  torch::manual_seed(4);
+  const auto mode = GENERATE(NonFinite::kPropagate, NonFinite::kSkip, NonFinite::kZeroTensor);
+  for (const double bad : {kNan, kInfinity, -kInfinity}) {
+    for (const std::int64_t at : {0, 20'000}) {
+      Tensors gradients = {random_of(30, at::kFloat), random_of(20'001, at::kHalf),
+                           random_of(30'000, at::kFloat)};
+      gradients[1][at] = bad;
+      gradients[2][7] = NAN;
+      CAPTURE(static_cast<int>(mode), bad, at);
+      check_same(gradients, 1, {.on_non_finite = mode});
+      const auto unscaled = torch::full({}, 0.25, at::kFloat);
+      check_same(gradients, 1, {.on_non_finite = mode, .inverse_scale = unscaled});
+    }
+  }
+}
+
+TEST_CASE("A device unscales in the same pass, and writes no byte for a factor of 1") {
+  torch::manual_seed(5);
+  const Tensors gradients = mixed_list();
+  check_same(gradients, 1, {.inverse_scale = torch::full({}, 1.F / 1024)});
+  check_same(gradients, HUGE_VAL, {.norm_type = 1, .inverse_scale = torch::full({1}, 0.5F)});
+  Tensors kept = cloned(gradients);
+  kept[0][3] = -0.0;
+  const Tensors before = cloned(kept);
+  clip(kept, 1e9);
+  CHECK(same_bits(kept, before));
+}
+
+TEST_CASE("A device takes strided, sparse, complex and repeated gradients") {
+  torch::manual_seed(6);
+  const auto indices = torch::tensor({{1, 4, 1}}, at::kLong);
+  const auto sparse = torch::sparse_coo_tensor(indices, torch::randn({3, 4}), {6, 4});
+  const auto twice = random_of(5000, at::kFloat);
+  auto complex = torch::randn({3000}, at::kComplexFloat);
+  check_same({torch::randn({40, 90}).slice(1, 0, 90, 2), sparse, complex,
+              torch::randn({2, 3, 4, 5}).contiguous(at::MemoryFormat::ChannelsLast)},
+             0.5);
+  complex[5] = c10::complex<float>(NAN, HUGE_VAL);
+  check_same({complex}, 0.5);
+  const auto here = twice.clone(), there = twice.clone();
+  clip({here, here}, 1);
+  clip_on_cpu({there, there}, 1);
+  CHECK(is_near(here, there, 1e-6));
+}
+
+TEST_CASE("A norm that is not finite throws at once, or at the next call, with the same words") {
+  Tensors gradients = {torch::ones({4}), torch::ones({5000})};
+  gradients[1][4999] = HUGE_VAL;
+  const Tensors before = cloned(gradients);
+  const auto at_once = thrown_by([&] { clip(gradients, 1, {.on_non_finite = NonFinite::kThrow}); });
+  CHECK(says(at_once,
+             "the first gradient that is not finite is that of tensors[1], with 0 NaN and "
+             "1 Inf. No gradient was changed"));
+  CHECK(same_bits(gradients, before));
+  clip(gradients, 1, {.on_non_finite = NonFinite::kThrowLater});
+  const auto later = thrown_by(throw_if_earlier_non_finite);
+  CHECK(says(later,
+             "in an earlier call of this thread the total norm is inf; the first gradient "
+             "that is not finite is that of tensors[1], with 0 NaN and 1 Inf"));
+  CHECK(thrown_by(throw_if_earlier_non_finite).empty());
+  clip({torch::ones({4})}, 1, {.on_non_finite = NonFinite::kThrowLater});
+  CHECK(thrown_by(throw_if_earlier_non_finite).empty());
+}
+
+TEST_CASE("A device clamps as the CPU does, to the bit") {
+  torch::manual_seed(7);
+  const auto type = GENERATE(at::kHalf, at::kBFloat16, at::kFloat, at::kDouble);
+  for (const double limit : {0., 0.1, 1e6, HUGE_VAL}) {
+    Tensors here = {random_of(3000, type, 1), random_of(50, type), random_of(20'000, type)};
+    here[0][5] = NAN;
+    here[0][6] = -HUGE_VAL;
+    const Tensors there = cloned(here);
+    const clip::Table table(here, ClipInput::kGradients, clip::Change::kClamp);
+    const ValueClipResult found = clip::clamp_on_device(table, limit, test_place());
+    const ValueClipResult expected = clip_grad_value_(there, limit, ClipInput::kGradients);
+    CAPTURE(type, limit);
+    CHECK(same_bits(here, there));
+    CHECK(same_bits(found.nan_counts, expected.nan_counts));
+    CHECK(same_bits(found.inf_counts, expected.inf_counts));
+  }
+}
+
+TEST_CASE("The same list gives the same bits on a device, in whatever order its blocks run") {
+  torch::manual_seed(8);
+  const Tensors gradients = mixed_list();
+  const auto first = clip(cloned(gradients), 1).tensor_norms.clone();
+  for (int i = 0; i < 5; ++i) CHECK(same_bits(clip(cloned(gradients), 1).tensor_norms, first));
+}
+
+}  // namespace ddpscope::test::clip_test
