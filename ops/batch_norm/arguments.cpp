@@ -2,6 +2,8 @@
 
 #include <sstream>
 
+#include "ops/device/place.h"
+
 namespace ddpscope::batch_norm {
 namespace {
 
@@ -17,6 +19,10 @@ bool is_dense_floating(const at::Tensor& input) {
                                             dtype == at::kFloat || dtype == at::kDouble);
 }
 
+bool is_reached(const at::Tensor& input) {
+  return input.is_cpu() || device::why_unavailable(input.device()).empty();
+}
+
 struct Arguments {
   const at::Tensor& input;
   std::string place;  ///< "sync_batch_norm", with the layer where it has a name
@@ -26,7 +32,9 @@ struct Arguments {
     TORCH_CHECK(input.dim() >= 2, place, ": input must be (B, C, ...), but is ", described(input));
     TORCH_CHECK(is_dense_floating(input), place,
                 ": input must be dense Half, BFloat16, Float or Double, but is ", described(input));
-    TORCH_CHECK(input.is_cpu(), place, ": input must be on the CPU, but is ", described(input));
+    TORCH_CHECK(is_reached(input), place,
+                ": input must be on the CPU or on a GPU in reach, but is ", described(input), "; ",
+                device::why_unavailable(input.device()));
   }
 
   void check_per_channel(const char* name, const at::Tensor& tensor) const {

@@ -9,7 +9,8 @@ struct RunningTensors {
   const at::Tensor& variance;
 };
 
-/// Whether there are kernels for it: its device, dtype and layout.
+/// Whether a model that nobody edits may be given it: on the CPU, for what runs on GPUs is new, and
+/// of a dtype and layout that there are kernels for.
 bool is_supported(const at::Tensor& input);
 
 /// @throws c10::Error that names the argument, its shape, dtype and device.

@@ -26,6 +26,13 @@ CallPtr kept_call(AutogradContext* context) {
   return c10::static_intrusive_pointer_cast<Call>(context->saved_data["call"].toCapsule());
 }
 
+Gradients gradients_of(const NormTensors& tensors, const at::Tensor& dy, const Call& call,
+                       bool needs_input) {
+  if (tensors.x.is_cpu()) return backward_of(tensors, dy, call, needs_input);
+  return backward_on_device(tensors, dy, call, device::current_place(tensors.x.device()),
+                            needs_input);
+}
+
 /// Gives `found` as it is. That it hangs on `read` in the graph lets a third derivative end here.
 struct SyncBatchNormThirdBackward : Function<SyncBatchNormThirdBackward> {
   static variable_list forward(AutogradContext*, at::TensorList found, at::TensorList /*read*/) {
@@ -43,7 +50,7 @@ struct SyncBatchNormBackward : Function<SyncBatchNormBackward> {
   static variable_list forward(AutogradContext* context, const at::Tensor& dy, const at::Tensor& x,
                                const OptionalTensor& weight, const CallPtr& call) {
     const NormTensors tensors = {x, weight.value_or(at::Tensor()), call->statistics};
-    Gradients gradients = backward_of(tensors, dy, *call, true);
+    Gradients gradients = gradients_of(tensors, dy, *call, true);
     keep(context, call);
     context->save_for_backward({dy, x, tensors.weight, gradients.sums});
     return {gradients.input, gradients.weight, gradients.bias};
@@ -68,15 +75,24 @@ struct SyncBatchNormBackward : Function<SyncBatchNormBackward> {
   }
 };
 
+struct Forward {
+  CallPtr call;
+  ForwardOnDevice on_device;
+};
+
 struct SyncBatchNorm : Function<SyncBatchNorm> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x,
                             const OptionalTensor& weight, const OptionalTensor& bias,
-                            const CallPtr& call) {
+                            const Forward& forward) {
+    const CallPtr& call = forward.call;
     const NormTensors tensors = {x, weight.value_or(at::Tensor()), call->statistics};
     keep(context, call);
     context->saved_data["has_bias"] = bias.has_value();
     context->save_for_backward({x, tensors.weight});
-    return normalize_tensor(tensors, bias.value_or(at::Tensor()));
+    const at::Tensor shift = bias.value_or(at::Tensor());
+    if (x.is_cpu()) return normalize_tensor(tensors, shift);
+    return normalize_on_device(tensors, shift, forward.on_device, *call,
+                               device::current_place(x.device()));
   }
 
   static variable_list backward(AutogradContext* context, const variable_list& arriving) {
@@ -88,7 +104,7 @@ struct SyncBatchNorm : Function<SyncBatchNorm> {
     if (at::GradMode::is_enabled()) {
       found = SyncBatchNormBackward::apply(dy, tensors.x, if_defined(tensors.weight), call);
     } else {
-      const Gradients gradients = backward_of(tensors, dy, *call, context->needs_input_grad(0));
+      const Gradients gradients = gradients_of(tensors, dy, *call, context->needs_input_grad(0));
       found = {gradients.input, gradients.weight, gradients.bias};
     }
     const bool has_bias = context->saved_data["has_bias"].toBool();
@@ -102,8 +118,8 @@ struct SyncBatchNorm : Function<SyncBatchNorm> {
 }  // namespace
 
 at::Tensor normalize_in_graph(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
-                              const CallPtr& call) {
-  return SyncBatchNorm::apply(x, if_defined(weight), if_defined(bias), call);
+                              const CallPtr& call, const ForwardOnDevice& on_device) {
+  return SyncBatchNorm::apply(x, if_defined(weight), if_defined(bias), Forward{call, on_device});
 }
 
 }  // namespace ddpscope::batch_norm

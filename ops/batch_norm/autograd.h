@@ -1,5 +1,6 @@
 #pragma once
 
+#include "ops/batch_norm/device.h"
 #include "ops/batch_norm/passes.h"
 
 namespace ddpscope::batch_norm {
@@ -7,6 +8,6 @@ namespace ddpscope::batch_norm {
 /// `normalize_tensor` with the statistics of the call, as a node of the graph whose backward
 /// exchanges over its group.
 at::Tensor normalize_in_graph(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
-                              const CallPtr& call);
+                              const CallPtr& call, const ForwardOnDevice& on_device);
 
 }  // namespace ddpscope::batch_norm

@@ -21,9 +21,15 @@ struct Call : torch::CustomClassHolder {
   std::int64_t number = 0;  ///< of the calls of this layer over this group, from 1
   /// 1 / N of the values that the statistics cover; 0 where they are constants.
   double inverse_count = 0;
+  /// On a device: what ranks exchanged, until `statistics` are made of it; Double, in rows of ranks
+  /// if `gathers`. And the same 1 / N, Double, [].
+  at::Tensor records;
+  at::Tensor device_inverse_count;
 
   /// "layer bn1, call 3, backward"
   std::string place(Phase phase) const;
+  /// 1 / N as a Double, [], on the device of the statistics.
+  at::Tensor inverse() const;
 };
 using CallPtr = c10::intrusive_ptr<Call>;
 

@@ -2,6 +2,7 @@
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
+#include <ATen/ops/scalar_tensor.h>
 
 #include <algorithm>
 #include <bit>
@@ -121,6 +122,11 @@ std::string Call::place(Phase phase) const {
          std::to_string(number) + ", " + kPhases[static_cast<int>(phase)];
 }
 
+at::Tensor Call::inverse() const {
+  if (device_inverse_count.defined()) return device_inverse_count;
+  return at::scalar_tensor(inverse_count, at::TensorOptions().dtype(at::kDouble));
+}
+
 double id_of(const Call& call, Phase phase, int size) {
   std::uint64_t hash = 0xCBF29CE484222325;  // FNV-1a
   const auto add = [&](std::uint64_t value) { hash = (hash ^ value) * 0x100000001B3; };
@@ -139,8 +145,21 @@ Moments exchange_moments(const Moments& own, const Call& call) {
   return call.gathers ? gather_moments(own, call) : sum_moments(own, call);
 }
 
+at::Tensor exchange_record(at::Tensor record, const Call& call, Phase phase) {
+  if (!call.group) return record;
+  if (call.gathers) {
+    return over_group(call, phase, [&] { return call.group->all_gather(record); }).contiguous();
+  }
+  over_group(call, phase, [&] { call.group->all_reduce_sum(record); });
+  return record;
+}
+
 at::Tensor exchange_sums(const at::Tensor& own, const Call& call, Phase phase) {
   if (!call.group) return own;
+  if (!own.is_cpu()) {  // without ids: to compare them here would wait
+    const at::Tensor all = exchange_record(own.reshape(-1).clone(), call, phase);
+    return (call.gathers ? all.sum(0) : all).view(own.sizes());
+  }
   const std::int64_t length = own.numel();
   at::Tensor record = make_record(length + (call.gathers ? 1 : 2));
   record.narrow(0, 0, length).copy_(own.view(-1));

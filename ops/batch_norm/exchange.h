@@ -23,6 +23,10 @@ Moments exchange_moments(const Moments& own, const Call& call);
 /// The sums over all ranks; `own` is Double and contiguous. @throws as exchange_moments
 at::Tensor exchange_sums(const at::Tensor& own, const Call& call, Phase phase);
 
+/// Of a device, whose kernels wrote the id and compare it: the sum over ranks, or a row per rank.
+/// A call without a group has its own record. @throws c10::Error from the communicator.
+at::Tensor exchange_record(at::Tensor record, const Call& call, Phase phase);
+
 /// A number that differs, but for 1 in 65536, where layer, call or phase differ. Small enough for
 /// sums of its square over `size` ranks to be exact.
 double id_of(const Call& call, Phase phase, int size);

@@ -76,14 +76,30 @@ at::Tensor statistics_of_running(const RunningTensors& running, double eps) {
       {running.mean.to(at::kDouble), (running.variance.to(at::kDouble) + eps).rsqrt()});
 }
 
-Moments moments_of(const at::Tensor& x, const Call& call) {
-  const Moments moments = measure_tensor(x);
-  TORCH_CHECK(call.group || moments.count != 1, "sync_batch_norm",
+void check_values(const at::Tensor& x, const Call& call) {
+  TORCH_CHECK(call.group || x.numel() != x.size(1) || x.numel() == 0, "sync_batch_norm",
               call.layer.empty() ? "" : " " + call.layer,
               ": one value per channel has no variance; input has the shape ", x.sizes());
+}
+
+Moments moments_of(const at::Tensor& x, const Call& call) {
+  const Moments moments = measure_tensor(x);
   Moments all = exchange_moments(moments, call);
   tell_forward(moments, all, call, is_recomputed());
   return all;
+}
+
+bool moves_running(const RunningTensors& running, const SyncBatchNormFuncOptions& options) {
+  return options.training() && running.mean.defined() && !is_recomputed();
+}
+
+ForwardOnDevice on_device(const RunningTensors& running, const SyncBatchNormFuncOptions& options) {
+  ForwardOnDevice forward = {.eps = options.eps()};
+  if (moves_running(running, options)) {
+    forward.running = {running.mean, running.variance, options.num_batches_tracked(),
+                       options.momentum().value_or(NAN)};
+  }
+  return forward;
 }
 
 }  // namespace
@@ -99,18 +115,21 @@ at::Tensor sync_batch_norm(const at::Tensor& input, const at::Tensor& running_me
   const Source source = source_of(options, running);
   const at::Tensor x = without_gaps(input);
   const CallPtr call = make_call(x, options, source);
+  if (source != Source::kRunning) check_values(x, *call);
   if (source == Source::kRunning) {
     call->statistics = statistics_of_running(running, options.eps());
+    if (!x.is_cpu()) keep_constants(call->statistics, *call);
+  } else if (!x.is_cpu()) {
+    measure_on_device(x.detach(), *call, device::current_place(x.device()));
   } else {
     const Moments moments = moments_of(x.detach(), *call);
     if (moments.count > 0) {
       call->inverse_count = 1 / moments.count;
-      const bool updates = options.training() && running_mean.defined() && !is_recomputed();
-      if (updates) update_running(moments, running, options);
+      if (moves_running(running, options)) update_running(moments, running, options);
     }
     call->statistics = statistics_of_batch(moments, options.eps());
   }
-  return normalize_in_graph(x, options.weight(), options.bias(), call);
+  return normalize_in_graph(x, options.weight(), options.bias(), call, on_device(running, options));
 }
 
 }  // namespace api0

@@ -14,7 +14,7 @@ struct Terms {
   at::Tensor a, b, r, w;  // arriving for weight and bias, 1 / deviation, weight
   at::Tensor s1, s2;      // of all ranks, as the next five
   at::Tensor v1, v2, pvg, q1, q2;
-  double n = 0;  // 1 / N
+  at::Tensor n;  // 1 / N
 
   at::Tensor wide(const at::Tensor& numbers) const { return over_channels(numbers, u); }
 };
@@ -53,7 +53,7 @@ SecondGradients second_backward_of(const FirstBackward& first, const Arriving& a
              .r = first.tensors.statistics[1],
              .s1 = first.sums[2],
              .s2 = first.sums[3],
-             .n = call.inverse_count};
+             .n = call.inverse()};
   t.w = first.tensors.weight.defined() ? doubles(first.tensors.weight) : at::ones_like(t.r);
   const at::Tensor own =
       at::stack({sum_of(t.v), sum_of(t.v * t.u), sum_of(t.v * t.g), t.a * own_s1, t.a * own_s2});

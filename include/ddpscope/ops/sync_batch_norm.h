@@ -52,10 +52,15 @@ struct SyncBatchNormFuncOptions {
 /// batch of this rank that counts there. Called inside a backward, to recompute activations, it
 /// changes no running value and no counter.
 ///
-/// @param input  (B, C, ...) with at least 2 dimensions; Half, BFloat16, Float or Double; CPU. B
-/// may
-///               be 0 and may differ between ranks; C must not. Any strides; if not dense it is
-///               copied once. In Half, BFloat16 and Float |x| above 1e19 gives Inf or NaN.
+/// On a CUDA device forward and backward queue two launches each and the exchange on its current
+/// stream, and nothing waits unless the communicator does; a graph may capture both if it is
+/// capturable. There ranks that turn out to differ are told by a later call, num_batches_tracked
+/// must be Long, and an observer is told of exchanges alone.
+///
+/// @param input  (B, C, ...) with at least 2 dimensions; Half, BFloat16, Float or Double; CPU or
+///               CUDA. B may be 0 and may differ between ranks; C must not. Any strides; if not
+///               dense it is copied once. In Half, BFloat16 and Float |x| above 1e19 gives Inf or
+///               NaN.
 /// @param running_mean, running_var  (C) each, or both undefined. Updated in place in training, the
 ///               second with the unbiased variance of all ranks. Float, Double or the input's
 ///               dtype.

@@ -48,6 +48,7 @@ std::vector<NormOutcome> oracle_of(const NormCase& norm);
 double error_of(const at::Tensor& found, const at::Tensor& expected);
 /// Compares all that a rank got, within the limits of the dtype.
 void check_outcomes(const NormCase& norm);
+void check_outcomes(const NormCase& norm, const std::vector<NormOutcome>& found);
 bool same_bits(const at::Tensor& a, const at::Tensor& b);
 
 }  // namespace ddpscope::test

@@ -1,0 +1,197 @@
+#include "ops/batch_norm/device.h"
+#include "ops/batch_norm/layout.h"
+#include "ops/batch_norm/mixed_up.h"
+#include "tests/ops/batch_norm/norm_case.h"
+#include "tests/ops/device/test_device.h"
+
+namespace ddpscope::test::norm_test {
+namespace {
+using namespace batch_norm;  // NOLINT
+
+CallPtr make_call(const NormCase& norm, const CommunicatorPtr& group, const std::string& layer) {
+  auto call = c10::make_intrusive<Call>();
+  call->layer = layer;
+  if (group->size() == 1) return call;
+  call->group = group;
+  call->number = group->count_call(layer);
+  call->gathers = norm.exchange == ExchangeMode::kGather;
+  return call;
+}
+
+NormOutcome run_rank(const NormCase& norm, std::size_t rank, const CommunicatorPtr& group,
+                     const std::string& layer = "norm") {
+  const at::NoGradGuard no_grad;
+  const device::Place& place = test_place();
+  const at::Tensor x = without_gaps(norm.inputs[rank]);
+  const CallPtr call = make_call(norm, group, layer);
+  NormOutcome outcome;
+  ForwardOnDevice forward = {.eps = norm.eps};
+  if (norm.tracks) {
+    outcome.running_mean = torch::zeros({x.size(1)}, norm.running_dtype);
+    outcome.running_var = torch::ones({x.size(1)}, norm.running_dtype);
+    outcome.count = torch::zeros({}, at::kLong);
+    forward.running = {outcome.running_mean, outcome.running_var, outcome.count,
+                       norm.momentum.value_or(NAN)};
+  }
+  measure_on_device(x, *call, place);
+  outcome.y = normalize_on_device({x, norm.weight, {}}, norm.bias, forward, *call, place);
+  const at::Tensor dy = in_layout(norm.gradients[rank], shape_of(x).layout);
+  const Gradients gradients =
+      backward_on_device({x, norm.weight, call->statistics}, dy, *call, place, true);
+  outcome.dx = gradients.input;
+  if (norm.weight.defined()) outcome.dweight = gradients.weight;
+  if (norm.bias.defined()) outcome.dbias = gradients.bias;
+  return outcome;
+}
+
+std::vector<NormOutcome> run_on_device(const NormCase& norm) {
+  return on_ranks(static_cast<int>(norm.inputs.size()),
+                  [&](int rank, const CommunicatorPtr& group) {
+                    return run_rank(norm, static_cast<std::size_t>(rank), group);
+                  });
+}
+
+void check_on_device(const NormCase& norm) { check_outcomes(norm, run_on_device(norm)); }
+
+constexpr at::ScalarType kDtypes[] = {at::kHalf, at::kBFloat16, at::kFloat, at::kDouble};
+
+}  // namespace
+
+TEST_CASE("A device normalizes every shape, layout and dtype within the limits", "[norm]") {
+  torch::manual_seed(1);
+  const std::vector<std::int64_t> shape = GENERATE(
+      std::vector<std::int64_t>{5}, std::vector<std::int64_t>{64}, std::vector<std::int64_t>{3, 49},
+      std::vector<std::int64_t>{33, 7, 7}, std::vector<std::int64_t>{16, 8, 8},
+      std::vector<std::int64_t>{1, 2, 3, 4}, std::vector<std::int64_t>{257, 2, 2});
+  for (const auto dtype : kDtypes) {
+    for (const bool channels_last : {false, true}) {
+      CAPTURE(shape, dtype, channels_last);
+      check_on_device(make_case({.samples = {6},
+                                 .shape = shape,
+                                 .dtype = dtype,
+                                 .channels_last = channels_last,
+                                 .affine = shape[0] != 3}));
+    }
+  }
+}
+
+TEST_CASE("Tiles of a device join to whole channels", "[norm]") {
+  torch::manual_seed(2);
+  for (const auto dtype : {at::kHalf, at::kDouble}) {
+    // Planes that end inside of a tile, tiles that end inside of a plane, and many tiles of rows.
+    for (const auto& shape :
+         {std::vector<std::int64_t>{2, 150, 150}, std::vector<std::int64_t>{3, 4096},
+          std::vector<std::int64_t>{2, 9}}) {
+      for (const bool channels_last : {false, true}) {
+        CAPTURE(shape, dtype, channels_last);
+        const std::int64_t samples = shape.back() == 9 ? 6000 : 9;
+        check_on_device(make_case({.samples = {samples},
+                                   .shape = shape,
+                                   .dtype = dtype,
+                                   .channels_last = channels_last}));
+      }
+    }
+  }
+}
+
+TEST_CASE("Ranks on devices with unequal and empty batches share their statistics", "[norm]") {
+  torch::manual_seed(3);
+  const auto exchange = GENERATE(ExchangeMode::kSum, ExchangeMode::kGather);
+  for (const auto& samples :
+       {std::vector<std::int64_t>{4, 1, 7}, std::vector<std::int64_t>{0, 3}}) {
+    for (const bool channels_last : {false, true}) {
+      NormCase norm =
+          make_case({.samples = samples, .shape = {33, 3, 3}, .channels_last = channels_last});
+      norm.exchange = exchange;
+      check_on_device(norm);
+      norm.momentum = std::nullopt;
+      check_on_device(norm);
+    }
+  }
+}
+
+TEST_CASE("A device keeps what a large mean leaves of a deviation", "[norm]") {
+  torch::manual_seed(4);
+  for (const bool channels_last : {false, true}) {
+    NormCase norm = make_case({.samples = {40},
+                               .shape = {8, 12, 12},
+                               .channels_last = channels_last,
+                               .mean = 1e4,
+                               .deviation = 1});
+    norm.tracks = false;
+    const auto found = run_on_device(norm), expected = oracle_of(norm);
+    CHECK(error_of(found[0].y, expected[0].y) < 4e-6);
+  }
+}
+
+TEST_CASE("A NaN stays in its channel on a device", "[norm]") {
+  for (const bool channels_last : {false, true}) {
+    NormCase norm =
+        make_case({.samples = {4}, .shape = {16, 4, 4}, .channels_last = channels_last});
+    norm.inputs[0][1][5][2][3] = NAN;
+    const NormOutcome found = run_on_device(norm)[0];
+    const auto bad = found.y.isnan().movedim(1, 0).reshape({16, -1}).sum(1);
+    CHECK(bad[5].item<std::int64_t>() == 64);
+    CHECK(bad.sum().item<std::int64_t>() == 64);
+    CHECK(found.dx.isnan().sum().item<std::int64_t>() == 64);
+  }
+}
+
+TEST_CASE("Running values of a device are moved once, in any dtype, and by no empty batch",
+          "[norm]") {
+  torch::manual_seed(5);
+  NormCase norm = make_case({.samples = {5}, .shape = {40}, .dtype = at::kHalf});
+  norm.running_dtype = at::kHalf;
+  const NormOutcome half = run_on_device(norm)[0];
+  const NormOutcome exact = oracle_of(norm)[0];
+  CHECK(error_of(half.running_mean, exact.running_mean) < 1e-3);
+  CHECK(error_of(half.running_var, exact.running_var) < 1e-3);
+  CHECK(half.running_mean._version() > 0);
+
+  norm = make_case({.samples = {0, 0}, .shape = {40}});
+  for (const NormOutcome& rank : run_on_device(norm)) {
+    CHECK(rank.count.item<std::int64_t>() == 0);
+    CHECK(torch::equal(rank.running_var, torch::ones({40})));
+    CHECK(rank.dweight.abs().max().item<double>() == 0);
+  }
+}
+
+TEST_CASE("One value over all ranks gives the bias and keeps the variance on a device", "[norm]") {
+  const NormCase norm = make_case({.samples = {1, 0}, .shape = {6}});
+  const auto found = run_on_device(norm);
+  CHECK(torch::equal(found[0].y[0], norm.bias));
+  CHECK(torch::equal(found[0].running_var, torch::ones({6})));
+}
+
+TEST_CASE("The bits of a device do not depend on the order of its blocks", "[norm]") {
+  torch::manual_seed(6);
+  for (const bool channels_last : {false, true}) {
+    const NormCase norm =
+        make_case({.samples = {30}, .shape = {4, 30, 30}, .channels_last = channels_last});
+    const NormOutcome first = run_on_device(norm)[0];
+    for (int i = 0; i < 3; ++i) {
+      const NormOutcome again = run_on_device(norm)[0];
+      CHECK(same_bits(again.y, first.y));
+      CHECK(same_bits(again.dx, first.dx));
+      CHECK(same_bits(again.dweight, first.dweight));
+    }
+  }
+}
+
+TEST_CASE("Ranks at different layers are told by the next call on a device", "[norm]") {
+  const NormCase norm = make_case({.samples = {2, 2}, .shape = {3}});
+  const auto faults = try_on_ranks(2, [&](int rank, const CommunicatorPtr& group) {
+    run_rank(norm, static_cast<std::size_t>(rank), group, rank == 0 ? "stem" : "head");
+  });
+  // The ranks are threads of one process here: one of them is told.
+  const std::string text = faults[0].empty() ? faults[1] : faults[0];
+  CHECK(text.find(", call 1, forward over ") != std::string::npos);
+  CHECK(text.find("another rank was at another layer, call or phase") != std::string::npos);
+  try {
+    throw_if_mixed_up();
+  } catch (const c10::Error&) {  // of the other rank
+  }
+  CHECK_NOTHROW(throw_if_mixed_up());
+}
+
+}  // namespace ddpscope::test::norm_test
