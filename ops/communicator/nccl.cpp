@@ -1,3 +1,4 @@
+#include <ATen/ops/empty.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 #include <dlfcn.h>
 
@@ -13,6 +14,7 @@ struct NcclCalls {
   int (*device)(ncclComm*, int*) = nullptr;
   int (*all_reduce)(const void*, void*, std::size_t, int type, int op, ncclComm*,
                     void* stream) = nullptr;
+  int (*all_gather)(const void*, void*, std::size_t, int type, ncclComm*, void* stream) = nullptr;
   const char* (*error_text)(int) = nullptr;
 };
 constexpr int kDouble = 8;
@@ -35,6 +37,7 @@ const NcclCalls& nccl_calls() {
     look_up(library, "ncclCommUserRank", calls.user_rank);
     look_up(library, "ncclCommCuDevice", calls.device);
     look_up(library, "ncclAllReduce", calls.all_reduce);
+    look_up(library, "ncclAllGather", calls.all_gather);
     look_up(library, "ncclGetErrorString", calls.error_text);
     return calls;
   }();
@@ -59,18 +62,35 @@ class NcclCommunicator final : public Communicator {
   bool is_capturable() const noexcept override { return true; }
   void all_reduce_sum(at::Tensor& record) override {
     communicator::run("all_reduce_sum", *this, [&] {
-      TORCH_CHECK(record.is_cuda() && record.get_device() == device_, "it sums on cuda:", device_,
-                  ", but the tensors are on ", record.device());
-      const c10::impl::VirtualGuardImpl guard(c10::DeviceType::CUDA);
-      void* const stream = guard.getStream(record.device()).native_handle();
+      void* const stream = stream_of(record);
       void* const data = record.mutable_data_ptr();
       const auto count = static_cast<std::size_t>(record.numel());
       check(nccl_calls().all_reduce(data, data, count, kDouble, kSum, communicator_, stream),
             "ncclAllReduce");
     });
   }
+  at::Tensor all_gather(const at::Tensor& record) override {
+    at::Tensor all;
+    communicator::run("all_gather", *this, [&] {
+      void* const stream = stream_of(record);
+      all = at::empty({size_, record.numel()}, record.options());
+      const auto count = static_cast<std::size_t>(record.numel());
+      check(nccl_calls().all_gather(record.const_data_ptr(), all.mutable_data_ptr(), count, kDouble,
+                                    communicator_, stream),
+            "ncclAllGather");
+    });
+    return all;
+  }
 
  private:
+  /// The current one; nothing waits for what it holds.
+  void* stream_of(const at::Tensor& record) const {
+    TORCH_CHECK(record.is_cuda() && record.get_device() == device_, "it works on cuda:", device_,
+                ", but the tensors are on ", record.device());
+    const c10::impl::VirtualGuardImpl guard(c10::DeviceType::CUDA);
+    return guard.getStream(record.device()).native_handle();
+  }
+
   ncclComm* communicator_;
   int rank_ = 0, size_ = 1, device_ = 0;
 };
