@@ -176,6 +176,16 @@ TEST_CASE("A device clamps as the CPU does, to the bit") {
   }
 }
 
+TEST_CASE("A factor of the program's own is applied to what was measured") {
+  torch::manual_seed(9);
+  const Tensors gradients = mixed_list(), before = cloned(gradients);
+  const clip::Table table(gradients, ClipInput::kGradients, clip::Change::kScale);
+  const clip::DeviceMeasure measure(table, test_place(), {}, {.p = 1, .max_norm = kInfinity});
+  CHECK(measure.total() == Approx(exact_norm(before, 1)).epsilon(1e-12));
+  measure.scale_by(-0.25);
+  for (std::size_t i = 0; i < before.size(); ++i) CHECK(same_bits(gradients[i], before[i] * -0.25));
+}
+
 TEST_CASE("The same list gives the same bits on a device, in whatever order its blocks run") {
   torch::manual_seed(8);
   const Tensors gradients = mixed_list();

@@ -124,6 +124,40 @@ TEST_CASE("A device keeps what a large mean leaves of a deviation", "[norm]") {
   }
 }
 
+TEST_CASE("A batch may begin anywhere in memory", "[norm]") {
+  torch::manual_seed(7);
+  for (const auto dtype : kDtypes) {
+    NormCase norm = make_case({.samples = {6}, .shape = {16, 4, 4}, .dtype = dtype});
+    const auto moved = torch::empty({norm.inputs[0].numel() + 1}, dtype).slice(0, 1);
+    norm.inputs[0] = moved.copy_(norm.inputs[0].flatten()).view(norm.inputs[0].sizes());
+    check_on_device(norm);
+    std::swap(norm.inputs[0], norm.gradients[0]);
+    check_on_device(norm);
+  }
+}
+
+TEST_CASE("Running values normalize in evaluation, and are constants of the gradient", "[norm]") {
+  torch::manual_seed(8);
+  const device::Place& place = test_place();
+  const NormCase norm = make_case({.samples = {4}, .shape = {24, 5, 5}});
+  const at::Tensor mean = torch::randn({24}), variance = torch::rand({24}) + 0.5;
+  const auto x = norm.inputs[0].clone().requires_grad_();
+  const auto expected =
+      torch::batch_norm(x, norm.weight, norm.bias, mean, variance, false, 0.1, norm.eps, false);
+  expected.backward(norm.gradients[0]);
+
+  const at::NoGradGuard no_grad;
+  const auto call = c10::make_intrusive<Call>();
+  keep_constants(
+      torch::stack({mean.to(at::kDouble), (variance.to(at::kDouble) + norm.eps).rsqrt()}), *call);
+  const auto y =
+      normalize_on_device({norm.inputs[0], norm.weight, {}}, norm.bias, {}, *call, place);
+  const Gradients gradients = backward_on_device({norm.inputs[0], norm.weight, call->statistics},
+                                                 norm.gradients[0], *call, place, true);
+  CHECK(error_of(y, expected.detach().to(at::kDouble)) < 2e-6);
+  CHECK(error_of(gradients.input, x.grad().to(at::kDouble)) < 1e-5);
+}
+
 TEST_CASE("A NaN stays in its channel on a device", "[norm]") {
   for (const bool channels_last : {false, true}) {
     NormCase norm =

@@ -76,7 +76,9 @@ struct Work {
 
   Work() { x.set(numbers(kValues)); }
 
-  int queue(cudaStream_t stream) {
+  int queue(cudaStream_t stream) const { return queue_norm(stream) | queue_clip(stream); }
+
+  int queue_norm(cudaStream_t stream) const {
     const Workspace workspace = {partials.data.get(), tickets.data.get()};
     int failed = launch_stats(
         {.view = view, .x = x.data.get(), .record = record.data.get(), .workspace = workspace},
@@ -105,14 +107,18 @@ struct Work {
                                  .records = sums.data.get(),
                                  .total = four.data.get() + 2 * kChannels},
                                 stream);
-    failed |= launch_clip_norm({.rows = {&row, 1},
-                                .rule = {.max_norm = 0.5},
-                                .layout = {1, 0},
-                                .buffers = {.rows = rows.data.get(),
-                                            .parts = rows.data.get() + 1,
-                                            .ticket = tickets.data.get(),
-                                            .result = result.data.get()}},
-                               stream);
+    return failed;
+  }
+
+  int queue_clip(cudaStream_t stream) const {
+    int failed = launch_clip_norm({.rows = {&row, 1},
+                                   .rule = {.max_norm = 0.5},
+                                   .layout = {1, 0},
+                                   .buffers = {.rows = rows.data.get(),
+                                               .parts = rows.data.get() + 1,
+                                               .ticket = tickets.data.get(),
+                                               .result = result.data.get()}},
+                                  stream);
     failed |= launch_clip_write({.rows = {&row, 1},
                                  .sums = rows.data.get(),
                                  .factor = result.data.get() + ClipLayout::kFactor},
