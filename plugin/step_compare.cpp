@@ -144,7 +144,6 @@ bool StepCompare::all_live(const RingSet& set, const Asked& asked) {
 Findings StepCompare::look(std::int64_t now_ns, const Asked& asked) {
   due_ns_ = now_ns + kOtherPauseNs;
   if (asked.is_heard || !leads(now_ns)) return {};
-  if (asked.only_images && asked.images.empty()) return {};
   const std::int64_t begin = thread_cpu_ns();
   Findings found;
   try {

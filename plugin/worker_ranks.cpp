@@ -75,6 +75,7 @@ void Worker::compare_steps() {
   const std::string trouble = exchange_.trouble(now_ns);
   if (!trouble.empty()) log_warning(trouble);
   if (!step_compare_.is_due(now_ns) || is_behind()) return;
+  const bool is_sent_all = options_.settings.exchange == Exchange::kStore && options_.run.rank == 0;
   const StepCompare::Asked asked{
       .own =
           [this] {
@@ -83,7 +84,7 @@ void Worker::compare_steps() {
           },
       .has_to_end = [this] { return leaves_.load(std::memory_order_relaxed) || is_behind(); },
       .images = exchange_.images(),
-      .only_images = options_.settings.exchange == Exchange::kStore && exchange_.is_live(),
+      .only_images = is_sent_all && exchange_.is_live(),
       .is_heard = exchange_.is_heard()};
   tell_over_ranks(step_compare_.look(now_ns, asked));
 }
