@@ -33,7 +33,7 @@ struct RankStep {
   std::int64_t ended_ns = 0;  ///< of the step; 0: not known
   double wait_ms = 0;
   double forward_ms = 0;
-  double batch = 0;  ///< elements; 0: not known
+  bool batch_seen = false;
 };
 using RankSteps = std::map<std::int64_t, RankStep>;
 
@@ -42,7 +42,7 @@ struct Way {
   double whole = 0;
   std::array<double, kParts.size()> parts = {};
   bool parts_known = false;
-  double batch = 0;
+  bool batch_seen = false;
 };
 
 struct StepWays {
@@ -71,7 +71,6 @@ void add(const CallRecord& call, RankSteps& steps) {
 
 RankSteps read_steps(const RingReader& ring, std::int64_t after) {
   RankSteps steps;
-  const BatchSizes batches(ring);
   for (auto place = ring.first_digest(); place < ring.digest_count(); ++place) {
     const auto digest = ring.digest(place);
     if (!digest || digest->step < after) continue;
@@ -79,7 +78,7 @@ RankSteps read_steps(const RingReader& ring, std::int64_t after) {
     step.ended_ns = digest->unix_ns;
     step.wait_ms = digest->wait_us / 1e3;
     step.forward_ms = digest->forward_us / 1e3;
-    if (digest->batch != 0) step.batch = batches.at(digest->step);
+    step.batch_seen = digest->batch != 0;
   }
   for (auto place = ring.first_call(); place < ring.call_count(); ++place) {
     const auto call = ring.call(place);
@@ -93,7 +92,7 @@ std::optional<Way> way_between(const RankStep& before, const RankStep& step) {
   const auto whole = ms_between(before.last_ns, step.first_ns);
   if (!whole) return std::nullopt;
   Way way{.whole = *whole};
-  way.batch = step.batch;
+  way.batch_seen = step.batch_seen;
   way.parts[0] = ms_between(before.last_ns, before.ended_ns).value_or(0);
   way.parts[1] = step.wait_ms;
   way.parts[2] = step.forward_ms;
@@ -215,12 +214,14 @@ class ArrivalComparison {
 
   /// 0 where the batches of most steps are not known.
   double batch_ratio(std::size_t rank) const {
+    std::vector<BatchSizes> batches;
+    for (const RingReader* ring : rings_) batches.emplace_back(*ring);
     std::vector<double> ratios;
     for (const StepWays& row : window_) {
-      if (std::ranges::any_of(row.ways, [](const Way& way) { return way.batch <= 0; })) continue;
+      if (!std::ranges::all_of(row.ways, &Way::batch_seen)) continue;
       const double others =
-          of_others(rank, [&row](std::size_t other) { return row.ways[other].batch; });
-      ratios.push_back(row.ways[rank].batch / others);
+          of_others(rank, [&](std::size_t other) { return batches[other].at(row.step); });
+      if (others > 0) ratios.push_back(batches[rank].at(row.step) / others);
     }
     return 2 * ratios.size() > window_.size() ? median(std::move(ratios)) : 0;
   }

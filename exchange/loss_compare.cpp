@@ -31,11 +31,18 @@ struct LossRow {
   ToldLoss of_first;
 };
 
-ToldLosses losses_of(const RingReader& ring) {
+void add_kinds(const RingReader& ring, ToldLosses& told) {
   std::map<std::int64_t, std::string_view> kinds;  // from these steps on
   for (const Blob& blob : ring.blobs()) {
     if (blob.kind == BlobKind::kLoss) kinds[blob.step] = blob.bytes;
   }
+  for (auto& [step, loss] : told) {
+    const auto after = kinds.upper_bound(step);
+    if (after != kinds.begin()) loss.kind = std::prev(after)->second;
+  }
+}
+
+ToldLosses losses_of(const RingReader& ring) {
   ToldLosses told;
   std::optional<std::int64_t> backwards;  // until the step before
   for (auto place = ring.first_digest(); place < ring.digest_count(); ++place) {
@@ -44,11 +51,10 @@ ToldLosses losses_of(const RingReader& ring) {
     const std::int64_t since = backwards ? digest->backwards - *backwards : 0;
     backwards = digest->backwards;
     if (!std::isfinite(digest->targets) || digest->targets <= 0) continue;
-    const auto after = kinds.upper_bound(digest->step);
-    told[digest->step] = {.targets = digest->targets,
-                          .kind = after == kinds.begin() ? "" : std::prev(after)->second,
-                          .backwards = std::max<std::int64_t>(since, 0)};
+    told[digest->step] = {
+        .targets = digest->targets, .kind = {}, .backwards = std::max<std::int64_t>(since, 0)};
   }
+  if (!told.empty()) add_kinds(ring, told);
   return told;
 }
 

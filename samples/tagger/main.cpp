@@ -10,6 +10,7 @@
 #include <limits>
 
 #include "samples/support/arguments.h"
+#include "samples/support/dump.h"
 #include "samples/support/process_group.h"
 
 namespace tagger {
@@ -80,12 +81,29 @@ class Trainer {
       loss.backward();
       average_gradients();
       optimizer.step();
+      losses_.push_back(loss.item<float>());
+      const double unseen = evaluate();
       if (step % 20 > 0) continue;
-      std::printf("step %d: loss %.4f\n", static_cast<int>(step), loss.item<double>());
+      std::printf("step %d: loss %.4f, of unseen melodies %.4f\n", static_cast<int>(step),
+                  losses_.back(), unseen);
     }
   }
 
+  void finish() {
+    if (arguments_.dump.empty()) return;
+    samples::Dump dump(arguments_.dump.string() + "." + std::to_string(world_.rank));
+    dump.add(*net_, losses_);
+    dump.close();
+  }
+
  private:
+  /// Each process looks at melodies of its own length.
+  double evaluate() {
+    torch::NoGradGuard guard;
+    const Melodies melodies = draw(world_, /*alike=*/false);
+    return F::cross_entropy(net_(melodies), melodies.tags).item<double>();
+  }
+
   /// Averaged over the processes, the mean over the tags of all of them.
   torch::Tensor loss_of(const torch::Tensor& scores, const torch::Tensor& tags) {
     if (arguments_.has("mean-per-rank")) {
@@ -117,6 +135,7 @@ class Trainer {
   const samples::Arguments& arguments_;
   samples::World world_;
   samples::Group all_;
+  std::vector<float> losses_;
   Tagger net_;
 };
 
@@ -130,7 +149,9 @@ int main(int argc, char** argv) try {
   }
   torch::set_num_threads(1);
   torch::manual_seed(arguments.seed);
-  tagger::Trainer(arguments, samples::world_from_environment()).run();
+  tagger::Trainer trainer(arguments, samples::world_from_environment());
+  trainer.run();
+  trainer.finish();
   return 0;
 } catch (const std::exception& error) {
   std::cerr << "tagger: " << error.what() << "\n";

@@ -11,6 +11,7 @@
 #include <iostream>
 
 #include "samples/support/arguments.h"
+#include "samples/support/dump.h"
 #include "samples/support/process_group.h"
 
 namespace views {
@@ -75,9 +76,17 @@ class Trainer {
       loss.backward();
       average_gradients();
       optimizer.step();
+      losses_.push_back(loss.item<float>());
       if (step % 20 > 0) continue;
-      std::printf("step %d: loss %.4f\n", static_cast<int>(step), loss.item<double>());
+      std::printf("step %d: loss %.4f\n", static_cast<int>(step), losses_.back());
     }
+  }
+
+  void finish() {
+    if (arguments_.dump.empty()) return;
+    samples::Dump dump(arguments_.dump.string() + "." + std::to_string(world_.rank));
+    dump.add(*net_, losses_);
+    dump.close();
   }
 
  private:
@@ -113,7 +122,8 @@ class Trainer {
   const samples::Arguments& arguments_;
   samples::World world_;
   samples::Group all_;
-  torch::nn::Sequential net_{torch::nn::Linear(2, 32), torch::nn::Tanh(), torch::nn::Linear(32, 8)};
+  std::vector<float> losses_;
+  torch::nn::Sequential net_{torch::nn::Linear(2, 64), torch::nn::Tanh(), torch::nn::Linear(64, 8)};
 };
 
 }  // namespace views
@@ -127,7 +137,9 @@ int main(int argc, char** argv) try {
   }
   torch::set_num_threads(1);
   torch::manual_seed(arguments.seed);
-  views::Trainer(arguments, samples::world_from_environment()).run();
+  views::Trainer trainer(arguments, samples::world_from_environment());
+  trainer.run();
+  trainer.finish();
   return 0;
 } catch (const std::exception& error) {
   std::cerr << "views: " << error.what() << "\n";
