@@ -14,13 +14,34 @@ struct NormArguments {
 };
 static_assert(sizeof(NormArguments) <= kArgumentBytes);
 
-template <PowerKind P, class Wide>
+__device__ inline void add_power(PowerKind power, double magnitude, double p, double& sum) {
+  switch (power) {
+    case PowerKind::kNone:
+      return;
+    case PowerKind::kMagnitudes:
+      sum += magnitude;
+      return;
+    case PowerKind::kSquares:
+      sum += magnitude * magnitude;
+      return;
+    case PowerKind::kSmallest:
+      sum = magnitude < sum ? magnitude : sum;
+      return;
+    case PowerKind::kPowers:
+      sum += pow(magnitude, p);
+  }
+}
+
+template <class Wide>
 struct Lane {
-  double power_sum = P == PowerKind::kSmallest ? kInfinite : 0;
+  double power_sum = 0;
   Wide max_abs = 0;
   int nan_count = 0, inf_count = 0;
 
-  __device__ void add(Wide magnitude, double p) {
+  __device__ explicit Lane(PowerKind power)
+      : power_sum(power == PowerKind::kSmallest ? kInfinite : 0) {}
+
+  __device__ void add(PowerKind power, Wide magnitude, double p) {
     if (!(magnitude < static_cast<Wide>(kInfinite))) {
       if (magnitude == magnitude) {
         ++inf_count;
@@ -29,11 +50,7 @@ struct Lane {
       }
     }
     if (magnitude > max_abs) max_abs = magnitude;
-    const auto wide = static_cast<double>(magnitude);
-    if constexpr (P == PowerKind::kSquares) power_sum += wide * wide;
-    if constexpr (P == PowerKind::kMagnitudes) power_sum += wide;
-    if constexpr (P == PowerKind::kSmallest) power_sum = wide < power_sum ? wide : power_sum;
-    if constexpr (P == PowerKind::kPowers) power_sum += pow(wide, p);
+    add_power(power, static_cast<double>(magnitude), p, power_sum);
   }
   __device__ ClipSums sums() const {
     return {power_sum, static_cast<double>(max_abs), nan_count, inf_count, 0, 0};
@@ -70,16 +87,16 @@ __device__ void add_elements(const void* data, const Share& share, const Piece& 
 }
 
 /// A complex number that holds a NaN is one NaN, and one Inf where it holds that, too.
-template <PowerKind P, ScalarKind K>
-__device__ ClipSums add_complex(const void* data, const Piece& piece, double p) {
-  Lane<P, double> lane;
+template <ScalarKind K>
+__device__ ClipSums add_complex(const void* data, const Piece& piece, PowerKind power, double p) {
+  Lane<double> lane(power);
   for (std::int64_t i = piece.lane; i < piece.elements; i += piece.lanes) {
     const double real = Scalar<K>::widen(load_elements<K, 1>(data, 2 * i).bits[0]);
     const double imaginary = Scalar<K>::widen(load_elements<K, 1>(data, 2 * i + 1).bits[0]);
     const bool has_nan = real != real || imaginary != imaginary;
     const bool has_inf = fabs(real) == kInfinite || fabs(imaginary) == kInfinite;
     lane.inf_count += has_nan && has_inf;
-    lane.add(has_nan ? real + imaginary : hypot(real, imaginary), p);
+    lane.add(power, has_nan ? NAN : hypot(real, imaginary), p);
   }
   return lane.sums();
 }
@@ -88,14 +105,14 @@ template <PowerKind P>
 __device__ ClipSums measure(const ClipRow& row, const Piece& piece, double p) {
   return with_kind(row.kind, [&](auto kind) -> ClipSums {
     constexpr ScalarKind K = decltype(kind)::value;
-    using Wide = typename Scalar<K>::Wide;
     const auto* const data =
         static_cast<const char*>(row.data) +
         piece.begin * (row.is_complex ? 2 : 1) * static_cast<int>(sizeof(Elements<K, 1>));
-    if (row.is_complex) return add_complex<P, K>(data, piece, p);
-    Lane<P, Wide> lane;
+    if (row.is_complex) return add_complex<K>(data, piece, P, p);
+    using Wide = typename Scalar<K>::Wide;
+    Lane<Wide> lane(P);
     add_elements<K>(data, Share(kind, data, piece.elements), piece,
-                    [&](Wide value) { lane.add(value < 0 ? -value : value, p); });
+                    [&](Wide value) { lane.add(P, value < 0 ? -value : value, p); });
     return lane.sums();
   });
 }
