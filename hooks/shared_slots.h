@@ -14,9 +14,10 @@
 namespace ddpscope {
 
 /// A table of records that any thread writes and reads without a lock. A record carries a key that
-/// is not 0; a reader that asks for another key, or meets a record while it is overwritten, gets
-/// nothing. The memory is the system's own and never freed: it neither moves the program's heap nor
-/// dies before the last hook.
+/// is neither 0 nor the largest; a reader that asks for another key, or meets a record while it is
+/// overwritten, gets nothing. A record is lost where another thread writes the same place. The
+/// memory is the system's own and never freed: it neither moves the program's heap nor dies before
+/// the last hook.
 template <class Record>
 class SharedSlots {
   static_assert(std::is_trivially_copyable_v<Record> && sizeof(Record) % 8 == 0);
@@ -40,7 +41,11 @@ class SharedSlots {
   void put(std::uint64_t index, std::uint64_t key, const Record& record) noexcept {
     Slot& slot = slots_[index & mask_];
     const auto words = std::bit_cast<Words>(record);
-    slot.key.store(0, std::memory_order_relaxed);
+    std::uint64_t before = slot.key.load(std::memory_order_relaxed);
+    if (before == kWriting ||
+        !slot.key.compare_exchange_strong(before, kWriting, std::memory_order_acquire)) {
+      return;  // another thread writes here now: half of each would stand under one key
+    }
     std::atomic_thread_fence(std::memory_order_release);
     for (std::size_t i = 0; i < words.size(); ++i) {
       slot.words[i].store(words[i], std::memory_order_relaxed);
@@ -65,6 +70,8 @@ class SharedSlots {
     std::atomic<std::uint64_t> key;
     std::array<std::atomic<std::uint64_t>, sizeof(Record) / 8> words;
   };
+
+  static constexpr std::uint64_t kWriting = UINT64_MAX;
 
   std::size_t mask_;
   Slot* slots_ = nullptr;
