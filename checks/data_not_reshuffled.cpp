@@ -1,8 +1,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <memory>
-#include <vector>
+#include <unordered_map>
 
 #include "checks/check.h"
 #include "checks/run_state.h"
@@ -11,59 +12,81 @@
 namespace ddpscope {
 namespace {
 using enum Applicability;
-constexpr std::size_t kShortestEpoch = 8;
-constexpr std::size_t kComparedBatches = 16;
-constexpr std::size_t kLongestEpoch = 1 << 20;
+constexpr std::int64_t kShortestEpoch = 8;
+constexpr std::int64_t kInARow = 16;
+constexpr std::int64_t kScattered = 8;  // with hooks at rest between them
+constexpr std::size_t kMostBatches = 1 << 14;
+constexpr std::size_t kMostDistances = 64;
 
 /// data-not-reshuffled; docs/checks/data-not-reshuffled.md
 class DataNotReshuffled final : public Check {
  public:
   void on_batch(const BatchEvent& event, const RunState& state, Findings& findings) override {
-    // Batches of several forwards per step are not all seen: each step has its first.
-    if (!epoch_.empty() && event.at.step != last_step_ + 1) forget();
-    last_step_ = event.at.step;
-    const bool begins = epoch_.size() >= kShortestEpoch && event.fingerprint == epoch_.front();
-    if (begins) begin_epoch();
-    if (epoch_.size() >= kLongestEpoch) forget();
-    epoch_.push_back(event.fingerprint);
-    if (before_.empty() || told_) return;
-    const std::size_t compared = std::min(kComparedBatches, before_.size());
-    if (epoch_.size() != compared) return;
-    if (!std::equal(epoch_.begin(), epoch_.end(), before_.begin())) return;
-    if (are_alike(before_, compared)) return;
+    const std::int64_t step = event.at.step;
+    if (batches_.size() == kMostBatches) forget();
+    if (told_ || !batches_.try_emplace(step, event.fingerprint).second) return;
+    const auto [known, is_new] = first_steps_.try_emplace(event.fingerprint, step);
+    if (is_new) return;
+    const std::int64_t distance = step - known->second;
+    if (distance < kShortestEpoch) return forget();  // made up, or one batch again and again
+    Again& again = again_[distance];
+    if (++again.count == 1) again.first_step = step;
+    const std::int64_t needed = again.are_in_a_row(step) ? std::min(kInARow, distance) : kScattered;
+    if (again.count < needed) return keep_few(distance);
+    if (!is_same_order(distance, again, step)) {
+      again_.erase(distance);
+      return;
+    }
     told_ = true;
-    findings.push_back(describe(event, compared, state));
+    findings.push_back(describe(step, distance, again, state));
   }
 
   void on_dropped(const DroppedEvent&, const RunState&) override { forget(); }
 
  private:
-  void begin_epoch() {
-    ++epochs_;
-    before_ = std::move(epoch_);
-    epoch_.clear();
-  }
+  /// Batches that came again so many steps later.
+  struct Again {
+    std::int64_t count = 0;
+    std::int64_t first_step = 0;
+
+    bool are_in_a_row(std::int64_t last) const { return last - first_step + 1 == count; }
+  };
+
   void forget() {
-    before_.clear();
-    epoch_.clear();
-    epochs_ = 1;
+    batches_.clear();
+    first_steps_.clear();
+    again_.clear();
   }
 
-  /// Data that is made up repeats sooner.
-  static bool are_alike(const std::vector<std::uint64_t>& batches, std::size_t count) {
-    std::vector<std::uint64_t> sorted(batches.begin(),
-                                      batches.begin() + static_cast<std::ptrdiff_t>(count));
-    std::ranges::sort(sorted);
-    return std::ranges::adjacent_find(sorted) != sorted.end();
+  /// In another order each batch comes again at a distance of its own.
+  void keep_few(std::int64_t newest) {
+    if (again_.size() <= kMostDistances) return;
+    std::erase_if(
+        again_, [newest](const auto& one) { return one.second.count == 1 && one.first != newest; });
   }
 
-  Finding describe(const BatchEvent& event, std::size_t compared, const RunState& state) const {
+  /// Nothing else was read there, as far as steps were watched.
+  bool is_same_order(std::int64_t distance, const Again& again, std::int64_t last) const {
+    const auto begin = batches_.lower_bound(again.first_step);
+    return std::all_of(begin, batches_.upper_bound(last), [&](const auto& batch) {
+      const auto before = batches_.find(batch.first - distance);
+      return before == batches_.end() || before->second == batch.second;
+    });
+  }
+
+  static Finding describe(std::int64_t step, std::int64_t distance, const Again& again,
+                          const RunState& state) {
+    const std::int64_t epochs = 1 + (step - 1) / distance;
     Finding finding;
     finding.severity = state.world_size() > 1 ? Severity::kWarning : Severity::kNote;
     finding.phase = Phase::kForward;
-    finding.step = event.at.step;
-    finding.what = fmt::format("epoch {} delivers the first {} batches of epoch {} again", epochs_,
-                               compared, epochs_ - 1);
+    finding.step = step;
+    finding.what =
+        again.are_in_a_row(step)
+            ? fmt::format("epoch {} delivers the first {} batches of epoch {} again", epochs,
+                          again.count, epochs - 1)
+            : fmt::format("{} batches that were seen came again at their places, {} steps later",
+                          again.count, distance);
     finding.why =
         "every epoch has the order of the first: a data loader of C++ holds a copy of its sampler, "
         "and set_epoch() of the program's own copy changes nothing";
@@ -71,16 +94,15 @@ class DataNotReshuffled final : public Check {
         {"build the data loader again per epoch, with a sampler whose set_epoch(e) was called",
          kLikely},
         {"keep it, where the order is meant to be the same", kNeedsDecision}};
-    finding.facts = {{fact::kEpochs, epochs_},
-                     {fact::kComparedBatchesCount, static_cast<std::int64_t>(compared)},
-                     {fact::kEpochLengthBatches, std::ssize(before_)}};
+    finding.facts = {{fact::kEpochs, epochs},
+                     {fact::kComparedBatchesCount, again.count},
+                     {fact::kEpochLengthBatches, distance}};
     return finding;
   }
 
-  std::vector<std::uint64_t> before_;  ///< batches of the epoch before, in order
-  std::vector<std::uint64_t> epoch_;
-  std::int64_t epochs_ = 1;
-  std::int64_t last_step_ = 0;
+  std::map<std::int64_t, std::uint64_t> batches_;                ///< by step
+  std::unordered_map<std::uint64_t, std::int64_t> first_steps_;  ///< of each fingerprint
+  std::map<std::int64_t, Again> again_;                          ///< by distance
   bool told_ = false;
 };
 }  // namespace

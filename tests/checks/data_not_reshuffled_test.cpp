@@ -48,6 +48,23 @@ TEST_CASE("data-not-reshuffled compares short epochs whole, and tells them once"
   CHECK(loop.program.findings[0].step == 18);
 }
 
+TEST_CASE("data-not-reshuffled needs no whole epoch where hooks rest", "[check]") {
+  Loop loop;
+  loop.read(count(1, 64));
+  loop.step = 1000;  // the second epoch
+  loop.read(count(1, 4));
+  loop.step = 1016;
+  loop.read(count(17, 3));
+  CHECK(loop.program.findings.empty());
+  loop.read({20});
+  REQUIRE(loop.program.findings.size() == 1);
+  const Finding& finding = loop.program.findings[0];
+  CHECK(finding.what == "8 batches that were seen came again at their places, 1000 steps later");
+  CHECK(finding.step == 1020);
+  CHECK(fact_of<std::int64_t>(finding, "compared_batches_count") == 8);
+  CHECK(fact_of<std::int64_t>(finding, "epoch_length_batches") == 1000);
+}
+
 TEST_CASE("data-not-reshuffled is a note in one process, which may mean it", "[check]") {
   Loop loop(1);
   for (int epoch = 0; epoch < 2; ++epoch) loop.read(count(1, 20));
@@ -68,10 +85,17 @@ TEST_CASE("data-not-reshuffled stays silent", "[check]") {
   }
   SECTION("on one batch again and again") { loop.read(std::vector<std::uint64_t>(60, 5)); }
   SECTION("on data without repetition") { loop.read(count(1, 60)); }
-  SECTION("where steps were not seen") {
-    loop.read(count(1, 20));
-    ++loop.step;
-    loop.read(count(1, 20));
+  SECTION("on another order of which a part was seen") {
+    loop.read(count(1, 40));
+    for (std::uint64_t i = 0; i < 40; i += 4) {
+      loop.read({1 + (i * 7 + 3) % 40, 1 + (i * 7 + 10) % 40});
+      loop.step += 2;
+    }
+  }
+  SECTION("where eight batches come again in a row, and then others") {
+    loop.read(count(1, 40));
+    loop.read(count(1, 8));
+    loop.read(count(100, 32));
   }
   SECTION("when events were lost") {
     loop.read(count(1, 20));
