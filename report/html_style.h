@@ -61,7 +61,7 @@ svg{display:block;width:100%;height:auto;margin:8px 0}svg text{fill:var(--soft);
 .m2{fill:var(--error);background:var(--error)}
 .key{display:inline-block;width:12px;height:12px;border-radius:2px;margin:0 3px 0 10px;vertical-align:-1px}
 .legend .key:first-child{margin-left:3px}
-.curves{display:grid;grid-template-columns:repeat(auto-fit,minmax(300px,1fr));gap:6px 28px}
+.curves{display:grid;grid-template-columns:repeat(auto-fit,minmax(400px,1fr));gap:6px 28px}
 figure{margin:6px 0}figcaption{font-size:14px}
 .curve{fill:none;stroke:var(--l3);stroke-width:1.5;vector-effect:non-scaling-stroke}
 .band{fill:var(--l1);opacity:.6}
