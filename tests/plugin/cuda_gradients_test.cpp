@@ -1,48 +1,11 @@
 // Training on a GPU, as users write it. Needs a LibTorch for CUDA, which the program loads itself.
-#include <dlfcn.h>
-
-#include <atomic>
 #include <cmath>
-#include <iostream>
 
+#include "tests/support/gpu_program.h"
 #include "tests/support/torch_test.h"
-
-namespace {
-constexpr int kSkipped = 77;  // what ctest counts as skipped
-std::atomic<int> waits{0};
-
-int counted(const char* function, void* argument) {
-  ++waits;
-  using Call = int(void*);
-  return reinterpret_cast<Call*>(dlsym(RTLD_NEXT, function))(argument);
-}
-}  // namespace
-
-// These stand before LibTorch's runtime. That of ddpscope is its own, and its calls are counted in
-// tests/values/device_values_test.cpp.
-extern "C" {
-__attribute__((visibility("default"))) int cudaDeviceSynchronize() {
-  return counted("cudaDeviceSynchronize", nullptr);
-}
-__attribute__((visibility("default"))) int cudaStreamSynchronize(void* stream) {
-  return counted("cudaStreamSynchronize", stream);
-}
-__attribute__((visibility("default"))) int cudaEventSynchronize(void* event) {
-  return counted("cudaEventSynchronize", event);
-}
-}
 
 namespace ddpscope::test {
 namespace {
-
-void require_gpu() {
-  const bool loaded = dlopen("libtorch_cuda.so", RTLD_NOW | RTLD_GLOBAL) != nullptr;
-  if (loaded && torch::cuda::is_available()) return;
-  std::cout << "skipped: " << (loaded ? "there is no GPU" : "this LibTorch is not one for CUDA")
-            << std::endl;
-  std::_Exit(kSkipped);
-}
-
 /// Steps of a network on the GPU.
 struct Loop {
   Loop() {

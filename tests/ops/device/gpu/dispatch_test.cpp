@@ -1,50 +1,14 @@
 // The operators as programs call them, with tensors on a GPU. Needs a LibTorch for CUDA, which the
 // program loads itself.
 #include <ddpscope/ops.h>
-#include <dlfcn.h>
 #include <torch/torch.h>
 
-#include <atomic>
-#include <cstdlib>
-#include <iostream>
 #undef CHECK
 #include "tests/support/catch.h"
-
-namespace {
-constexpr int kSkipped = 77;  // what ctest counts as skipped
-std::atomic<int> waits{0};
-
-int counted(const char* function, void* argument) {
-  ++waits;
-  using Call = int(void*);
-  return reinterpret_cast<Call*>(dlsym(RTLD_NEXT, function))(argument);
-}
-}  // namespace
-
-// These stand before LibTorch's runtime; that of ddpscope never calls them.
-extern "C" {
-__attribute__((visibility("default"))) int cudaDeviceSynchronize() {
-  return counted("cudaDeviceSynchronize", nullptr);
-}
-__attribute__((visibility("default"))) int cudaStreamSynchronize(void* stream) {
-  return counted("cudaStreamSynchronize", stream);
-}
-__attribute__((visibility("default"))) int cudaEventSynchronize(void* event) {
-  return counted("cudaEventSynchronize", event);
-}
-}
+#include "tests/support/gpu_program.h"
 
 namespace ddpscope::test {
 namespace {
-
-void require_gpu() {
-  const bool loaded = dlopen("libtorch_cuda.so", RTLD_NOW | RTLD_GLOBAL) != nullptr;
-  if (loaded && torch::cuda::is_available()) return;
-  std::cout << "skipped: " << (loaded ? "there is no GPU" : "this LibTorch is not one for CUDA")
-            << std::endl;
-  std::_Exit(kSkipped);
-}
-
 double error_of(const at::Tensor& found, const at::Tensor& expected) {
   const auto wide = found.detach().cpu().to(at::kDouble);
   return ((wide - expected).abs().max() / expected.abs().max()).item<double>();
