@@ -74,7 +74,7 @@ def allowed_folders(name, graph):
 
 def torch_allowed(name, graph):
     if name.startswith("tests/support/"):
-        return pathlib.Path(name).stem in ("torch_test", "preloaded")
+        return pathlib.Path(name).stem in ("torch_test", "preloaded", "gpu_program")
     if name.startswith("tests/") and name.endswith("_program.cpp"):
         return True  # a program of a user
     if name.startswith(("include/", "benchmarks/")):
