@@ -6,6 +6,7 @@
 
 #include "hooks/batch_watch.h"
 #include "hooks/device_waits.h"
+#include "hooks/hook_rest.h"
 #include "hooks/loader_watch.h"
 #include "hooks/near_tls.h"
 #include "hooks/op_callbacks.h"
@@ -123,8 +124,7 @@ void Capture::choose_watch() {
                                            marker_.has_one_thread());
   last_ = now;
   if (governor_.coverage().cycles == 0) first_ = now;
-  watch_.store(next, std::memory_order_relaxed);
-  marker_.rest(next == Watch::kNothing);
+  set_watch(next);
   marker_.cycle_began(next != Watch::kNothing);
   surveyed_ = marker_.surveying();
 }
@@ -164,8 +164,18 @@ void Capture::wake() {
   const std::lock_guard lock(time_mutex_);
   if (watch() != Watch::kNothing) return;
   governor_.wake();
-  watch_.store(Watch::kFull, std::memory_order_relaxed);
-  marker_.rest(false);
+  set_watch(Watch::kFull);
+}
+
+void Capture::set_watch(Watch next) noexcept {
+  const bool rests = next == Watch::kNothing;
+  if (rests) {
+    cycle_hooks().rest();
+  } else {
+    cycle_hooks().wake();
+  }
+  watch_.store(next, std::memory_order_relaxed);
+  marker_.rest(rests);
 }
 
 void Capture::fault(const char* source) noexcept {

@@ -110,6 +110,7 @@ class Capture {
 
   void tell_cycle(const Stamp& at);
   void choose_watch();
+  void set_watch(Watch next) noexcept;
   Spent spent_since_cycle_end();
 
   EventSink& sink_;

@@ -111,7 +111,7 @@ variable_list on_apply(AccumulateGrad* self, variable_list&& gradients) {
 }  // namespace
 
 bool install_gradient_watch() noexcept {
-  return InterposedApply::install(
+  return InterposedApply::install_for_watched(
       "_ZN5torch8autograd14AccumulateGrad5applyEOSt6vectorIN2at6TensorESaIS4_EE", on_apply);
 }
 

@@ -56,6 +56,11 @@ bool Gate::hook(const char* symbol, void* hook, void** original) noexcept {
                                    : "belong to another library of the program");
 }
 
+void** Gate::slot(const char* symbol) noexcept {
+  static auto* const slot_of = gate_function<decltype(ddpscope_gate_slot)>("ddpscope_gate_slot");
+  return slot_of == nullptr ? nullptr : slot_of(symbol);
+}
+
 Gate::Refused Gate::take_refused() noexcept { return std::exchange(refused, {}); }
 
 void remember_hooks() {

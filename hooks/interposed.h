@@ -1,5 +1,7 @@
 #pragma once
 
+#include "hooks/hook_rest.h"
+
 namespace ddpscope {
 
 /// The gate of this process, found once at run time; a program may lack it.
@@ -8,6 +10,8 @@ class Gate {
   static bool is_present() noexcept;
   /// Sends calls of `symbol` to `hook`. True when the program's calls really arrive there.
   static bool hook(const char* symbol, void* hook, void** original) noexcept;
+  /// Where calls of `symbol` jump through; null where the gate does not stand before it.
+  static void** slot(const char* symbol) noexcept;
 
   /// Functions whose calls do not arrive at their hooks.
   struct Refused {
@@ -26,6 +30,18 @@ struct Interposed {
 
   static bool install(const char* symbol, Function* hook) noexcept {
     return Gate::hook(symbol, reinterpret_cast<void*>(hook), reinterpret_cast<void**>(&original));
+  }
+  /// A hook that has nothing to do in cycles that are not watched.
+  static bool install_for_watched(const char* symbol, Function* hook) noexcept {
+    const bool live = install(symbol, hook);
+    cycle_hooks().add(in_slot(symbol, hook));
+    return live;
+  }
+  /// After it was installed.
+  static HookedSlot in_slot(const char* symbol, Function* hook) noexcept {
+    return {.slot = Gate::slot(symbol),
+            .hook = reinterpret_cast<void*>(hook),
+            .original = reinterpret_cast<void*>(original)};
   }
 };
 

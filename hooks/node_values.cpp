@@ -113,7 +113,7 @@ void NodeValues::tell(const Node& node, const at::Tensor& gradient) const {
 }
 
 bool install_node_values() noexcept {
-  return InterposedValidate::install(
+  return InterposedValidate::install_for_watched(
       "_ZN5torch8autograd16validate_outputsERKSt6vectorINS0_4EdgeESaIS2_EERS1_IN2at6TensorESaIS8_"
       "EERKSt8functionIFNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEERKSI_EE",
       on_validate);

@@ -5,6 +5,7 @@
 
 #include <bit>
 #include <exception>
+#include <optional>
 
 #include "hooks/capture.h"
 #include "hooks/gradient_scaling.h"
@@ -15,6 +16,7 @@
 #include "hooks/optimizer_table.h"
 #include "hooks/reduced_gradients.h"
 #include "hooks/spoilt_gradients.h"
+#include "hooks/write_scope.h"
 #include "hooks/zero_gradients.h"
 #include "model/hash.h"
 
@@ -174,7 +176,9 @@ class OutermostStep {
       tell_repaired(capture);
     });
     // A closure computes the gradients of its step itself.
-    if (with_closure || !reads_values()) return;
+    if (with_closure) return;
+    writes_.emplace(/*here=*/true);
+    if (!reads_values()) return;
     as_reader([&](Capture& capture) {
       KnownOptimizer& known = table().entry(optimizer, /*is_new=*/false);
       end_.zero.find(capture, optimizer.param_groups(), known.next_zero_test);
@@ -186,6 +190,7 @@ class OutermostStep {
   }
   ~OutermostStep() {
     if (--step_depth > 0) return;
+    writes_.reset();
     stepping = 0;
     end_.threw = std::uncaught_exceptions() > exceptions_;
     as_guest("optimizer", [&](Capture& capture) { after_step(capture, optimizer_, end_); });
@@ -194,6 +199,7 @@ class OutermostStep {
  private:
   Optimizer& optimizer_;
   int exceptions_;
+  std::optional<NoFailingWrites> writes_;
   StepEnd end_;
 };
 

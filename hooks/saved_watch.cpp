@@ -191,9 +191,9 @@ void note_creation(const at::Tensor& tensor) noexcept {
 }
 
 bool install_saved_watch() noexcept {
-  bool live =
-      InterposedSave::install("_ZN5torch8autograd13SavedVariableC1ERKN2at6TensorEbb", on_save);
-  live &= InterposedSaveMaybe::install(
+  bool live = InterposedSave::install_for_watched(
+      "_ZN5torch8autograd13SavedVariableC1ERKN2at6TensorEbb", on_save);
+  live &= InterposedSaveMaybe::install_for_watched(
       "_ZN5torch8autograd13SavedVariableC1ERKSt8optionalIN2at6TensorEEbb", on_save_maybe);
   live &= InterposedUnpack::install(
       "_ZNK5torch8autograd13SavedVariable6unpackESt10shared_ptrINS0_4NodeEE", on_unpack);

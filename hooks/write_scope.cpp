@@ -69,9 +69,19 @@ std::string writer_base_name(std::uint16_t op) {
 
 constinit thread_local int WriteScope::depth_ = 0;
 
+NoFailingWrites::NoFailingWrites(bool here) noexcept {
+  const Capture* const capture = Capture::active();
+  if (!here || capture == nullptr || Capture::watch() != Watch::kNothing) return;
+  // The forward of another thread may fail meanwhile.
+  if (!capture->marker().has_one_thread()) return;
+  rests_ = true;
+  writer_hooks().rest();
+}
+
 void WriteScope::ended() const noexcept {
-  const bool is_watched = !returned_ || Capture::watch() != Watch::kNothing;
-  if (!is_watched || below_autograd()) return;
+  const bool is_watched = Capture::watch() != Watch::kNothing;
+  if (is_watched) let_rest();
+  if ((returned_ && !is_watched) || below_autograd()) return;
   if (returned_) {
     record();
   } else {

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 
+#include "hooks/hook_rest.h"
 #include "hooks/near_tls.h"
 
 namespace ddpscope {
@@ -38,6 +39,7 @@ class WriteScope {
 
  private:
   void ended() const noexcept;
+  void let_rest() const noexcept;
   void record() const noexcept;
   void tell_failed() const noexcept;
   template <class Visit>
@@ -59,5 +61,22 @@ const char* writer_name(std::uint16_t op) noexcept;
 /// The same without the overload.
 std::string writer_base_name(std::uint16_t op);
 bool install_writers() noexcept;
+/// Of the writers that were called in watched cycles.
+HookGroup& writer_hooks() noexcept;
+
+/// Stands where autograd records nothing, so that no write can fail for its rules: in cycles that
+/// are not watched the hooks of writers then have nothing to do.
+class NoFailingWrites {
+ public:
+  explicit NoFailingWrites(bool here) noexcept;
+  ~NoFailingWrites() noexcept {
+    if (rests_) writer_hooks().wake();
+  }
+  NoFailingWrites(const NoFailingWrites&) = delete;
+  NoFailingWrites& operator=(const NoFailingWrites&) = delete;
+
+ private:
+  bool rests_ = false;
+};
 
 }  // namespace ddpscope

@@ -5,6 +5,9 @@
 #include <ATen/core/Tensor.h>
 #include <c10/core/SymIntArrayRef.h>
 
+#include <array>
+#include <atomic>
+#include <iterator>
 #include <tuple>
 #include <type_traits>
 #include <utility>
@@ -31,6 +34,13 @@ constexpr const char* kNames[] = {
 #include "writer_list.inc"
 };
 #undef DDPSCOPE_WRITER
+
+// By their place: the gate's slot of each writer, and whether it was called in a watched cycle.
+struct WriterSlot {
+  HookedSlot hooked;
+  std::atomic<bool> rests{false};
+};
+std::array<WriterSlot, std::size(kNames)> slots;
 
 constexpr bool multiplies(Place op) {
   return op == k_mul__Tensor || op == k_mul__Scalar || op == k__foreach_mul__Tensor ||
@@ -76,6 +86,11 @@ struct Writer<kOp, Result(Arguments...), kWritten...> {
       return result;
     }
   }
+  static bool install(const char* symbol) noexcept {
+    const bool live = Hooked::install(symbol, call);
+    slots[kOp].hooked = Hooked::in_slot(symbol, call);
+    return live;
+  }
 };
 
 /// An operator that returns several views of its argument.
@@ -92,13 +107,23 @@ struct Views<Op, std::vector<at::Tensor>(Arguments...)> {
 };
 }  // namespace
 
+HookGroup& writer_hooks() noexcept {
+  static constinit HookGroup group;
+  return group;
+}
+
+void WriteScope::let_rest() const noexcept {
+  WriterSlot& slot = slots[op_];
+  if (slot.rests.load(std::memory_order_relaxed) || slot.rests.exchange(true)) return;
+  writer_hooks().add(slot.hooked);
+}
+
 const char* writer_name(std::uint16_t op) noexcept { return kNames[op]; }
 
 bool install_writers() noexcept {
   bool live = true;
-#define DDPSCOPE_WRITER(Op, name, symbol, ...)                                \
-  live &= Writer<k_##Op, at::_ops::Op::schema, __VA_ARGS__>::Hooked::install( \
-      symbol, Writer<k_##Op, at::_ops::Op::schema, __VA_ARGS__>::call);
+#define DDPSCOPE_WRITER(Op, name, symbol, ...) \
+  live &= Writer<k_##Op, at::_ops::Op::schema, __VA_ARGS__>::install(symbol);
 #include "writer_list.inc"
 #undef DDPSCOPE_WRITER
 #define DDPSCOPE_VIEWS(Op, name, symbol)                              \

@@ -83,9 +83,9 @@ EXPORTED int ddpscope_gate_hook(const char* name, void* hook, void** original) {
   return 1;
 }
 
-EXPORTED void ddpscope_gate_release(const char* name) {
+EXPORTED void** ddpscope_gate_slot(const char* name) {
   const long index = index_of(name);
-  if (index >= 0) ddpscope_gate_resolve(index);
+  return index < 0 ? NULL : &ddpscope_gate_slots[index];
 }
 
 EXPORTED void* ddpscope_gate_entry(const char* name) {

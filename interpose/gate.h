@@ -10,8 +10,9 @@ extern "C" {
 /// would have been called. 0 when the gate does not stand before it or no library defines it.
 int ddpscope_gate_hook(const char* name, void* hook, void** original);
 
-/// Sends calls of `name` straight to LibTorch again.
-void ddpscope_gate_release(const char* name);
+/// What calls of `name` jump through; NULL where the gate does not stand before it. A hook may be
+/// taken out of it and put back: what it holds then is what `ddpscope_gate_hook` gave as `original`.
+void** ddpscope_gate_slot(const char* name);
 
 /// The gate's own address of `name`, to be compared with what the program's calls are bound to.
 void* ddpscope_gate_entry(const char* name);

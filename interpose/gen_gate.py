@@ -10,7 +10,7 @@ import subprocess
 import sys
 
 STRING = "NSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE"
-OWN = ["ddpscope_gate_hook", "ddpscope_gate_release", "ddpscope_gate_entry"]
+OWN = ["ddpscope_gate_hook", "ddpscope_gate_slot", "ddpscope_gate_entry"]
 SAVED = ["rax", "rdi", "rsi", "rdx", "rcx", "r8", "r9", "r10"]
 
 
