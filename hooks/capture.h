@@ -112,6 +112,7 @@ class Capture {
   void choose_watch();
   void set_watch(Watch next) noexcept;
   Spent spent_since_cycle_end();
+  double ms_per_tick(std::uint64_t since_start) const noexcept;
 
   EventSink& sink_;
   CaptureOptions options_;
@@ -126,6 +127,7 @@ class Capture {
   std::atomic<void (*)()> halt_{nullptr};
   const std::uint64_t start_ticks_ = ticks();
   const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+  mutable std::atomic<double> ms_per_tick_{0};
   std::atomic<bool> swept_{false};
   std::mutex time_mutex_;  // guards what follows
   CostGovernor governor_;

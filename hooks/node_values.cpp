@@ -12,7 +12,6 @@
 #include "hooks/capture.h"
 #include "hooks/graph_walk.h"
 #include "hooks/interposed.h"
-#include "hooks/near_tls.h"
 #include "hooks/nonfinite_search.h"
 #include "hooks/survey_outputs.h"
 #include "hooks/value_reader.h"
@@ -23,8 +22,6 @@ namespace {
 using torch::autograd::edge_list;
 using torch::autograd::Node;
 using torch::autograd::variable_list;
-
-DDPSCOPE_NEAR thread_local NodeValues* current = nullptr;
 
 // Those on one way from the node to a root, the nearest first.
 std::vector<const Node*> consumers_of(const Node& node, const variable_list& roots) {
@@ -58,10 +55,9 @@ void on_validate(const edge_list& edges, variable_list& gradients, const Format&
 }  // namespace
 
 NodeValues::NodeValues(const variable_list& roots, bool bad) : roots_(roots), bad_(bad) {
-  current = this;
+  here_ = this;
 }
-NodeValues::~NodeValues() { current = nullptr; }
-NodeValues* NodeValues::here() noexcept { return current; }
+NodeValues::~NodeValues() { here_ = nullptr; }
 
 void NodeValues::see_saved(const at::Tensor& saved) noexcept {
   if (bad_ || saved_count_ == saved_.size() || !saved.defined()) return;

@@ -8,6 +8,8 @@
 #include <optional>
 #include <unordered_map>
 
+#include "hooks/near_tls.h"
+
 namespace ddpscope {
 
 /// Looks at what the nodes of one backward return, up to the first that is not finite. On the stack
@@ -21,7 +23,7 @@ class NodeValues {
   NodeValues& operator=(const NodeValues&) = delete;
 
   /// That of the backward that runs on this thread; null: there is none.
-  static NodeValues* here() noexcept;
+  static NodeValues* here() noexcept { return here_; }
 
   /// Whether nothing that is not finite was met so far.
   bool are_finite() const noexcept { return !bad_; }
@@ -32,6 +34,8 @@ class NodeValues {
                     const torch::autograd::variable_list& gradients);
 
  private:
+  DDPSCOPE_NEAR static inline constinit thread_local NodeValues* here_ = nullptr;
+
   void tell(const torch::autograd::Node& node, const at::Tensor& gradient) const;
 
   const torch::autograd::variable_list& roots_;

@@ -5,7 +5,6 @@
 #include <algorithm>
 
 #include "hooks/finite_ops.h"
-#include "hooks/near_tls.h"
 #include "hooks/value_reader.h"
 #include "model/node_name.h"
 
@@ -18,8 +17,6 @@ using torch::autograd::variable_list;
 constexpr std::size_t kMaxSeen = 1 << 16;
 constexpr int kMaxNested = 200;
 constexpr double kLargestProduct = 1e15;  // of finite operands
-
-DDPSCOPE_NEAR thread_local NonfiniteSearch* search = nullptr;
 
 const torch::autograd::AutogradMeta* meta_of(const at::Tensor& tensor) {
   return torch::autograd::impl::get_autograd_meta(tensor);
@@ -57,9 +54,8 @@ ModuleId module_before(const Capture& capture, const Node& node) {
 }
 }  // namespace
 
-NonfiniteSearch::NonfiniteSearch(Capture& capture) : capture_(capture) { search = this; }
-NonfiniteSearch::~NonfiniteSearch() { search = nullptr; }
-NonfiniteSearch* NonfiniteSearch::here() noexcept { return search; }
+NonfiniteSearch::NonfiniteSearch(Capture& capture) : capture_(capture) { here_ = this; }
+NonfiniteSearch::~NonfiniteSearch() { here_ = nullptr; }
 
 void NonfiniteSearch::see(const at::Tensor& saved) {
   const auto reader = torch::autograd::get_current_node();

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "hooks/capture.h"
+#include "hooks/near_tls.h"
 #include "model/value_event.h"
 
 namespace ddpscope {
@@ -25,7 +26,7 @@ class NonfiniteSearch {
   NonfiniteSearch& operator=(const NonfiniteSearch&) = delete;
 
   /// The search of the backward that runs on this thread; null: there is none.
-  static NonfiniteSearch* here() noexcept;
+  static NonfiniteSearch* here() noexcept { return here_; }
 
   /// A tensor that the running node has saved.
   void see(const at::Tensor& saved);
@@ -33,6 +34,8 @@ class NonfiniteSearch {
   void tell(const torch::autograd::variable_list& roots);
 
  private:
+  DDPSCOPE_NEAR static inline constinit thread_local NonfiniteSearch* here_ = nullptr;
+
   using Node = torch::autograd::Node;
   struct Result {
     ValueRange values;

@@ -8,6 +8,7 @@
 #include <array>
 #include <atomic>
 #include <iterator>
+#include <string_view>
 #include <tuple>
 #include <type_traits>
 #include <utility>
@@ -41,6 +42,11 @@ struct WriterSlot {
   std::atomic<bool> rests{false};
 };
 std::array<WriterSlot, std::size(kNames)> slots;
+
+// Inside of other operators they shape the result; programs hardly write with them.
+constexpr bool allocates(std::string_view op) {
+  return op.ends_with("out") || op == "aten::resize_" || op == "aten::as_strided_";
+}
 
 constexpr bool multiplies(Place op) {
   return op == k_mul__Tensor || op == k_mul__Scalar || op == k__foreach_mul__Tensor ||
@@ -115,7 +121,7 @@ HookGroup& writer_hooks() noexcept {
 void WriteScope::let_rest() const noexcept {
   WriterSlot& slot = slots[op_];
   if (slot.rests.load(std::memory_order_relaxed) || slot.rests.exchange(true)) return;
-  writer_hooks().add(slot.hooked);
+  (allocates(kNames[op_]) ? cycle_hooks() : writer_hooks()).add(slot.hooked);
 }
 
 const char* writer_name(std::uint16_t op) noexcept { return kNames[op]; }
