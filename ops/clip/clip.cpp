@@ -6,11 +6,11 @@
 #include <utility>
 
 #include "ops/clip/device.h"
+#include "ops/clip/facts.h"
 #include "ops/clip/measure.h"
 #include "ops/clip/result.h"
 #include "ops/clip/scale.h"
 #include "ops/clip/table.h"
-#include "ops/observer.h"
 
 namespace ddpscope {
 namespace clip {
@@ -63,21 +63,9 @@ Verdict judge(const Measure& measure, double max_norm, const ClipOptions& option
                          (verdict.has_bad || !std::isfinite(verdict.total));
   if (!is_skipped && !is_spared) {
     verdict.coefficient = coefficient_of(verdict.total, max_norm, options.eps);
+    verdict.is_limited = !std::isinf(max_norm);
   }
   return verdict;
-}
-
-void tell(const Measure& measure, const Verdict& verdict, double max_norm, std::size_t tensors) {
-  OpObserver* const observer = op_observer();
-  if (observer == nullptr) return;
-  const Culprit culprit = culprit_of(measure, verdict.total);
-  observer->clipped({.max_norm = max_norm,
-                     .total_norm = verdict.total,
-                     .coefficient = verdict.coefficient,
-                     .tensors = static_cast<std::int64_t>(tensors),
-                     .first_bad = culprit.row,
-                     .nan_count = culprit.nan_count,
-                     .inf_count = culprit.inf_count});
 }
 
 }  // namespace
@@ -97,11 +85,18 @@ ClipResult clip_grad_norm_(at::TensorList tensors, double max_norm, const ClipOp
   }
   const clip::Measure measure(table, options.norm_type);
   const clip::Verdict verdict = clip::judge(measure, max_norm, options);
-  clip::tell(measure, verdict, max_norm, tensors.size());
-  if (!std::isfinite(verdict.total)) {
+  const bool is_finite = std::isfinite(verdict.total);
+  const bool is_refused = !is_finite && options.on_non_finite == NonFinite::kThrow;
+  clip::tell_observer(table, measure,
+                      {.max_norm = max_norm,
+                       .total_norm = verdict.total,
+                       .inverse_scale = verdict.inverse_scale,
+                       .coefficient = verdict.coefficient,
+                       .is_limited = verdict.is_limited,
+                       .is_refused = is_refused});
+  if (!is_finite) {
     const std::string what = told(culprit_of(measure, verdict.total));
-    TORCH_CHECK(options.on_non_finite != NonFinite::kThrow, kFunction, ": ", what,
-                ". No gradient was changed");
+    TORCH_CHECK(!is_refused, kFunction, ": ", what, ". No gradient was changed");
     if (options.on_non_finite == NonFinite::kThrowLater) clip::unthrown = what;
   }
   // The result first: what fails while memory is short must not leave gradients changed.

@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "ops/clip/device.h"
+#include "ops/clip/facts.h"
 #include "ops/clip/measure.h"
 #include "ops/clip/result.h"
 #include "ops/clip/scale.h"
@@ -43,17 +44,29 @@ struct HostClip {
   }
 };
 
+void tell(const HostClip& clip, const ClipFacts& facts) {
+  tell_observer(clip.table, clip.measure, facts);
+}
+void tell(const DeviceMeasure&, const ClipFacts&) {}
+
 template <class Clip>
 double clip_like_torch(const Table& table, const Clip& clip, double max_norm, double norm_type,
                        bool error_if_nonfinite) {
   const double exact = norm_type == 0 ? static_cast<double>(table.defined_count()) : clip.total();
   const at::Tensor total = at::full({}, exact, dtype_of_total(table, norm_type));
   const double norm = total.item<double>();
-  TORCH_CHECK(!error_if_nonfinite || std::isfinite(norm), "The total norm of order ", norm_type,
+  const double factor = at::clamp(max_norm / (total + 1e-6), std::nullopt, 1.0).item<double>();
+  const bool is_refused = error_if_nonfinite && !std::isfinite(norm);
+  tell(clip, {.max_norm = max_norm,
+              .total_norm = norm,
+              .coefficient = factor,
+              .is_limited = !std::isinf(max_norm),
+              .is_refused = is_refused});
+  TORCH_CHECK(!is_refused, "The total norm of order ", norm_type,
               " for gradients from `parameters` is non-finite, so it cannot be clipped. To disable "
               "this error and scale the gradients with the non-finite norm anyway, set "
               "`error_if_nonfinite=false`");
-  clip.scale_by(at::clamp(max_norm / (total + 1e-6), std::nullopt, 1.0).item<double>());
+  clip.scale_by(factor);
   return norm;
 }
 

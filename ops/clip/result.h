@@ -16,6 +16,7 @@ struct Verdict {
   double coefficient = 1;
   bool has_bad = false;     // an element as given is not finite
   bool zeroes_bad = false;  // the bad gradients become 0
+  bool is_limited = false;  // the coefficient follows from the limit
 
   /// What every gradient is multiplied by.
   double factor() const { return coefficient * inverse_scale; }

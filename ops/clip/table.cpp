@@ -143,6 +143,16 @@ std::vector<Chunk> Table::chunks() const {
   return chunks;
 }
 
+std::vector<const void*> Table::starts() const {
+  std::vector<const void*> starts;
+  starts.reserve(rows_.size());
+  for (const Row& row : rows_) {
+    const bool has_memory = row.elements > 0 && row.form != Form::kSparse;
+    starts.push_back(has_memory ? row.gradient->const_data_ptr() : nullptr);
+  }
+  return starts;
+}
+
 bool Table::shares_memory() const {
   std::vector<std::pair<std::uintptr_t, std::uintptr_t>> spans;
   spans.reserve(rows_.size());

@@ -50,6 +50,8 @@ class Table {
   std::int64_t defined_count() const { return defined_count_; }
   /// Of all gradients; the CPU where there is none.
   c10::Device device() const { return device_; }
+  /// Where the values of each gradient begin, as ClipFacts tells it.
+  std::vector<const void*> starts() const;
   /// Whether two flat gradients have a byte in common, as where one is listed twice.
   bool shares_memory() const;
   /// Of the rows that have elements, in order. Their sizes follow from the list alone.

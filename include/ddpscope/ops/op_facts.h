@@ -3,6 +3,7 @@
 #include <ddpscope/export.h>
 
 #include <cstdint>
+#include <span>
 #include <string_view>
 
 /// What the operators learn on the way, for whoever watches them. No tensors, nothing is copied.
@@ -35,11 +36,19 @@ struct NormBatchFacts {
   bool is_recomputed = false;  ///< inside a backward
 };
 
-/// One call of `clip_grad_norm_`, before the gradients are changed.
+/// One call of `clip_grad_norm_`, or of that of `compat`, before the gradients are changed.
 struct ClipFacts {
   double max_norm = 0;
-  double total_norm = 0;   ///< after `inverse_scale`
-  double coefficient = 0;  ///< that gradients are multiplied by, without `inverse_scale`
+  double total_norm = 0;     ///< after `inverse_scale`
+  double inverse_scale = 1;  ///< that gradients are multiplied by first
+  double coefficient = 0;    ///< that they are multiplied by then
+  /// Whether the coefficient follows from the limit: not from an infinite one, nor where a norm or
+  /// gradient that is not finite is spared.
+  bool is_limited = false;
+  bool is_refused = false;  ///< the call throws for a norm that is not finite, and writes nothing
+  /// Where the values of each gradient of the list begin; null where there are none, and for
+  /// sparse ones.
+  std::span<const void* const> gradients = {};
   std::int64_t tensors = 0;
   std::int64_t first_bad = -1;  ///< position of the first with a NaN or Inf; -1: none
   std::int64_t nan_count = 0;   ///< of that one
