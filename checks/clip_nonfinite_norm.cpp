@@ -85,7 +85,8 @@ class ClipNonfiniteNorm final : public Check {
     finding.why = bad < event.gradients && bad > 0 ? "only " : "";
     finding.why += why(before, kind, state);
     finding.fixes = {{"test the norm and leave the step out on all ranks; clip_grad_norm_ with "
-                      "error_if_nonfinite throws before it writes",
+                      "error_if_nonfinite, or ddpscope's with NonFinite::kThrow, throws before it "
+                      "writes",
                       kLikely},
                      {"find what made the first non-finite gradient", kNeedsDecision}};
     finding.facts = {

@@ -8,7 +8,6 @@
 #include "hooks/gradient_table.h"
 #include "hooks/optimizer_watch.h"
 #include "hooks/per_thread.h"
-#include "model/scale_event.h"
 
 namespace ddpscope {
 namespace {
@@ -56,11 +55,17 @@ bool is_watching() {
          Capture::watch() != Watch::kNothing;
 }
 
-bool is_gradient_of(const at::Tensor& leaf, const at::Tensor& written) {
-  if (!leaf.defined() || !leaf.is_leaf()) return false;
+/// The gradient of this leaf, if its values begin there; null if not.
+const at::Tensor* gradient_at(const at::Tensor& leaf, const void* values) {
+  if (!leaf.defined() || !leaf.is_leaf()) return nullptr;
   const at::Tensor& gradient = leaf.grad();
-  return gradient.defined() && gradient.numel() == written.numel() &&
-         values_of(*gradient.unsafeGetTensorImpl()) == values_of(*written.unsafeGetTensorImpl());
+  const bool is_there = gradient.defined() && values_of(*gradient.unsafeGetTensorImpl()) == values;
+  return is_there ? &gradient : nullptr;
+}
+
+bool is_gradient_of(const at::Tensor& leaf, const at::Tensor& written) {
+  const at::Tensor* const gradient = gradient_at(leaf, values_of(*written.unsafeGetTensorImpl()));
+  return gradient != nullptr && gradient->numel() == written.numel();
 }
 
 void note(Capture& capture, const TensorSlot& slot, const at::Tensor& written,
@@ -115,6 +120,27 @@ void see_quotient(const at::Tensor& written, const at::Tensor& by) {
   mine().quotient = {.of = {.limit = *limit, .norm = *norm},
                      .value = in_float ? static_cast<float>(value) : value};
 }
+
+void tell_clip(Capture& capture, const WholeClip& clip) {
+  tell_scaling(capture);
+  GradientsScaledEvent event{.at = capture.marker().now(), .by_tensor = true};
+  for (const void* const values : clip.values) {
+    const TensorSlot* const slot = gradient_table().find(values);
+    if (slot == nullptr) continue;
+    const at::Tensor leaf = capture.tensors().lock(*slot);
+    if (gradient_at(leaf, values) == nullptr) continue;
+    if (event.gradients++ == 0) event.first = slot->id.load(std::memory_order_relaxed);
+  }
+  if (event.gradients == 0) return;
+  if (clip.unscaled_by != 1) {
+    event.factor = clip.unscaled_by;
+    capture.put_large(GradientsScaledEvent(event));
+  }
+  if (!clip.quotient.has_value()) return;
+  event.factor = clip.factor;
+  event.quotient = clip.quotient;
+  capture.put_large(std::move(event));
+}
 }  // namespace
 
 void see_scaling(bool divides, const at::Tensor& written, const at::Tensor& by) noexcept {
@@ -142,6 +168,11 @@ void see_scaling(bool divides, at::TensorList written, const at::Scalar& by) noe
   for (const at::Tensor& one : written) {
     see_gradient(one, [&] { return factor_of(divides, by); });
   }
+}
+
+void see_clip(const WholeClip& clip) noexcept {
+  if (!is_watching()) return;
+  as_observer("write", [&](Capture& capture) { tell_clip(capture, clip); });
 }
 
 void tell_scaling(Capture& capture) {

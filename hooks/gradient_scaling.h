@@ -2,6 +2,11 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <optional>
+#include <span>
+
+#include "model/scale_event.h"
+
 namespace ddpscope {
 
 class Capture;
@@ -13,6 +18,16 @@ void see_scaling(bool divides, const at::Tensor& written, const at::Tensor& by) 
 void see_scaling(bool divides, const at::Tensor& written, const at::Scalar& by) noexcept;
 void see_scaling(bool divides, at::TensorList written, const at::Tensor& by) noexcept;
 void see_scaling(bool divides, at::TensorList written, const at::Scalar& by) noexcept;
+
+/// Gradients that are clipped by one call, which no operator of LibTorch shows.
+struct WholeClip {
+  std::span<const void* const> values;  ///< where those of each gradient begin
+  double unscaled_by = 1;               ///< what they are multiplied by first
+  double factor = 1;
+  std::optional<ClipQuotient> quotient = {};  ///< none: they are only unscaled
+};
+/// The same for such a call: tells what it does to the gradients of leaves that are known.
+void see_clip(const WholeClip& clip) noexcept;
 
 /// Tells what this thread scaled since the last call.
 void tell_scaling(Capture& capture);

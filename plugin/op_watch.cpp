@@ -2,6 +2,7 @@
 
 #include <ddpscope/ops/op_facts.h>
 
+#include "hooks/gradient_scaling.h"
 #include "hooks/norm_exchange.h"
 
 namespace ddpscope {
@@ -23,6 +24,12 @@ class OpWatch final : public OpObserver {
     if (before_ != nullptr) before_->norm_forward(batch);
   }
   void clipped(const ClipFacts& clip) noexcept override {
+    if (!clip.is_refused) {
+      WholeClip whole{
+          .values = clip.gradients, .unscaled_by = clip.inverse_scale, .factor = clip.coefficient};
+      if (clip.is_limited) whole.quotient = {.limit = clip.max_norm, .norm = clip.total_norm};
+      see_clip(whole);
+    }
     if (before_ != nullptr) before_->clipped(clip);
   }
   void stand_before(OpObserver* observer) noexcept { before_ = observer; }
