@@ -5,6 +5,7 @@
 #include "checks/finding_text.h"
 #include "checks/nonfinite_text.h"
 #include "checks/risky_text.h"
+#include "model/node_name.h"
 
 namespace ddpscope {
 namespace {
@@ -17,10 +18,19 @@ std::string masked_by(TensorId made, const OpTrace& trace) {
   }
   return "";
 }
+
+// Of finite gradients and a finite input the layer itself makes no NaN.
+bool is_of_other_ranks(const NonfiniteNodeEvent& node) {
+  return node.op == kSyncBatchNorm && node.returned.nan_count > 0;
+}
 }  // namespace
 
 std::string slope_text(const NonfiniteNodeEvent& node, const RiskyInputEvent* risky,
                        const RunState& state) {
+  if (is_of_other_ranks(node)) {
+    return "the gradient that other ranks gave the layer was not finite: its backward sums over "
+           "all";
+  }
   const std::string mask = masked_by(node.made, state.trace());
   std::string text = fmt::format("the slope of {} is not finite at what it read", node.op);
   if (risky != nullptr) {
@@ -44,8 +54,12 @@ std::string turns_text(const NonfiniteNodeEvent& node) {
       node.returned.elements);
 }
 
-std::vector<Fix> slope_fixes(const std::string& op) {
-  const bool is_log = op.starts_with("aten::log") && !op.ends_with("softmax");
+std::vector<Fix> slope_fixes(const NonfiniteNodeEvent& node) {
+  if (is_of_other_ranks(node)) {
+    return {
+        {"look at the rank that sent it: its loss and what runs after this layer", kNeedsDecision}};
+  }
+  const bool is_log = node.op.starts_with("aten::log") && !node.op.ends_with("softmax");
   std::vector<Fix> fixes = {
       {is_log ? "clamp before the operator: `p.clamp_min(eps).log()` with eps of at least the "
                 "smallest normal number of the dtype"

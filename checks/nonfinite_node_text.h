@@ -13,7 +13,7 @@ std::string slope_text(const NonfiniteNodeEvent& node, const RiskyInputEvent* ri
                        const RunState& state);
 /// `gradient turns NaN here, 12 of 4096 elements; ...`
 std::string turns_text(const NonfiniteNodeEvent& node);
-/// Where the slope of an operator is not finite; "": of one that is not known.
-std::vector<Fix> slope_fixes(const std::string& op);
+/// What to do about the operator behind the node; its name may be empty.
+std::vector<Fix> slope_fixes(const NonfiniteNodeEvent& node);
 
 }  // namespace ddpscope

@@ -6,7 +6,10 @@
 #include <array>
 #include <cfloat>
 
+#include "checks/finding_text.h"
+#include "checks/risky_text.h"
 #include "model/fact_keys.h"
+#include "model/node_name.h"
 
 namespace ddpscope {
 
@@ -68,12 +71,43 @@ void add_batch(const Stamp& at, const RunState& state, Finding& finding) {
   finding.facts.push_back({fact::kBatchFingerprint, fmt::format("{:016x}", batch.fingerprint)});
 }
 
+bool is_of_other_ranks(const NonfiniteOutputEvent& event) {
+  return event.op == kSyncBatchNorm && event.inputs_known && !event.inputs.is_finite();
+}
+
 std::string inputs_text(const NonfiniteOutputEvent& event) {
   if (!event.inputs_known) return "its inputs are gone";
+  if (is_of_other_ranks(event)) {
+    return fmt::format(
+        "its input finite (absmax {:.2g}): statistics of other ranks were not, in {}",
+        event.inputs.absmax, counted(event.inputs.nan_count, "channel"));
+  }
   if (event.inputs.is_finite()) {
     return fmt::format("all inputs finite (absmax {:.2g})", event.inputs.absmax);
   }
   return "and so are inputs that nothing known to autograd computed";
+}
+
+void add_operator_fixes(const NonfiniteOutputEvent& event, const RiskyInputEvent* risky,
+                        Finding& finding) {
+  using enum Applicability;
+  if (is_of_other_ranks(event)) {
+    finding.fixes = {{"look at the rank that sent them: its batch and what runs before this layer",
+                      kNeedsDecision}};
+    return;
+  }
+  finding.fixes = {{"look at the batch of this step and at the range of what enters this operator",
+                    kNeedsDecision}};
+  if (event.output.dtype == "float16") {
+    finding.why += "; float16 ends at 65504";
+    finding.fixes.push_back({"run it in float32 or bfloat16", kLikely});
+  }
+  if (risky == nullptr) return;
+  finding.why += "; its " + edge_text(*risky, "was");
+  finding.fixes.push_back(
+      {"keep its input away from the edge of its domain, as numeric-risky-domain of the same "
+       "operator says",
+       kLikely});
 }
 
 void add_cause(const char* cause, const ValueRange& values, Finding& finding) {

@@ -37,8 +37,13 @@ void place_between(const Between& place, const RunState& state, Finding& finding
 /// ` in conv1 (model.cpp:88)`, ` after conv1`, of what is known. Adds the site `created`.
 std::string ran_text(const Between& place, const std::optional<Doing>& by, const RunState& state,
                      Finding& finding);
+/// Whether what was not finite came with the statistics of other ranks.
+bool is_of_other_ranks(const NonfiniteOutputEvent& event);
 /// What the operator read, as far as it is known.
 std::string inputs_text(const NonfiniteOutputEvent& event);
+/// What to do about an operator that made it; `risky` is what the survey said of it, or null.
+void add_operator_fixes(const NonfiniteOutputEvent& event, const RiskyInputEvent* risky,
+                        Finding& finding);
 /// Facts about how many elements are not finite.
 void add_counts(const ValueRange& values, Finding& finding);
 /// The same, of how many, and the fact `cause`.

@@ -9,6 +9,7 @@
 #include "checks/norm_layers.h"
 #include "checks/run_state.h"
 #include "model/fact_keys.h"
+#include "model/node_name.h"
 
 namespace ddpscope {
 namespace {
@@ -24,22 +25,27 @@ Finding about_few_values(std::vector<NormLayer> layers, const RunState& state) {
   Finding finding;
   finding.severity = values > 1 ? Severity::kWarning : Severity::kError;
   finding.phase = Phase::kForward;
-  finding.op = "aten::batch_norm";
+  finding.op = smallest.over_ranks ? kSyncBatchNorm : "aten::batch_norm";
   place_at(layers, state, finding);
-  finding.what =
-      fmt::format("{} per channel, input {}", counted(values, "value"), shape_text(smallest.input));
+  finding.what = fmt::format("{} per channel", counted(values, "value"));
+  finding.what += smallest.over_ranks ? " on all ranks together"
+                                      : fmt::format(", input {}", shape_text(smallest.input));
   if (values > 1) finding.what += fmt::format(", in {}", counted(kStepsOfFewValues, "step"));
   finding.why = fmt::format(
-      "the batch has {}; {}", counted(rows, "row"),
+      "{}; {}",
+      smallest.over_ranks ? "the batches of all ranks are that short"
+                          : fmt::format("the batch has {}", counted(rows, "row")),
       values > 1 ? "mean and variance of so few values are mostly noise, also in the running "
                    "statistics that evaluation uses"
                  : "one value has no variance, so that every output would be the layer's bias");
   finding.fixes = {
       {"leave out the short batch: DataLoaderOptions().drop_last(true)", kLikely},
       {"normalise over groups of channels or a layer instead of the batch", kNeedsDecision}};
-  finding.facts = {{fact::kValuesPerChannel, values},
-                   {fact::kInputShape, shape_text(smallest.input)},
-                   {fact::kBatchRows, rows}};
+  finding.facts = {{fact::kValuesPerChannel, values}};
+  if (!smallest.over_ranks) {
+    finding.facts.push_back({fact::kInputShape, shape_text(smallest.input)});
+    finding.facts.push_back({fact::kBatchRows, rows});
+  }
   if (values > 1) finding.fixes.insert(finding.fixes.begin(), {"a larger batch", kNeedsDecision});
   if (layers.size() == 1) return finding;
   finding.what = fmt::format("{} over few values; in {} {}", counted(std::ssize(layers), "layer"),

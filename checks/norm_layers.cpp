@@ -6,6 +6,8 @@
 #include <numeric>
 #include <string_view>
 
+#include "model/node_name.h"
+
 namespace ddpscope {
 namespace {
 constexpr std::string_view kSingleValueRefused =
@@ -46,8 +48,9 @@ std::int64_t values_per_channel(const std::vector<std::int64_t>& shape) {
 std::optional<NormLayer> trained_norm(const TrainingOpEvent& event, const RunState& state) {
   const std::int64_t values = values_per_channel(event.input);
   const bool trains = event.grad_mode && !event.in_eval;
-  if (!trains || values < 1 || event.op != "aten::batch_norm") return std::nullopt;
-  NormLayer layer{.input = event.input, .values_per_channel = values};
+  const bool over_ranks = event.op == kSyncBatchNorm;
+  if (!trains || values < 1 || (event.op != "aten::batch_norm" && !over_ranks)) return std::nullopt;
+  NormLayer layer{.input = event.input, .values_per_channel = values, .over_ranks = over_ranks};
   for (const TensorId own : {event.statistics, event.weight}) {
     const TensorState* tensor = state.tensor(own);
     if (tensor == nullptr || tensor->registrations.empty()) continue;
@@ -55,7 +58,12 @@ std::optional<NormLayer> trained_norm(const TrainingOpEvent& event, const RunSta
     layer.path = tensor->registrations.front().module_path;
     return layer;
   }
-  if (const ModulePlace* place = state.place_of(event.module)) {
+  const ModulePlace* place = state.place_of(event.module);
+  if (place != nullptr && over_ranks &&
+      !may_normalise(*place, event.input[1], state.models().at(place->model))) {
+    place = nullptr;
+  }
+  if (place != nullptr) {
     layer.model = place->model;
     layer.path = place->path;
   }

@@ -15,14 +15,16 @@ struct NormLayer {
   std::string path = {};
   std::vector<std::int64_t> input = {};
   std::int64_t values_per_channel = 0;
+  bool over_ranks = false;  ///< those of all ranks together
   auto operator<=>(const NormLayer&) const = default;
 };
 
 /// How many values each channel of `[rows, channels, ...]` has; 0 if it has no channels.
 std::int64_t values_per_channel(const std::vector<std::int64_t>& shape);
 
-/// The layer whose tensors the operator was given. Nothing where no gradient path was recorded, in
-/// evaluation, and for operators that are not batch norm or whose input was not told.
+/// The layer whose tensors the operator was given, or that ran over ranks. Nothing where no
+/// gradient path was recorded, in evaluation, and for operators that are not batch norm or whose
+/// input was not told.
 std::optional<NormLayer> trained_norm(const TrainingOpEvent& event, const RunState& state);
 
 /// The layer that LibTorch refused to normalise a single value per channel; nothing for other

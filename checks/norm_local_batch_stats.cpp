@@ -58,7 +58,7 @@ class NormLocalBatchStats final : public Check {
   void on_training_op(const TrainingOpEvent& event, const RunState& state, Findings&) override {
     if (told_ || state.world_size() < 2) return;
     const auto layer = trained_norm(event, state);
-    if (!layer.has_value()) return;
+    if (!layer.has_value() || layer->over_ranks) return;
     const auto [known, is_new] = layers_.try_emplace({layer->model, layer->path}, *layer);
     if (layer->values_per_channel < known->second.values_per_channel) known->second = *layer;
   }

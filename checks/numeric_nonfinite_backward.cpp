@@ -54,11 +54,11 @@ class NumericNonfiniteBackward final : public NonfiniteCheck {
     const RiskyInputEvent* risky = trail().risky_input_of(node.made);
     Finding finding = in_backward(at);
     place_between(place, state, finding);
-    finding.op = node.node;
+    finding.op = node.op == kSyncBatchNorm ? node.op : node.node;
     finding.what = turns_text(node);
     finding.why = slope_text(node, risky, state);
     finding.why += fmt::format("; {} ran", node.op) + ran_text(place, node.made_by, state, finding);
-    finding.fixes = slope_fixes(node.op);
+    finding.fixes = slope_fixes(node);
     finding.facts = {{fact::kNode, node.node}, {fact::kForwardOp, node.op}};
     add_counts(node.returned, finding);
     if (node.incoming_absmax.has_value()) {
@@ -91,7 +91,7 @@ class NumericNonfiniteBackward final : public NonfiniteCheck {
     finding.why =
         "it is the first leaf of this step whose gradient is not finite; no node could be looked "
         "at, as on other devices and in other threads";
-    finding.fixes = slope_fixes("");
+    finding.fixes = slope_fixes({});
     add_counts(gradient.values, finding);
     return finding;
   }

@@ -6,7 +6,6 @@
 #include "checks/finding_text.h"
 #include "checks/nonfinite_check.h"
 #include "checks/nonfinite_text.h"
-#include "checks/risky_text.h"
 #include "model/fact_keys.h"
 
 namespace ddpscope {
@@ -56,8 +55,7 @@ class NumericNonfiniteForward final : public NonfiniteCheck {
 
   std::string why(const NonfiniteOutputEvent& event, const RunState& state,
                   Finding& finding) const {
-    std::string text = fmt::format("{} non-finite results after it in this step", event.victims);
-    if (event.victims == 1) text = "1 non-finite result after it in this step";
+    std::string text = counted(event.victims, "non-finite result") + " after it in this step";
     if (event.victims == 0) text = "no other non-finite result was kept in this step";
     const LossEvent* loss = trail().loss();
     if (loss != nullptr) text += "; the loss is " + number_text(loss->value);
@@ -73,7 +71,8 @@ class NumericNonfiniteForward final : public NonfiniteCheck {
     const bool is_counted = event.values.elements > 0;
     const bool is_exact =
         is_counted && event.inputs_known && event.inputs.is_finite() && event.candidates.empty();
-    if (!is_exact) {
+    const bool is_sent = is_of_other_ranks(event);
+    if (!is_exact && !is_sent) {
       finding.confidence = Confidence::kMedium;
       finding.evidence_status = EvidenceStatus::kSupported;
     }
@@ -86,26 +85,9 @@ class NumericNonfiniteForward final : public NonfiniteCheck {
       finding.why += fmt::format("; what {} after it read is gone, one of them may have been first",
                                  joined(event.candidates));
     }
-    add_fixes(event, finding);
-    add_cause("operator", event.values, finding);
+    add_operator_fixes(event, trail().risky_input_of(event.output.id), finding);
+    add_cause(is_sent ? "other_rank" : "operator", event.values, finding);
     return finding;
-  }
-
-  void add_fixes(const NonfiniteOutputEvent& event, Finding& finding) const {
-    finding.fixes = {
-        {"look at the batch of this step and at the range of what enters this operator",
-         kNeedsDecision}};
-    if (event.output.dtype == "float16") {
-      finding.why += "; float16 ends at 65504";
-      finding.fixes.push_back({"run it in float32 or bfloat16", kLikely});
-    }
-    if (const RiskyInputEvent* risky = trail().risky_input_of(event.output.id)) {
-      finding.why += "; its " + edge_text(*risky, "was");
-      finding.fixes.push_back(
-          {"keep its input away from the edge of its domain, as "
-           "numeric-risky-domain of the same operator says",
-           kLikely});
-    }
   }
 
   /// A parameter, a buffer, or a tensor that is registered nowhere: the batch.

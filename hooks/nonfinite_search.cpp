@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "hooks/finite_ops.h"
+#include "hooks/norm_exchange.h"
 #include "hooks/value_reader.h"
 #include "model/node_name.h"
 
@@ -184,6 +185,10 @@ void NonfiniteSearch::describe_origin(const Node& node, NonfiniteOutputEvent& ev
   if (const Reads* reads = reads_of(node)) {
     event.inputs_known = true;
     event.inputs = reads->values;
+  }
+  // It read what other ranks sent, too.
+  if (event.op == kSyncBatchNorm) {
+    event.inputs.nan_count += NormExchange::spoilt_channels(event.at.step);
   }
 }
 

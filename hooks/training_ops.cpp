@@ -17,6 +17,7 @@
 #include "hooks/near_tls.h"
 #include "hooks/replica_bits.h"
 #include "model/hash.h"
+#include "model/node_name.h"
 #include "model/reduction_event.h"
 
 namespace ddpscope {
@@ -219,6 +220,17 @@ using InPlaceDropout = Dropout<kOp, at::Tensor&, at::Tensor&>;
 }  // namespace
 
 void ask_norms(NormRanOverRanks over_ranks) noexcept { norm_ran_over_ranks.store(over_ranks); }
+
+void see_norm_over_ranks(std::int64_t values, std::int64_t channels) noexcept {
+  if (values > kFewNormValues) return;
+  as_observer("training_op", [&](Capture& capture) {
+    capture.put_large(TrainingOpEvent{.at = capture.marker().now(),
+                                      .op = kSyncBatchNorm,
+                                      .module = last_mode_asked(),
+                                      .grad_mode = !without_grad(),
+                                      .input = {values, channels}});
+  });
+}
 
 bool normalizations_are_live() noexcept { return normalizations_live.load(); }
 

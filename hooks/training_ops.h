@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstdint>
+
 namespace c10 {
 struct TensorImpl;
 }
@@ -14,6 +16,10 @@ bool install_training_ops() noexcept;
 /// training, with its weight and running mean, null where it has none. Null: none do.
 using NormRanOverRanks = bool (*)(const c10::TensorImpl* weight, const c10::TensorImpl* mean);
 void ask_norms(NormRanOverRanks over_ranks) noexcept;
+
+/// A batch norm over several ranks runs in training, with so many values per channel on all of them
+/// together. Few are told as `ddpscope::sync_batch_norm`, whose `input` is [values, channels].
+void see_norm_over_ranks(std::int64_t values, std::int64_t channels) noexcept;
 
 /// Whether the operators of BatchNorm and InstanceNorm are hooked.
 bool normalizations_are_live() noexcept;

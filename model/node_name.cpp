@@ -10,6 +10,8 @@ bool is_digit(char c) { return c >= '0' && c <= '9'; }
 }  // namespace
 
 std::string op_of_node(const std::string& node) {
+  const bool is_own = node.find("ddpscope::batch_norm::") != std::string::npos;
+  if (is_own && node.find("::SyncBatchNorm") != std::string::npos) return kSyncBatchNorm;
   const std::size_t end = node.find("Backward");
   if (end == std::string::npos || end == 0) return node;
   const bool generated =

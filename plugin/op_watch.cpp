@@ -2,8 +2,10 @@
 
 #include <ddpscope/ops/op_facts.h>
 
+#include "hooks/capture.h"
 #include "hooks/gradient_scaling.h"
 #include "hooks/norm_exchange.h"
+#include "hooks/training_ops.h"
 
 namespace ddpscope {
 namespace {
@@ -21,6 +23,14 @@ class OpWatch final : public OpObserver {
     if (before_ != nullptr) before_->norm_exchange_ended(exchange, threw);
   }
   void norm_forward(const NormBatchFacts& batch) noexcept override {
+    const std::int64_t spoilt = batch.not_finite - batch.own_not_finite;
+    const Capture* const capture = Capture::active();
+    if (spoilt > 0 && capture != nullptr) {
+      NormExchange::see_spoilt(capture->marker().now().step, spoilt);
+    }
+    if (batch.ranks > 1 && !batch.is_recomputed) {
+      see_norm_over_ranks(static_cast<std::int64_t>(batch.values), batch.channels);
+    }
     if (before_ != nullptr) before_->norm_forward(batch);
   }
   void clipped(const ClipFacts& clip) noexcept override {

@@ -56,6 +56,23 @@ TEST_CASE("norm-batch-of-one names the layer that LibTorch refused", "[check]") 
   CHECK(fact_of<std::string>(finding, "input_shape") == "[1, 4, 1, 1]");
 }
 
+TEST_CASE("norm-batch-of-one counts the values of all ranks of a layer over them", "[check]") {
+  Trained program;
+  const std::int64_t values = GENERATE(1, 3);
+  const TrainingOpEvent event{
+      .op = "ddpscope::sync_batch_norm", .module = kNorm, .input = {values, 4}};
+  for (int step = 0; step < 3; ++step) program.norm_and_step(event);
+  REQUIRE(program.findings.size() == 1);
+  const Finding& finding = program.findings[0];
+  CHECK(finding.severity == (values == 1 ? Severity::kError : Severity::kWarning));
+  CHECK(finding.op == "ddpscope::sync_batch_norm");
+  CHECK(finding.module_path == "norm");
+  CHECK(finding.what == (values == 1 ? "1 value per channel on all ranks together"
+                                     : "3 values per channel on all ranks together, in 2 steps"));
+  CHECK(finding.why.starts_with("the batches of all ranks are that short; "));
+  CHECK(fact_of<std::int64_t>(finding, "values_per_channel") == values);
+}
+
 TEST_CASE("norm-batch-of-one names no module that cannot be the layer", "[check]") {
   Trained program;
   program.send_now(ErrorEvent{.message = kRefused, .asked_mode = GENERATE(kHead, 0, 77)});
@@ -138,8 +155,9 @@ TEST_CASE("norm-batch-of-one stays silent", "[check]") {
   SECTION("on one row with five values per channel") { event = norm({1, 4, 5, 1}); }
   SECTION("in eval mode") { event.in_eval = true; }
   SECTION("without grad") { event.grad_mode = false; }
-  SECTION("on layers that are synchronised over all ranks") {
-    event.op = "aten::native_batch_norm";
+  SECTION("on layers that are synchronised over ranks with five values and more") {
+    event = norm({5, 4});
+    event.op = "ddpscope::sync_batch_norm";
   }
   SECTION("where the shape is not told") { event.input.clear(); }
   for (int i = 0; i < 3; ++i) program.norm_and_step(event);

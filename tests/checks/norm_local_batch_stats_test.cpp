@@ -105,7 +105,7 @@ TEST_CASE("norm-local-batch-stats stays silent", "[check]") {
   }
   SECTION("on layers whose own mode is eval") { ranks.ops.clear(); }
   SECTION("on layers that are synchronised already") {
-    for (TrainingOpEvent& op : ranks.ops) op.op = "aten::native_batch_norm";
+    for (TrainingOpEvent& op : ranks.ops) op.op = "ddpscope::sync_batch_norm";
   }
   SECTION("on ranks that average nothing") { ranks.averages = false; }
   SECTION("on ranks that exchange no gradients") { ranks.call.averages = false; }

@@ -44,6 +44,32 @@ TEST_CASE("numeric-nonfinite-backward names the node that made NaN", "[check]") 
   CHECK(finding.sites[0].role == "created");
 }
 
+TEST_CASE("numeric-nonfinite-backward tells what other ranks sent", "[check]") {
+  NonfiniteSteps run(kCheck);
+  NonfiniteNodeEvent node = log_node();
+  node.node =
+      "torch::autograd::CppNode<ddpscope::batch_norm::(anonymous namespace)::SyncBatchNorm>";
+  node.op = "";
+  run.bad_backward(node);
+  REQUIRE(run.program.findings.size() == 1);
+  const Finding& finding = run.program.findings[0];
+  CHECK(finding.op == "ddpscope::sync_batch_norm");
+  CHECK(finding.why.starts_with(
+      "the gradient that other ranks gave the layer was not finite: its backward sums over all"));
+  REQUIRE(finding.fixes.size() == 1);
+  CHECK(finding.fixes[0].text.starts_with("look at the rank that sent it"));
+}
+
+TEST_CASE("numeric-nonfinite-backward blames a batch norm for its own overflow", "[check]") {
+  NonfiniteSteps run(kCheck);
+  NonfiniteNodeEvent node = overflowing_node();
+  node.op = "ddpscope::sync_batch_norm";
+  run.bad_backward(node);
+  run.step();
+  REQUIRE(run.program.findings.size() == 1);
+  CHECK(!run.program.findings[0].why.starts_with("the gradient that other ranks"));
+}
+
 TEST_CASE("numeric-nonfinite-backward says what forward tells of the slope", "[check]") {
   NonfiniteSteps run(kCheck);
   NonfiniteNodeEvent node = log_node();

@@ -1,3 +1,4 @@
+#include "model/node_name.h"
 #include "tests/support/catch.h"
 #include "tests/support/nonfinite_steps.h"
 
@@ -40,6 +41,32 @@ TEST_CASE("numeric-nonfinite-forward says what float16 holds", "[check]") {
   REQUIRE(run.program.findings.size() == 1);
   CHECK(run.program.findings[0].why.ends_with("; float16 ends at 65504"));
   CHECK(run.program.findings[0].fixes.at(1).text == "run it in float32 or bfloat16");
+}
+
+TEST_CASE("numeric-nonfinite-forward tells what other ranks sent", "[check]") {
+  NonfiniteSteps run("numeric-nonfinite-forward");
+  NonfiniteOutputEvent origin = overflow();
+  origin.op = kSyncBatchNorm;
+  origin.inputs.nan_count = 2;
+  run.bad_forward(origin);
+  REQUIRE(run.program.findings.size() == 1);
+  const Finding& finding = run.program.findings[0];
+  CHECK(finding.what ==
+        "3 of 65536 output elements are Inf, its input finite (absmax 4.1e+04): statistics of "
+        "other ranks were not, in 2 channels");
+  CHECK(cause_of(finding) == "other_rank");
+  CHECK(finding.evidence_status == EvidenceStatus::kEstablished);
+  REQUIRE(finding.fixes.size() == 1);
+  CHECK(finding.fixes[0].text.starts_with("look at the rank that sent them"));
+}
+
+TEST_CASE("numeric-nonfinite-forward blames a batch norm for what it made itself", "[check]") {
+  NonfiniteSteps run("numeric-nonfinite-forward");
+  NonfiniteOutputEvent origin = overflow();
+  origin.op = kSyncBatchNorm;
+  run.bad_forward(origin);
+  REQUIRE(run.program.findings.size() == 1);
+  CHECK(cause_of(run.program.findings[0]) == "operator");
 }
 
 TEST_CASE("numeric-nonfinite-forward names the batch", "[check]") {
