@@ -80,6 +80,9 @@ TEST_CASE("More than 2^31 elements of one gradient are all read and written") {
   CHECK(result.total_norm_value() == 5);
   CHECK(gradient[0].item<float>() == 1.5);
   CHECK(gradient[size - 1].item<float>() == 2);
+  clip_grad_value_(with_gradient(gradient), 1.25);
+  CHECK(gradient[0].item<float>() == 1.25);
+  CHECK(gradient[size - 1].item<float>() == 1.25);
 }
 
 TEST_CASE("Views of buckets, offsets and channels-last weights are flat runs") {
