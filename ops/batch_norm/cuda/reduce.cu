@@ -46,10 +46,7 @@ struct ReducePass {
     }
     write_channel(call.bias_gradient, channel, all.first);
     write_channel(call.weight_gradient, channel, all.second * call.statistics[channels + channel]);
-    if (channel != 0) return;
-    double* const id = call.record + 2 * channels;
-    id[0] = call.form.id;
-    if (call.form.is_summed) id[1] = call.form.id * call.form.id;
+    if (channel == 0) write_id(call.form, call.record + 2 * channels);
   }
 };
 

@@ -74,9 +74,7 @@ struct StatsPass {
     }
     if (channel != 0) return;
     call.record[0] = all.count;
-    double* const id = call.record + 1 + 2 * channels;
-    id[0] = call.form.id;
-    if (call.form.is_summed) id[1] = call.form.id * call.form.id;
+    write_id(call.form, call.record + 1 + 2 * channels);
   }
 };
 

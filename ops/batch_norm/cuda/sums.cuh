@@ -42,6 +42,12 @@ struct Partial {
   double count = 0, first = 0, second = 0;
 };
 
+/// The end of a record.
+__device__ inline void write_id(const RecordForm& form, double* to) {
+  to[0] = form.id;
+  if (form.is_summed) to[1] = form.id * form.id;
+}
+
 template <class Call>
 struct SumArguments {
   Call call;
