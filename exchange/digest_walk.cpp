@@ -2,13 +2,15 @@
 
 #include <algorithm>
 #include <map>
+#include <utility>
 
 #include "exchange/digest_fields.h"
 #include "exchange/sides.h"
+#include "model/statistics.h"
 
 namespace ddpscope {
 namespace {
-constexpr std::int64_t kMsNs = 1'000'000;
+constexpr double kMsNs = 1e6;
 constexpr std::size_t kMaxSteps = 1 << 16;
 
 /// A file may say any number.
@@ -60,24 +62,17 @@ RankCounts counts_of(std::int64_t rank, const StepDigest& digest) {
           .calls = digest.call_count};
 }
 
-std::int64_t median_ms(std::vector<std::int64_t>& steps_ns) {
-  if (steps_ns.empty()) return 0;
-  const auto middle = steps_ns.begin() + static_cast<std::ptrdiff_t>(steps_ns.size() / 2);
-  std::ranges::nth_element(steps_ns, middle);
-  return *middle / kMsNs;
-}
-
 /// Returns whether the rank told of any step.
 bool read_rank(const RingReader& ring, Steps& steps, Cohort& cohort) {
   const auto places = places_of(ring);
-  std::vector<std::int64_t> steps_ns;
+  std::vector<double> steps_ns;
   std::optional<StepDigest> last;
   bool evaluated = false;
   for (const auto& [number, place] : places) {
     const auto digest = ring.digest(place);
     if (!digest) continue;
     if (steps.size() < kMaxSteps || steps.contains(number)) add(steps[number], *digest);
-    if (last) steps_ns.push_back(minus(digest->unix_ns, last->unix_ns));
+    if (last) steps_ns.push_back(static_cast<double>(minus(digest->unix_ns, last->unix_ns)));
     evaluated = evaluated || digest->evaluated;
     last = digest;
   }
@@ -85,7 +80,9 @@ bool read_rank(const RingReader& ring, Steps& steps, Cohort& cohort) {
   cohort.counts.push_back(counts_of(ring.head().rank, *last));
   cohort.counts.back().evaluated = evaluated;
   cohort.averages = cohort.averages || last->averages;
-  if (cohort.median_step_ms == 0) cohort.median_step_ms = median_ms(steps_ns);
+  if (cohort.median_step_ms == 0) {
+    cohort.median_step_ms = static_cast<std::int64_t>(median(std::move(steps_ns)) / kMsNs);
+  }
   return true;
 }
 

@@ -1,6 +1,9 @@
 #include "exchange/frontier.h"
 
 #include <algorithm>
+#include <utility>
+
+#include "model/statistics.h"
 
 namespace ddpscope {
 namespace {
@@ -28,17 +31,14 @@ std::optional<CallRecord> first_open(const GroupMember& member, std::uint64_t gr
 std::int64_t median_wait_ms(const GroupMember& member, std::uint64_t group) {
   const RingReader& ring = *member.ring;
   const std::uint64_t recent = std::min(ring.call_count(), kRecentCalls);
-  std::vector<std::int64_t> waits;
+  std::vector<double> waits_us;
   for (auto at = std::max(ring.first_call(), ring.call_count() - recent); at < ring.call_count();
        ++at) {
     const auto call = ring.call(at);
     if (!call || call->group != group || call->state != CallState::kCompleted) continue;
-    waits.push_back(call->waited_us);
+    waits_us.push_back(static_cast<double>(call->waited_us));
   }
-  if (waits.empty()) return 0;
-  const auto middle = waits.begin() + static_cast<std::ptrdiff_t>(waits.size() / 2);
-  std::ranges::nth_element(waits, middle);
-  return *middle / 1000;
+  return static_cast<std::int64_t>(median(std::move(waits_us))) / 1000;
 }
 
 struct Wait {

@@ -3,8 +3,9 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <iterator>
+#include <utility>
 
+#include "model/statistics.h"
 #include "report/escape.h"
 #include "report/html_sections.h"
 #include "report/wording.h"
@@ -46,13 +47,6 @@ struct Grid {
 };
 
 bool is_measured(const StepRecord& step) { return std::isfinite(step.wall_ms) && step.wall_ms > 0; }
-
-double median_of(std::vector<double>& values) {
-  if (values.empty()) return 0;
-  const auto middle = values.begin() + std::ssize(values) / 2;
-  std::ranges::nth_element(values, middle);
-  return *middle;
-}
 
 std::vector<std::int64_t> sampled_steps(const MergedReport& report) {
   std::vector<std::int64_t> steps;
@@ -96,7 +90,7 @@ Grid grid_of(const MergedReport& report) {
       all.push_back(step.wall_ms);
     }
   }
-  grid.median_ms = median_of(all);
+  grid.median_ms = median(std::move(all));
   add_findings(report, grid);
   return grid;
 }
@@ -178,8 +172,9 @@ std::vector<RankSteps> slowest_first(const MergedReport& report) {
       own.longest_ms = step.wall_ms;
       own.longest_step = step.step;
     }
-    own.median_ms = median_of(times);
-    if (!times.empty()) ranks.push_back(own);
+    if (times.empty()) continue;
+    own.median_ms = median(std::move(times));
+    ranks.push_back(own);
   }
   std::ranges::stable_sort(ranks, std::ranges::greater(), &RankSteps::median_ms);
   return ranks;
