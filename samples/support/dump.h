@@ -44,4 +44,12 @@ class Dump {
   std::filesystem::path file_;
 };
 
+/// That of one process among several, in a file of its own.
+inline void dump(const std::filesystem::path& file, int rank, const torch::nn::Module& model,
+                 const std::vector<float>& losses) {
+  Dump one(file.string() + "." + std::to_string(rank));
+  one.add(model, losses);
+  one.close();
+}
+
 }  // namespace samples

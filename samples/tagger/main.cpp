@@ -10,6 +10,7 @@
 #include <limits>
 
 #include "samples/support/arguments.h"
+#include "samples/support/averaging.h"
 #include "samples/support/dump.h"
 #include "samples/support/process_group.h"
 
@@ -62,10 +63,7 @@ class Trainer {
   Trainer(const samples::Arguments& arguments, const samples::World& world)
       : arguments_(arguments), world_(world), all_(samples::connect(world)) {
     if (arguments.diagnostics) ddpscope::attach_diagnostics(net_);
-    torch::NoGradGuard guard;
-    for (const auto& parameter : net_->parameters()) {
-      if (all_) samples::broadcast(all_, parameter);
-    }
+    samples::broadcast_parameters(all_, *net_);
     torch::manual_seed(arguments.seed + 1 + static_cast<std::uint64_t>(world.rank));
   }
 
@@ -79,7 +77,7 @@ class Trainer {
       optimizer.zero_grad();
       const auto loss = loss_of(net_(melodies), melodies.tags);
       loss.backward();
-      average_gradients();
+      samples::average_gradients(all_, *net_);
       optimizer.step();
       losses_.push_back(loss.item<float>());
       const double unseen = evaluate();
@@ -90,10 +88,7 @@ class Trainer {
   }
 
   void finish() {
-    if (arguments_.dump.empty()) return;
-    samples::Dump dump(arguments_.dump.string() + "." + std::to_string(world_.rank));
-    dump.add(*net_, losses_);
-    dump.close();
+    if (!arguments_.dump.empty()) samples::dump(arguments_.dump, world_.rank, *net_, losses_);
   }
 
  private:
@@ -121,15 +116,6 @@ class Trainer {
     torch::Tensor sum = number.clone().reshape({1});
     samples::add_over_ranks(all_, sum);
     return sum.squeeze();
-  }
-
-  void average_gradients() {
-    if (!all_) return;
-    torch::NoGradGuard guard;
-    for (const auto& parameter : net_->parameters()) {
-      samples::add_over_ranks(all_, parameter.grad());
-      parameter.grad().div_(world_.size);
-    }
   }
 
   const samples::Arguments& arguments_;

@@ -11,6 +11,7 @@
 #include <iostream>
 
 #include "samples/support/arguments.h"
+#include "samples/support/averaging.h"
 #include "samples/support/dump.h"
 #include "samples/support/process_group.h"
 
@@ -60,10 +61,7 @@ class Trainer {
   Trainer(const samples::Arguments& arguments, const samples::World& world)
       : arguments_(arguments), world_(world), all_(samples::connect(world)) {
     if (arguments.diagnostics) ddpscope::attach_diagnostics(net_);
-    torch::NoGradGuard guard;
-    for (const auto& parameter : net_->parameters()) {
-      if (all_) samples::broadcast(all_, parameter);
-    }
+    samples::broadcast_parameters(all_, *net_);
     torch::manual_seed(arguments.seed + 1 + static_cast<std::uint64_t>(world.rank));
   }
 
@@ -74,7 +72,7 @@ class Trainer {
       optimizer.zero_grad();
       const auto loss = loss_of(features(draw_view(angle)), features(draw_view(angle)));
       loss.backward();
-      average_gradients();
+      samples::average_gradients(all_, *net_);
       optimizer.step();
       losses_.push_back(loss.item<float>());
       if (step % 20 > 0) continue;
@@ -83,10 +81,7 @@ class Trainer {
   }
 
   void finish() {
-    if (arguments_.dump.empty()) return;
-    samples::Dump dump(arguments_.dump.string() + "." + std::to_string(world_.rank));
-    dump.add(*net_, losses_);
-    dump.close();
+    if (!arguments_.dump.empty()) samples::dump(arguments_.dump, world_.rank, *net_, losses_);
   }
 
  private:
@@ -108,15 +103,6 @@ class Trainer {
     const auto rank = static_cast<std::size_t>(world_.rank);
     if (!arguments_.has("rows-not-put-back")) all[rank] = own;  // BUG rows-not-put-back
     return torch::cat(all);
-  }
-
-  void average_gradients() {
-    if (!all_) return;
-    torch::NoGradGuard guard;
-    for (const auto& parameter : net_->parameters()) {
-      samples::add_over_ranks(all_, parameter.grad());
-      parameter.grad().div_(world_.size);
-    }
   }
 
   const samples::Arguments& arguments_;
