@@ -30,8 +30,7 @@ bool is_in(const RankList& ranks, std::int64_t rank) {
 std::vector<Finding*> origins_in(const Cohort& cohort, const std::vector<Finding*>& all) {
   std::vector<Finding*> origins;
   for (Finding* finding : all) {
-    const bool fits = finding->id == kArrived && finding->severity == Severity::kError &&
-                      !finding->suppressed && is_in(cohort.ranks, finding->rank);
+    const bool fits = spreads_over_ranks(*finding) && is_in(cohort.ranks, finding->rank);
     if (!fits || (!origins.empty() && origins.front()->step < finding->step)) continue;
     if (!origins.empty() && origins.front()->step > finding->step) origins.clear();
     origins.push_back(finding);
@@ -118,6 +117,10 @@ void fold_in(const Cohort& cohort, const std::vector<Finding*>& all) {
   }
 }
 }  // namespace
+
+bool spreads_over_ranks(const Finding& finding) {
+  return finding.id == kArrived && finding.severity == Severity::kError && !finding.suppressed;
+}
 
 std::string origin_words(const RankList& ranks, const Cohort& cohort) {
   if (ranks.size() == cohort.ranks.size()) {

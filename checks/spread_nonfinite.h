@@ -3,9 +3,13 @@
 #include <string>
 #include <vector>
 
+#include "model/finding.h"
 #include "model/rank_compare_event.h"
 
 namespace ddpscope {
+
+/// Whether it tells of a gradient that averaging makes every rank's.
+bool spreads_over_ranks(const Finding& finding);
 
 /// Of ranks that average with each other: says of the first gradients that were not finite on which
 /// of them they were so, and makes what other ranks find of it in later steps follow from that.

@@ -186,7 +186,7 @@ void Worker::found(const Finding& original, bool is_first) {
   Finding finding = original;
   write_models();
   finding.suppressed = suppressions_.find(finding) != nullptr;
-  if (is_first && !finding.suppressed) leave_nonfinite(finding);
+  if (is_first) leave_spreading(finding);
   const bool written = writer_ != nullptr && writer_->write_finding(finding);
   tell_if_cut_off();
   if (!finding.suppressed && int(finding.severity) > worst_.load()) {

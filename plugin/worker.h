@@ -122,7 +122,7 @@ class Worker {
   Findings all_findings() const;
   RankDigest::Sinks digest_sinks();
   void tell_site(const CollectiveEvent& event);
-  void leave_nonfinite(const Finding& finding);
+  void leave_spreading(const Finding& finding);
   void settle();
   void print(const Finding& finding, bool is_first);
   bool prints_live() const;

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <string_view>
 
+#include "checks/spread_nonfinite.h"
 #include "exchange/nonfinite_compare.h"
 #include "model/clock.h"
 #include "model/fact_keys.h"
@@ -32,11 +33,10 @@ void Worker::tell_site(const CollectiveEvent& event) {
       {.kind = BlobKind::kSite, .number = event.stack, .step = event.at.step, .bytes = line});
 }
 
-// Averaged, it is every rank's: which one had it first is told by what each leaves.
-void Worker::leave_nonfinite(const Finding& finding) {
-  constexpr std::string_view kId = "numeric-nonfinite-gradient";
-  const bool is_own = finding.rank == options_.run.rank && finding.id == kId;
-  if (!is_own || finding.severity != Severity::kError || ranks_.ring() == nullptr) return;
+// Which rank had it first is told by what each leaves.
+void Worker::leave_spreading(const Finding& finding) {
+  const bool is_own = finding.rank == options_.run.rank;
+  if (!is_own || !spreads_over_ranks(finding) || ranks_.ring() == nullptr) return;
   const auto count_of = [&finding](std::string_view key) {
     const auto fact = std::ranges::find(finding.facts, key, &Fact::key);
     const auto* count =
