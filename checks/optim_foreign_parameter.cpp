@@ -51,6 +51,7 @@ class OptimForeignParameter final : public Check {
   void judge(const OptimizerState& optimizer, const CycleEndEvent& event, const RunState& state,
              Findings& findings) {
     std::vector<const TensorState*> foreign;
+    std::set<const TensorState*> given;  // a gradient, by the program and no backward
     for (const auto& group : optimizer.groups) {
       for (const OptimizerMember& member : group) {
         const TensorState* tensor = state.tensor(member.tensor);
@@ -58,6 +59,7 @@ class OptimForeignParameter final : public Check {
           cycles_.erase(member.tensor);
         } else if (++cycles_[member.tensor] == kForeignCycles) {
           foreign.push_back(tensor);
+          if (member.grad_defined) given.insert(tensor);
         }
       }
     }
@@ -66,6 +68,7 @@ class OptimForeignParameter final : public Check {
     std::map<std::string, Foreign> by_cause;
     for (const TensorState* tensor : foreign) {
       const TensorState* twin = twins.take(*tensor);
+      if (twin == nullptr && given.contains(tensor)) continue;
       Foreign& of_cause = by_cause[twin != nullptr ? "stale_copy" : "unknown_tensor"];
       of_cause.tensors.push_back(tensor);
       if (twin != nullptr) of_cause.twins.push_back(twin);

@@ -68,6 +68,18 @@ TEST_CASE("optim-foreign-parameter stays silent", "[check]") {
     program.optimizer(1, {9});
     train(program, {9}, 6);
   }
+  SECTION("on raw tensors whose gradients the program gives") {
+    program.attach(1, kNet);
+    program.leaf(9, {3});
+    program.create(1);
+    auto event = std::make_unique<OptimizerMembersEvent>();
+    event->at = program.now();
+    event->optimizer = 1;
+    event->groups = {{{.tensor = 1, .requires_grad = true},
+                      {.tensor = 9, .requires_grad = true, .grad_defined = true}}};
+    program.send(std::move(event));
+    train(program, {1}, 6);
+  }
   SECTION("without an attached module") {
     program.optimizer(1, {9});
     program.leaf(8);
