@@ -76,7 +76,7 @@ std::vector<Parted> parted_ranks(const RanksComparedEvent& run) {
   // A rank that went on to another collective than the gradients of the step.
   for (const CallsDiffer& calls : run.calls_differ) {
     for (const CallSide& side : calls.sides) {
-      Parted parted{.waiting = side.ranks, .others = {}};
+      Parted parted{.waiting = side.ranks, .others = {}, .by_call = true};
       for (const CallSide& other : calls.sides) {
         if (&other == &side) continue;
         parted.others.insert(parted.others.end(), other.ranks.begin(), other.ranks.end());
@@ -103,6 +103,7 @@ Lag lag_of(const Parted& parted, const Cohort& cohort) {
     return lag;
   }
   add_slower(parted, cohort, lag);
+  lag.by_call = parted.by_call && !lag.lagging.empty();
   if (lag.lagging.empty()) add_skipping(parted, cohort, skipped, lag);
   std::ranges::sort(lag.lagging);
   return lag;

@@ -37,6 +37,10 @@ std::string lag_words(const Lag& lag, std::int64_t since) {
     return fmt::format("{} {} {} backwards behind: {} in that of backward {}", late,
                        lag.lagging.size() == 1 ? "is" : "are", lag.behind, waits, lag.waits_in);
   }
+  if (lag.by_call) {
+    return fmt::format("{} issued another collective after backward {}, {} in that of backward {}",
+                       late, lag.ended_after, waits, lag.waits_in);
+  }
   if (lag.skipped == 0) {
     return fmt::format("{} ended the epoch after backward {}, {} in that of backward {}", late,
                        lag.ended_after, waits, lag.waits_in);
@@ -62,7 +66,9 @@ Finding describe_lag(const Lag& lag, const Cohort& cohort) {
   using enum Applicability;
   const RankCounts* first = counts_of_rank(cohort, lag.lagging.front());
   const bool skips = lag.skipped > 0;
-  const std::int64_t step = skips ? skipped_since(cohort, first->step) : first->step;
+  // What it issued belongs to the step after the last one that ended.
+  const std::int64_t last = first->step + (lag.by_call ? 1 : 0);
+  const std::int64_t step = skips ? skipped_since(cohort, last) : last;
   Finding finding = finding_on(lag.lagging, step);
   finding.severity = Severity::kError;
   finding.phase = Phase::kForward;
@@ -75,6 +81,12 @@ Finding describe_lag(const Lag& lag, const Cohort& cohort) {
       {"reduce a flag that says whether every rank still has data, in each step", kSafe},
       {"reduce the decision to skip a batch with a maximum over the ranks before `continue`",
        kLikely}};
+  if (lag.by_call) {
+    finding.why =
+        "it has fewer batches than the others, or left the step for an evaluation or a barrier "
+        "that they do not take part in";
+    finding.evidence_status = EvidenceStatus::kSupported;
+  }
   finding.facts = {{fact::kCounter, std::string(skips ? "skipped_steps" : "backwards")},
                    {fact::kValuePerRank, count_per_rank(cohort, skips ? &RankCounts::skipped_steps
                                                                       : &RankCounts::backwards)},
