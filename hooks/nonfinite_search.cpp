@@ -35,6 +35,15 @@ bool returns_half(const Node& node) {
 // It saves its mask, which holds -Inf on purpose, and sums that it returns without a node.
 bool is_attention(const Node& node) { return node.name().starts_with("ScaledDotProduct"); }
 
+// Mean and deviation of what it normalized, which it returns without a node.
+bool is_statistic(const at::Tensor& saved, const Node& reader) {
+  const std::string name = reader.name();
+  const bool keeps = name.starts_with("NativeLayerNorm") || name.starts_with("NativeGroupNorm");
+  if (!keeps || saved.requires_grad() || reader.num_inputs() == 0) return false;
+  const auto shape = c10::asIntArrayRefUnchecked(reader.input_metadata(0).shape_as_dim_vector());
+  return saved.numel() < c10::multiply_integers(shape);
+}
+
 // The module of the nearest node before this one that is known to have one.
 ModuleId module_before(const Capture& capture, const Node& node) {
   const Node* at = &node;
@@ -70,6 +79,7 @@ void NonfiniteSearch::see(const at::Tensor& saved) {
     if (result.output.id == 0) result.output = describe(saved, capture_.id_of(saved));
   }
   if (maker == reader.get()) return;
+  if (maker == nullptr && is_statistic(saved, *reader)) return;
   if (maker == nullptr && !values.is_finite() && is_attention(*reader)) return;
   Reads& reads = reads_[reader.get()];
   add_to(reads.values, values);

@@ -73,6 +73,13 @@ TEST_CASE("An exponential that overflows is named") {
       7, [](at::Tensor x) { return (x * 100 + 100).exp(); }, "aten::exp");
 }
 
+TEST_CASE("The mean and deviation that a norm keeps are not taken for the batch") {
+  const auto overflow_and_normalize = [](at::Tensor x) {
+    return torch::group_norm(torch::layer_norm((x * 100 + 100).exp(), {8}), 2);
+  };
+  check_operator(7, overflow_and_normalize, "aten::exp");
+}
+
 TEST_CASE("Neither the mask nor the sums of attention are taken for the batch") {
   const auto attend = [](const at::Tensor& x) {
     const at::Tensor words = x.view({1, 1, 4, 8});
