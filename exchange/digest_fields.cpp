@@ -27,6 +27,7 @@ std::array<std::optional<std::uint64_t>, kDigestFields> words_of(const StepDiges
   const auto of_optimizers = [&digest](std::uint64_t word) {
     return digest.optimizers == 0 ? std::nullopt : std::optional(word);
   };
+  const double scale = digest.loss_scale >= 1 ? digest.loss_scale : 0;  // less is a weight
   return {said(digest.structure),
           said(digest.gradients),
           said(digest.optimizers),
@@ -35,8 +36,8 @@ std::array<std::optional<std::uint64_t>, kDigestFields> words_of(const StepDiges
           of_optimizers(std::bit_cast<std::uint64_t>(digest.learning_rate)),
           of_optimizers(std::bit_cast<std::uint64_t>(digest.weight_decay)),
           of_optimizers(std::bit_cast<std::uint64_t>(digest.momentum)),
-          said(digest.loss_scale),
-          number(digest.optimizer_steps),
+          said(scale),
+          said(number(digest.optimizer_steps)),  // none: another rank steps for all
           number(digest.skipped_steps),
           of_optimizers(number(digest.groups)),
           digest.members == 0 ? std::nullopt : of_optimizers(number(digest.members)),

@@ -166,6 +166,28 @@ TEST_CASE("a rank that saw no optimizer in a step says nothing of its options", 
   CHECK(only(run.compared()).digests.empty());
 }
 
+TEST_CASE("a rank that leaves all steps to another one has no number of them", "[compare]") {
+  const bool steps_late = GENERATE(true, false);
+  TestRun run(2);
+  put_steps(run, 6, [&](std::int64_t rank, StepDigest& digest) {
+    digest.optimizer_steps = static_cast<std::int32_t>(digest.step);
+    if (rank == 1) digest.optimizer_steps = steps_late ? digest.optimizer_steps / 2 : 0;
+  });
+  const Cohort cohort = only(run.compared());
+  const auto* differ = find(cohort, DigestField::kOptimizerSteps);
+  REQUIRE((differ != nullptr) == steps_late);
+  if (steps_late) CHECK(differ->step == 2);
+}
+
+TEST_CASE("what multiplies the losses of ranks by less than 1 is no scale", "[compare]") {
+  const double scale = GENERATE(0.25, 256);
+  TestRun run(2);
+  put_steps(run, 4, [&](std::int64_t rank, StepDigest& digest) {
+    digest.loss_scale = scale * static_cast<double>(1 + rank);
+  });
+  CHECK((find(only(run.compared()), DigestField::kLossScale) != nullptr) == (scale > 1));
+}
+
 TEST_CASE("ranks that average with one another are compared apart from others", "[compare]") {
   TestRun run(4);
   for (std::size_t rank = 0; rank < 4; ++rank) {
