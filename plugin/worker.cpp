@@ -6,6 +6,7 @@
 #include <array>
 #include <cstdio>
 
+#include "config/glob.h"
 #include "model/clock.h"
 #include "plugin/background_thread.h"
 #include "plugin/crash_note.h"
@@ -35,6 +36,15 @@ Worker::Worker(WorkerOptions options)
   if (calls() != nullptr) digest_.emplace(digest_sinks(), options_.settings.exchange_every);
   const std::string& path = options_.settings.suppressions;
   if (!path.empty()) suppressions_ = SuppressionList(read_suppressions(path), today_utc());
+  take_declarations();
+}
+
+// Of every model that comes.
+void Worker::take_declarations() {
+  for (const DeclaredGlob& one : split_declarations(options_.settings.declare)) {
+    judge(std::make_unique<DeclarationEvent>(
+        DeclarationEvent{.path_glob = std::string(one.path_glob), .kind = std::string(one.kind)}));
+  }
 }
 
 void Worker::start() {

@@ -101,6 +101,7 @@ class Worker {
 
  private:
   void open_file();
+  void take_declarations();
   void loop();
   void take(Event&& event) noexcept;
   void judge(const Event& event);

@@ -148,6 +148,45 @@ TEST_CASE("What became of each suppression is on disk before the summary", "[wor
   CHECK(file.suppressions[2].text == "optim-empty:until=2020-12-31");
 }
 
+TEST_CASE("What the setting declares holds for every model", "[worker]") {
+  const std::string declared = GENERATE("", "head*=external", "trunk*=external");
+  const TemporaryDir dir;
+  WorkerOptions options = options_in(dir);
+  options.settings.declare = declared;
+  options.judge.checks = "grad-missing";
+  Worker worker(std::move(options));
+  worker.start();
+  auto tree = std::make_unique<TreeEvent>();
+  tree->model = 5;
+  auto members = std::make_unique<OptimizerMembersEvent>();
+  members->optimizer = 1;
+  members->groups.emplace_back();
+  for (const TensorId id : {TensorId{1}, TensorId{2}}) {
+    tree->tensors.push_back({.module_path = id == 1 ? "trunk" : "head",
+                             .name = "weight",
+                             .tensor = {.id = id,
+                                        .shape = {4},
+                                        .elements = 4,
+                                        .requires_grad = true,
+                                        .is_leaf = true,
+                                        .floating = true}});
+    members->groups[0].push_back({.tensor = id, .requires_grad = true});
+  }
+  worker.queue().put(std::move(tree));
+  worker.queue().put(std::move(members));
+  for (std::int64_t step = 1; step <= 8; ++step) {
+    const Stamp at{.step = step, .cycle = step, .thread = 1};
+    worker.queue().put(std::make_unique<BackwardEvent>(BackwardEvent{.at = at}));
+    worker.queue().put(GradientEvent{.at = at, .tensor = 1, .defined = true, .depth = 1});
+    worker.queue().put(BackwardEndEvent{.at = at});
+    worker.queue().put(OptimizerStepEvent{.at = at, .optimizer = 1});
+    worker.queue().put(CycleEndEvent{.at = at});
+  }
+  CHECK(worker.drain(seconds(60)));
+  CHECK(worker.findings().empty() == (declared == "head*=external"));
+  worker.finish(seconds(10), {});
+}
+
 TEST_CASE("Of a long suppressions file the first thousand lines are told", "[worker]") {
   const TemporaryDir dir;
   WorkerOptions options = options_in(dir);
