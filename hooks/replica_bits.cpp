@@ -89,7 +89,8 @@ void ReplicaBits::step_ended(Capture& capture, const Stamp& at) {
 
 void see_forward_begin() noexcept {
   Capture* const capture = Capture::active();
-  if (capture == nullptr || !c10::GradMode::is_enabled()) return;
+  if (capture == nullptr) return;
+  if (!c10::GradMode::is_enabled()) return ReplicaBits::see_other_forward();
   capture->marker().see_forward();
   ReplicaBits::see_forward();
 }

@@ -19,6 +19,12 @@ class ReplicaBits {
   static void see_forward() noexcept {
     if (awaits_forward_.load(std::memory_order_relaxed)) before_forward();
   }
+  /// One without a gradient, as of a teacher or an evaluation: buffers may have changed since.
+  static void see_other_forward() noexcept {
+    if (awaits_forward_.load(std::memory_order_relaxed)) {
+      awaits_forward_.store(false, std::memory_order_relaxed);
+    }
+  }
   /// Batch norm uses its running statistics without a gradient.
   static void see_evaluation() noexcept {
     if (!evaluated_.load(std::memory_order_relaxed)) before_evaluation();
@@ -35,7 +41,7 @@ class ReplicaBits {
   static inline constinit std::atomic<bool> evaluated_{false};
 };
 
-/// A layer is called, in a forward that is to be trained.
+/// A layer is called.
 void see_forward_begin() noexcept;
 
 }  // namespace ddpscope
