@@ -1,12 +1,16 @@
 #include "checks/loss_scale.h"
 
+#include <string_view>
+
 namespace ddpscope {
 namespace {
 constexpr std::size_t kMaxProducts = 4096;  // of programs that run forward alone
 }  // namespace
 
 void LossScale::on_op(const OpEvent& event) {
-  if (event.factor == 1 || event.outputs.size() != 1) return;
+  const std::string_view op = event.op;
+  const bool is_product = event.factor != 1 || op.starts_with("aten::div") || op == "aten::mul";
+  if (!is_product || event.outputs.size() != 1) return;
   if (products_.size() >= kMaxProducts) products_.clear();
   products_[event.outputs.front().id] = event.factor;
 }
@@ -15,7 +19,8 @@ void LossScale::on_backward(const BackwardEvent& event) {
   is_now_ = event.surveyed && !event.roots.empty();
   if (is_now_) {
     const auto root = products_.find(event.roots.front());
-    last_ = root == products_.end() ? 1 : root->second;
+    is_product_ = root != products_.end();
+    last_ = is_product_ ? root->second : 1;
   }
   products_.clear();
 }
@@ -23,7 +28,7 @@ void LossScale::on_backward(const BackwardEvent& event) {
 void LossScale::clear() {
   products_.clear();
   last_.reset();
-  is_now_ = false;
+  is_now_ = is_product_ = false;
 }
 
 }  // namespace ddpscope

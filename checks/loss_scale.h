@@ -17,13 +17,16 @@ class LossScale {
 
   /// That of the last surveyed backward; 1 where the root is no such product.
   std::optional<double> last() const { return last_; }
-  /// The same, where the last backward was surveyed.
+  /// The root of the last surveyed backward is a product or a quotient.
+  bool is_product() const { return is_product_; }
+  /// `last()`, where the last backward was surveyed.
   std::optional<double> now() const { return is_now_ ? last_ : std::nullopt; }
 
  private:
   std::unordered_map<TensorId, double> products_;  ///< of this step
   std::optional<double> last_;
   bool is_now_ = false;
+  bool is_product_ = false;
 };
 
 }  // namespace ddpscope

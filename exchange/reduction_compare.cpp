@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 #include <map>
+#include <set>
 
 #include "exchange/reduction_record.h"
 #include "exchange/tensor_compare.h"
@@ -15,6 +16,7 @@ constexpr double kNothing = 1e-20;  // a smaller gradient tells nothing
 constexpr double kCancelled = 1e-3;
 constexpr double kNotLinear = 1e-2;
 constexpr double kSameFactor = 0.02;  // of all parameters
+constexpr double kSameNumber = 1e-6;
 using Sums = std::array<double, 4>;
 
 double dot(const Sums& a, const Sums& b) {
@@ -34,10 +36,13 @@ struct Parameter {
   bool differs = false;
   bool is_as_it_arrived = true;  ///< on each rank
   bool is_finite = true;
-  Sums before = {};       ///< of the sum over ranks
-  Sums after = {};        ///< likewise
-  double after_dots = 0;  ///< sum over ranks of the square of the sketch
-  double norms = 0;       ///< sum over ranks of the norm before
+  bool is_summed = true;    ///< what arrived is known, and nothing but sums and factors changed it
+  bool is_weighed = false;  ///< by another factor on each rank
+  double weight = 1;        ///< of the first rank
+  Sums before = {};         ///< of the sum over ranks
+  Sums after = {};          ///< likewise
+  double after_dots = 0;    ///< sum over ranks of the square of the sketch
+  double norms = 0;         ///< sum over ranks of the norm before
 };
 
 struct Place {
@@ -51,18 +56,27 @@ struct Step {
   std::int64_t calls = 0;
   bool reduces_last = false;  ///< collectives ran after the last backward began
   std::int64_t backwards = 0;
+  bool divides_loss = false;  ///< some rank did, by the number of ranks and of backwards
 };
 using Steps = std::map<std::int64_t, Step>;
 
-void add_rank(Parameter& parameter, const ToldReduction& told, double clip_factor) {
-  if (parameter.ranks++ == 0) parameter.fingerprint = told.fingerprint;
+bool is_near(double value, double target, double share = kSameNumber) {
+  return std::abs(value - target) <= share * std::abs(target);
+}
+
+void add_rank(Parameter& parameter, const ToldReduction& told, double clip_factor, double weight) {
+  if (parameter.ranks++ == 0) {
+    parameter.fingerprint = told.fingerprint;
+    parameter.weight = weight;
+  }
   parameter.differs |= parameter.fingerprint != told.fingerprint;
   parameter.is_as_it_arrived &= told.before.sums == told.after.sums;
   Sums after = {};
   add(after, told.after.sums, 1 / clip_factor);
-  const double all = dot(told.before.sums, told.before.sums) + dot(after, after) +
-                     told.before.squares + told.after.squares;
-  parameter.is_finite &= std::isfinite(all) && told.before.squares >= 0;
+  const double arrived = dot(told.before.sums, told.before.sums) + told.before.squares;
+  parameter.is_finite &= std::isfinite(dot(after, after) + told.after.squares);
+  parameter.is_summed &= std::isfinite(arrived) && told.before.squares >= 0;
+  parameter.is_weighed |= !is_near(weight, parameter.weight);
   add(parameter.before, told.before.sums);
   add(parameter.after, after);
   parameter.after_dots += dot(after, after);
@@ -78,27 +92,45 @@ void read_ring(const RingReader& ring, Steps& steps) {
     steps[blob.step].reduces_last |= told->calls > 0;
     for (const ToldReduction& one : told->gradients) {
       Parameter& parameter = steps[blob.step].parameters[{blob.number, one.parameter}];
-      add_rank(parameter, one, is_clipped ? told->clip_factor : 1);
+      add_rank(parameter, one, is_clipped ? told->clip_factor : 1, told->weight);
     }
   }
 }
 
+// By their number alone where it cannot be that of backwards.
+bool divides_by_ranks(double loss_scale, double ranks, double backwards) {
+  const bool by_both = is_near(loss_scale * ranks * backwards, 1);
+  return by_both || (is_near(loss_scale * ranks, 1) && backwards != ranks);
+}
+
 // What happened in the step, by the digests of the ranks; the most of them all.
-void add_counts(const RingReader& ring, Steps& steps) {
+void add_counts(const RingReader& ring, double ranks, Steps& steps) {
   std::optional<StepDigest> last;
+  double loss_scale = 0;  // known of surveyed steps
   for (auto place = ring.first_digest(); place < ring.digest_count(); ++place) {
     const auto digest = ring.digest(place);
     if (!digest) continue;
+    if (digest->loss_scale > 0) loss_scale = digest->loss_scale;
     const auto found = steps.find(digest->step);
     const bool follows = last && digest->step == last->step + 1;
     if (found != steps.end() && (follows || digest->step == 1)) {
       const StepDigest before = follows ? *last : StepDigest{};
       Step& step = found->second;
       step.calls = std::max<std::int64_t>(step.calls, digest->call_count - before.call_count);
-      step.backwards = std::max<std::int64_t>(step.backwards, digest->backwards - before.backwards);
+      const std::int64_t backwards = digest->backwards - before.backwards;
+      step.backwards = std::max(step.backwards, backwards);
+      step.divides_loss |= divides_by_ranks(loss_scale, ranks, static_cast<double>(backwards));
     }
     last = digest;
   }
+}
+
+std::set<std::uint32_t> models_in(const Steps& steps) {
+  std::set<std::uint32_t> models;
+  for (const auto& [number, step] : steps) {
+    for (const auto& [place, parameter] : step.parameters) models.insert(place.model);
+  }
+  return models;
 }
 
 /// How far the ranks are from their mean.
@@ -119,18 +151,20 @@ class StepComparison {
     result_.reduces_last = step.reduces_last;
   }
 
-  ReductionStep run() {
+  ReductionStep run(std::uint32_t model) {
     for (const auto& [place, parameter] : step_.parameters) {
-      if (parameter.ranks != ranks_ || !parameter.is_finite) continue;
-      if (parameter.norms < kNothing) continue;
+      if (place.model != model || parameter.ranks != ranks_ || !parameter.is_finite) continue;
+      if (parameter.is_summed && parameter.norms < kNothing) continue;
       ++result_.sampled;
       result_.as_they_arrived += parameter.is_as_it_arrived;
       if (parameter.differs) add_differing(place, parameter);
-      if (complete_) add_to_sum(place, parameter);
+      if (parameter.is_weighed) {
+        ++result_.not_linear;
+      } else if (complete_ && parameter.is_summed) {
+        add_to_sum(place, parameter);
+      }
     }
-    if (least_ <= most_ && most_ - least_ <= kSameFactor * std::abs(most_)) {
-      result_.ratio = (least_ + most_) / 2;
-    }
+    find_ratio();
     return std::move(result_);
   }
 
@@ -138,6 +172,13 @@ class StepComparison {
   Place residual() const { return residual_; }
 
  private:
+  void find_ratio() {
+    if (least_ > most_ || most_ - least_ > kSameFactor * std::abs(most_)) return;
+    result_.ratio = (least_ + most_) / 2;
+    const auto ranks = static_cast<double>(ranks_);
+    if (step_.divides_loss && is_near(*result_.ratio, ranks, kSameFactor)) result_.ratio = 1;
+  }
+
   void add_differing(const Place& place, const Parameter& parameter) {
     if (result_.differing++ == 0) differing_ = place;
     result_.largest_difference = std::max(result_.largest_difference, spread_of(parameter));
@@ -213,16 +254,19 @@ void compare_reductions(const RingList& rings, bool complete, Cohort& cohort) {
   Steps steps;
   for (const RingReader* ring : rings) {
     read_ring(*ring, steps);
-    add_counts(*ring, steps);
+    add_counts(*ring, static_cast<double>(rings.size()), steps);
   }
   const Names names(*rings.front());
-  for (const auto& [number, step] : steps) {
-    StepComparison comparison(number, step, rings.size(), complete);
-    ReductionStep result = comparison.run();
-    if (result.sampled == 0) continue;
-    if (result.differing > 0) result.first_differing = names.at(comparison.differing(), number);
-    if (result.noise > 0) result.worst = names.at(comparison.residual(), number);
-    cohort.reductions.push_back(std::move(result));
+  // Two models may step in turn: what lasts is told by the steps of one.
+  for (const std::uint32_t model : models_in(steps)) {
+    for (const auto& [number, step] : steps) {
+      StepComparison comparison(number, step, rings.size(), complete);
+      ReductionStep result = comparison.run(model);
+      if (result.sampled == 0) continue;
+      if (result.differing > 0) result.first_differing = names.at(comparison.differing(), number);
+      if (result.noise > 0) result.worst = names.at(comparison.residual(), number);
+      cohort.reductions.push_back(std::move(result));
+    }
   }
 }
 

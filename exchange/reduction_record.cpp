@@ -14,6 +14,7 @@ struct Entry {
 static_assert(sizeof(Entry) == 96);
 struct Head {
   double clip_factor = 1;
+  double weight = 1;
   std::uint64_t calls = 0;
 };
 constexpr std::size_t kMaxEntries = 4096;
@@ -36,7 +37,7 @@ GradientSketch decode_sketch(std::string_view bytes, std::size_t place) {
 
 std::string encode(const ToldReductions& told) {
   std::string bytes(sizeof(Head) + told.gradients.size() * sizeof(Entry), '\0');
-  const Head head{.clip_factor = told.clip_factor, .calls = told.calls};
+  const Head head{.clip_factor = told.clip_factor, .weight = told.weight, .calls = told.calls};
   std::memcpy(bytes.data(), &head, sizeof head);
   char* at = bytes.data() + sizeof head;
   for (const ToldReduction& one : told.gradients) {
@@ -54,7 +55,8 @@ std::optional<ToldReductions> decode_reductions(std::string_view bytes) {
   if (bytes.size() < sizeof(Head)) return std::nullopt;
   Head head;
   std::memcpy(static_cast<void*>(&head), bytes.data(), sizeof head);
-  ToldReductions told{.clip_factor = head.clip_factor, .calls = head.calls, .gradients = {}};
+  ToldReductions told{
+      .clip_factor = head.clip_factor, .weight = head.weight, .calls = head.calls, .gradients = {}};
   bytes.remove_prefix(sizeof head);
   const std::size_t count = bytes.size() / sizeof(Entry);
   if (bytes.size() % sizeof(Entry) != 0 || count > kMaxEntries) return std::nullopt;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -18,9 +19,13 @@ struct ToldReduction {
   std::uint64_t fingerprint = 0;  ///< after
 };
 
+/// The weight of a loss that the ranks divided by a count of all of them: equal to none.
+inline constexpr double kNoWeight = std::numeric_limits<double>::quiet_NaN();
+
 /// Of the parameters of one model that one optimizer is about to change.
 struct ToldReductions {
   double clip_factor = 1;   ///< what the program's clipping has multiplied them with
+  double weight = 1;        ///< what else of one factor for each it has multiplied them with
   std::uint64_t calls = 0;  ///< collectives since the last backward began
   std::vector<ToldReduction> gradients;
 };

@@ -8,6 +8,7 @@
 #include "hooks/gradient_table.h"
 #include "hooks/optimizer_watch.h"
 #include "hooks/per_thread.h"
+#include "hooks/reduced_gradients.h"
 
 namespace ddpscope {
 namespace {
@@ -110,6 +111,13 @@ Factor factor_of(bool divides, const at::Scalar& by) {
   return factor_of(divides, by.toDouble(), /*by_tensor=*/false);
 }
 
+// Each element has a factor of its own, as by a mask.
+void see_factors(const at::Tensor& written) {
+  const TensorSlot* const slot = slot_of(written);
+  if (slot == nullptr) return;
+  as_observer("write", [&](Capture&) { ReducedGradients::changed(*slot); });
+}
+
 // `limit / norm` fills a tensor with the limit and divides it by the norm, in place.
 void see_quotient(const at::Tensor& written, const at::Tensor& by) {
   const std::optional<double> limit = number_in(written);
@@ -144,7 +152,8 @@ void tell_clip(Capture& capture, const WholeClip& clip) {
 }  // namespace
 
 void see_scaling(bool divides, const at::Tensor& written, const at::Tensor& by) noexcept {
-  if (!is_watching() || !written.defined() || !by.defined() || !is_one_number(by)) return;
+  if (!is_watching() || !written.defined() || !by.defined()) return;
+  if (!is_one_number(by)) return see_factors(written);
   if (divides && is_one_number(written)) {
     as_guest(
         "write", [&](Capture&) { see_quotient(written, by); }, Timed::kSampled);

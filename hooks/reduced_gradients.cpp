@@ -3,10 +3,13 @@
 #include <torch/optim.h>
 
 #include <algorithm>
+#include <array>
 #include <mutex>
+#include <string_view>
 
 #include "hooks/capture.h"
 #include "hooks/value_reader.h"
+#include "hooks/write_scope.h"
 #include "model/gradient_choice.h"
 #include "model/reduction_event.h"
 
@@ -15,7 +18,9 @@ namespace {
 struct Chosen {
   ReducedGradient gradient;
   std::int64_t elements = 0;
+  std::uint64_t first_write = 0;  ///< after it had arrived
   bool arrived = false;
+  bool changed = false;  ///< after that, and no multiple of the sum over ranks any more
   bool told = false;
 };
 
@@ -42,6 +47,35 @@ std::optional<Sketched> sketch_of(const at::Tensor& leaf, std::int64_t elements)
   data->elements = elements;
   const TensorValues values = measure_values(*data);
   return Sketched{.sketch = sketch_in(values), .fingerprint = values.fingerprint};
+}
+
+/// Factors are seen by themselves; what is copied came from a reduced buffer.
+bool keeps_what_it_is(std::uint64_t op) {
+  using namespace std::string_view_literals;
+  constexpr auto kNames = std::to_array(
+      {"aten::copy_"sv, "aten::_foreach_copy_"sv, "aten::mul.out"sv, "aten::div.out"sv,
+       "aten::div_.Scalar"sv, "aten::div_.Tensor"sv, "aten::mul_.Scalar"sv, "aten::mul_.Tensor"sv,
+       "aten::_foreach_div_.Scalar"sv, "aten::_foreach_div_.Tensor"sv,
+       "aten::_foreach_mul_.Scalar"sv, "aten::_foreach_mul_.Tensor"sv});
+  return std::ranges::find(kNames, writer_name(static_cast<std::uint16_t>(op))) != kNames.end();
+}
+
+struct OfStorage {
+  std::uint64_t storage = 0;
+  Chosen* gradient = nullptr;
+};
+
+/// The program's own decay, noise or limits for elements: what remains is no sum over ranks.
+void see_own_writes(const WriteLog& log, std::vector<OfStorage>& gradients) {
+  std::ranges::sort(gradients, {}, &OfStorage::storage);
+  // Of views of one buffer the last one has arrived.
+  std::uint64_t since = 1;
+  for (const OfStorage& one : gradients) since = std::max(since, one.gradient->first_write);
+  log.each_since(since, [&](const WriteRecord& record) {
+    const auto its = std::ranges::equal_range(gradients, record.storage, {}, &OfStorage::storage);
+    if (its.empty() || keeps_what_it_is(record.op)) return;
+    for (const OfStorage& one : its) one.gradient->changed = true;
+  });
 }
 
 bool is_compared(const at::Tensor& parameter) {
@@ -73,7 +107,7 @@ void ReducedGradients::see_backward(Capture& capture) {
 }
 
 void ReducedGradients::arrived(const TensorSlot& slot, const at::Tensor& leaf) noexcept {
-  as_reader([&](Capture&) {
+  as_reader([&](Capture& capture) {
     ChosenOfStep& state = chosen();
     const std::lock_guard lock(state.mutex);
     const TensorId id = slot.id.load(std::memory_order_relaxed);
@@ -82,8 +116,20 @@ void ReducedGradients::arrived(const TensorSlot& slot, const at::Tensor& leaf) n
     if (one == state.all.end()) return;
     const auto read = sketch_of(leaf, one->elements);
     one->arrived = read.has_value();
+    one->changed = false;
+    one->first_write = capture.writes().next();
     if (read.has_value()) one->gradient.before = read->sketch;
   });
+}
+
+void ReducedGradients::changed(const TensorSlot& slot) noexcept {
+  if (!are_wanted()) return;
+  ChosenOfStep& state = chosen();
+  const std::lock_guard lock(state.mutex);
+  const TensorId id = slot.id.load(std::memory_order_relaxed);
+  for (Chosen& one : state.all) {
+    if (one.gradient.tensor == id) one.changed = true;
+  }
 }
 
 void ReducedGradients::before_step(Capture& capture,
@@ -92,6 +138,7 @@ void ReducedGradients::before_step(Capture& capture,
   ChosenOfStep& state = chosen();
   const std::lock_guard lock(state.mutex);
   if (state.step != event.at.step) return;
+  std::vector<OfStorage> read_ones;
   const auto read = [&](const at::Tensor& member) {
     if (!member.defined()) return;
     const TensorId id = capture.id_of(member);
@@ -103,10 +150,16 @@ void ReducedGradients::before_step(Capture& capture,
     one->told = true;
     one->gradient.after = now->sketch;
     one->gradient.fingerprint = now->fingerprint;
-    event.gradients.push_back(one->gradient);
+    read_ones.push_back({storage_of(*member.grad().unsafeGetTensorImpl()), &*one});
   };
   for (const auto& group : groups) std::ranges::for_each(group.params(), read);
-  if (!event.gradients.empty()) capture.put_large(std::move(event));
+  if (read_ones.empty()) return;
+  see_own_writes(capture.writes(), read_ones);
+  for (const OfStorage& one : read_ones) {
+    if (one.gradient->changed) one.gradient->gradient.before = kNoSketch;
+    event.gradients.push_back(one.gradient->gradient);
+  }
+  capture.put_large(std::move(event));
 }
 
 }  // namespace ddpscope

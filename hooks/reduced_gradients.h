@@ -21,6 +21,8 @@ class ReducedGradients {
   static void see_backward(Capture& capture);
   /// `leaf` has its gradient, and no hook of the program has seen it there.
   static void arrived(const TensorSlot& slot, const at::Tensor& leaf) noexcept;
+  /// The program writes the gradient, and more than a factor or a copy of what was reduced.
+  static void changed(const TensorSlot& slot) noexcept;
   static void before_step(Capture& capture,
                           const std::vector<torch::optim::OptimizerParamGroup>& groups);
 

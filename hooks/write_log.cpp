@@ -1,17 +1,11 @@
 #include "hooks/write_log.h"
 
-#include <algorithm>
 #include <cstring>
 
 #include "hooks/tensor_registry.h"
 
 namespace ddpscope {
 namespace {
-std::uint64_t storage_of(const c10::TensorImpl& impl) noexcept {
-  if (!impl.has_storage()) return 0;
-  return reinterpret_cast<std::uintptr_t>(impl.unsafe_storage().unsafeGetStorageImpl());
-}
-
 bool is_hidden(const c10::TensorImpl& impl) noexcept {
   return impl.has_storage() && !impl.unsafe_storage().unique() &&
          impl.version_counter().enabled() && impl.unique_version();
@@ -60,6 +54,11 @@ std::uint64_t counter_of(const c10::TensorImpl& impl) noexcept {
   return counter;
 }
 
+std::uint64_t storage_of(const c10::TensorImpl& impl) noexcept {
+  if (!impl.has_storage()) return 0;
+  return reinterpret_cast<std::uintptr_t>(impl.unsafe_storage().unsafeGetStorageImpl());
+}
+
 void WriteLog::put(const at::Tensor& written, std::uint16_t op, const Doing& by) noexcept {
   if (!written.defined()) return;
   const c10::TensorImpl& impl = *written.unsafeGetTensorImpl();
@@ -93,12 +92,9 @@ std::uint64_t WriteLog::last_hidden(const c10::TensorImpl& impl) const noexcept 
 template <class Matches>
 WriteLog::Found WriteLog::search(std::uint64_t since, Matches&& matches) const {
   Found found;
-  const std::uint64_t end = next();
-  for (std::uint64_t number = std::max(since, oldest()); number < end; ++number) {
-    const std::optional<WriteRecord> record = slots_.find(number, number);
-    if (!record.has_value() || !matches(*record)) continue;
-    if (++found.writes == 1) found.first = record;
-  }
+  each_since(since, [&](const WriteRecord& record) {
+    if (matches(record) && ++found.writes == 1) found.first = record;
+  });
   return found;
 }
 

@@ -2,6 +2,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <optional>
@@ -38,6 +39,9 @@ static_assert(sizeof(WriteRecord) == 56);
 /// The identity of the version counter that `impl` and its aliases share; 0 without one.
 std::uint64_t counter_of(const c10::TensorImpl& impl) noexcept;
 
+/// The identity of its memory; 0 without one.
+std::uint64_t storage_of(const c10::TensorImpl& impl) noexcept;
+
 /// The newest writes of all threads.
 class WriteLog {
  public:
@@ -57,6 +61,15 @@ class WriteLog {
     std::optional<WriteRecord> first;
     std::int64_t writes = 0;
   };
+  /// Visits the writes since number `since` that are still remembered, in their order.
+  template <class Visit>
+  void each_since(std::uint64_t since, Visit&& visit) const {
+    const std::uint64_t end = next();
+    for (std::uint64_t number = std::max(since, oldest()); number < end; ++number) {
+      const std::optional<WriteRecord> record = slots_.find(number, number);
+      if (record.has_value()) visit(*record);
+    }
+  }
   /// Writes since number `since` that moved the version counter of `impl` beyond `version`.
   Found moved_beyond(const c10::TensorImpl& impl, std::uint32_t version, std::uint64_t since) const;
   /// Hidden writes since number `since` to bytes of `impl`.

@@ -17,6 +17,11 @@ bool exchanges_few(const CollectiveEvent& event) {
 }
 }  // namespace
 
+void TrainedWith::on_backward(bool is_product) {
+  calls_ = 0;
+  is_shared_sum_ = is_product && few_exchanged_;
+}
+
 void TrainedWith::on(const CollectiveEvent& event) {
   ++calls_;
   few_exchanged_ |= exchanges_few(event);
@@ -36,7 +41,11 @@ void TrainedWith::on(const LossTargetsEvent& event, const RunState& state) {
 }
 
 void TrainedWith::on(const GradientsScaledEvent& event) {
-  if (!event.quotient.has_value() || !event.factor.has_value()) return;
+  if (!event.factor.has_value()) return;
+  if (!event.quotient.has_value()) {
+    weight_ *= *event.factor;
+    return;
+  }
   // One that is listed twice is clipped once more.
   if (2 * event.gradients < clipped_) return;
   clipped_ = std::max(clipped_, event.gradients);
@@ -45,7 +54,11 @@ void TrainedWith::on(const GradientsScaledEvent& event) {
 
 void TrainedWith::on(const ReducedGradientsEvent& event) {
   for (const auto& [id, model] : models_) {
-    ToldReductions told{.clip_factor = clip_factor_, .calls = calls_, .gradients = {}};
+    // Of a sum that is divided by the count of all ranks, the sum over ranks is the mean.
+    ToldReductions told{.clip_factor = clip_factor_,
+                        .weight = is_shared_sum_ ? kNoWeight : weight_,
+                        .calls = calls_,
+                        .gradients = {}};
     for (const ReducedGradient& gradient : event.gradients) {
       const auto place = model.place_of(gradient.tensor);
       if (!place.has_value()) continue;
@@ -78,6 +91,7 @@ void TrainedWith::on(const RandomStateEvent& event, const RunState& state) {
 }
 
 void TrainedWith::on(const BatchEvent& event, const RunState& state) {
+  rows_ = event.shape.empty() ? 0 : static_cast<double>(event.shape.front());
   if (shares_data(state)) return;
   batch_ = event.fingerprint;
   std::string text;
@@ -106,7 +120,7 @@ void TrainedWith::add_whole_to(StepDigest& digest) const {
 }
 
 void TrainedWith::step_ended() {
-  clip_factor_ = 1;
+  clip_factor_ = weight_ = 1;
   clipped_ = 0;
   batch_ = random_ = 0;
   losses_ = targets_ = 0;

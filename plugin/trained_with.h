@@ -18,7 +18,8 @@ class TrainedWith {
   TrainedWith(const Models& models, std::function<void(const Blob&)> blob)
       : models_(models), blob_(std::move(blob)) {}
 
-  void on_backward() { calls_ = 0; }
+  /// `is_product`: the loss is something times, or divided by, something.
+  void on_backward(bool is_product);
   void on(const CollectiveEvent& event);
   void on(const GradientsScaledEvent& event);
   void on(const ReducedGradientsEvent& event);
@@ -26,8 +27,9 @@ class TrainedWith {
   void on(const RandomStateEvent& event, const RunState& state);
   void on(const LossTargetsEvent& event, const RunState& state);
 
-  /// Whether a loss of the step may be weighed by what the ranks exchanged.
-  bool is_weighed() const { return is_weighed_; }
+  /// Whether a loss of the step may be weighed by the rows of its batch, which are `factor`, or by
+  /// what the ranks exchanged.
+  bool may_weigh_by(double factor) const { return is_weighed_ || factor == rows_; }
   void add_to(StepDigest& digest) const;
   /// The same, of a step of which all events were seen.
   void add_whole_to(StepDigest& digest) const;
@@ -41,6 +43,7 @@ class TrainedWith {
   std::function<void(const Blob&)> blob_;
   std::int64_t clipped_ = 0;  // gradients, by the largest clip of the step in progress
   double clip_factor_ = 1;    // of that step, as are batch and random state
+  double weight_ = 1;         // likewise: the other factors
   std::uint64_t batch_ = 0;
   std::uint64_t random_ = 0;
   std::uint64_t calls_ = 0;  // collectives since the last backward began
@@ -48,6 +51,8 @@ class TrainedWith {
   std::int64_t targets_ = 0;
   bool few_exchanged_ = false;  // a few numbers, which may be counts of targets
   bool is_weighed_ = false;     // a loss, by what may come of them
+  bool is_shared_sum_ = false;  // the loss of the last backward, divided by what may come of them
+  double rows_ = 0;             // of its batch
   std::string batch_told_;
   std::string random_told_;
   std::string loss_told_;

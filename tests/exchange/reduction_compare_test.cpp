@@ -43,24 +43,29 @@ class TwoRanks {
     Values after;
     double clip_factor = 1;
     std::uint32_t parameter = 2;
+    double weight = 1;
+    bool is_changed = false;
+    std::uint32_t model = 0;
   };
   void put(std::size_t rank, std::int64_t number, const Told& one) {
     std::uint64_t fingerprint = 1;
     for (const double value : one.after)
       fingerprint = fingerprint * 31 + std::bit_cast<std::uint64_t>(value);
-    ToldReductions told{.clip_factor = one.clip_factor, .calls = 1, .gradients = {}};
+    ToldReductions told{
+        .clip_factor = one.clip_factor, .weight = one.weight, .calls = 1, .gradients = {}};
     told.gradients.push_back({.parameter = one.parameter,
-                              .before = sketch_of(one.before),
+                              .before = one.is_changed ? kNoSketch : sketch_of(one.before),
                               .after = sketch_of(one.after),
                               .fingerprint = fingerprint});
-    run_[rank].writer.put(
-        Blob{.kind = BlobKind::kReductions, .number = 0, .step = number, .bytes = encode(told)});
+    run_[rank].writer.put(Blob{
+        .kind = BlobKind::kReductions, .number = one.model, .step = number, .bytes = encode(told)});
   }
 
   /// `ranks` of the run, of which two left rings.
-  std::vector<ReductionStep> compared(std::int64_t ranks = 2) {
+  std::vector<ReductionStep> compared(std::int64_t ranks = 2, double loss_scale = 0) {
     for (auto& rank : run_) {
-      rank->digest({.step = 1, .structure = 7, .backwards = 2, .call_count = 3});
+      rank->digest(
+          {.step = 1, .structure = 7, .loss_scale = loss_scale, .backwards = 2, .call_count = 3});
     }
     const RingSet set = open_rings(list_rings(run_.dir()), "r1");
     const RanksComparedEvent event = compare_ranks(set.rings, {.world_size = ranks});
@@ -137,6 +142,43 @@ TEST_CASE("of a sum to which others have added only the bits are compared", "[co
   CHECK(steps[0].noise == 0);
 }
 
+TEST_CASE("of gradients that are no sum of what arrived only the bits are compared", "[compare]") {
+  TwoRanks ranks;
+  const Values other = {9, 9, 9, 9};
+  TwoRanks::Told first{.before = kOne, .after = other};
+  TwoRanks::Told second{.before = kOther, .after = other};
+  std::int64_t differing = 0;
+  std::int64_t not_linear = 0;
+  SECTION("since a program changed them by more than a factor") { second.is_changed = true; }
+  SECTION("since each rank weighed its own") {
+    second.weight = 0.25;
+    not_linear = 1;
+  }
+  SECTION("on ranks that differ") {
+    second.is_changed = true;
+    second.after[0] = 8;
+    differing = 1;
+  }
+  ranks.put(0, 1, first);
+  ranks.put(1, 1, second);
+  const auto steps = ranks.compared();
+  REQUIRE(steps.size() == 1);
+  CHECK(steps[0].sampled == 1);
+  CHECK(steps[0].differing == differing);
+  CHECK(steps[0].not_linear == not_linear);
+  CHECK_FALSE(steps[0].ratio.has_value());
+  CHECK(steps[0].noise == 0);
+}
+
+TEST_CASE("a sum of gradients is the mean where the loss was divided by the ranks", "[compare]") {
+  const auto [scale, ratio] = GENERATE(table<double, double>({{0.25, 1}, {0.5, 2}, {1, 2}}));
+  TwoRanks ranks;
+  ranks.step(1, kSum, kSum);
+  const auto steps = ranks.compared(2, scale);  // of two backwards
+  REQUIRE(steps.size() == 1);
+  CHECK(steps[0].ratio.value() == Approx(ratio));
+}
+
 TEST_CASE("parameters with factors of their own have no ratio in common", "[compare]") {
   TwoRanks ranks;
   const auto put = [&](std::uint32_t parameter, double factor) {
@@ -150,6 +192,24 @@ TEST_CASE("parameters with factors of their own have no ratio in common", "[comp
   CHECK(steps[0].sampled == 2);
   CHECK_FALSE(steps[0].ratio.has_value());
   CHECK(steps[0].noise < 1e-12);
+}
+
+TEST_CASE("models that step in turn are told one after the other", "[compare]") {
+  TwoRanks ranks;
+  for (const std::int64_t step : {1, 2, 3, 4}) {
+    const std::uint32_t model = step % 2 == 0 ? 1 : 0;
+    const Values after = scaled(kSum, model == 0 ? 0.5 : 1);
+    ranks.put(0, step, {.before = kOne, .after = after, .model = model});
+    ranks.put(1, step, {.before = kOther, .after = after, .model = model});
+  }
+  std::vector<std::int64_t> order;
+  std::vector<double> ratios;
+  for (const ReductionStep& step : ranks.compared()) {
+    order.push_back(step.step);
+    ratios.push_back(std::round(step.ratio.value()));
+  }
+  CHECK(order == std::vector<std::int64_t>{1, 3, 2, 4});
+  CHECK(ratios == std::vector<double>{1, 1, 2, 2});
 }
 
 TEST_CASE("nothing is said of a gradient", "[compare]") {
@@ -173,7 +233,7 @@ TEST_CASE("bytes that are no list of reductions are refused", "[compare]") {
   CHECK_FALSE(decode_reductions(good.substr(1)).has_value());
   CHECK_FALSE(decode_reductions(good + "x").has_value());
   std::string far = good;
-  far[16 + 5] = 1;  // a place beyond 32 bits
+  far[24 + 5] = 1;  // a place beyond 32 bits
   CHECK_FALSE(decode_reductions(far).has_value());
 }
 

@@ -46,6 +46,12 @@ NotedCall noted(const CallRecord& call, const RingReader& ring) {
           .file = caller.file,
           .line = caller.line};
 }
+
+RanksComparedEvent compared(const std::vector<std::string>& ring_paths) {
+  std::vector<RingReader> rings(ring_paths.size());
+  for (std::size_t i = 0; i < rings.size(); ++i) rings[i].open(ring_paths[i]);
+  return compare_ranks(rings, {.world_size = std::ssize(rings)});
+}
 }  // namespace
 
 RingLeft read_ring(const std::string& path) {
@@ -62,11 +68,8 @@ RingLeft read_ring(const std::string& path) {
 }
 
 ValuesLeft compare_values_in(const std::vector<std::string>& ring_paths) {
-  std::vector<RingReader> rings(ring_paths.size());
-  for (std::size_t i = 0; i < rings.size(); ++i) rings[i].open(ring_paths[i]);
-  const auto event = compare_ranks(rings, {.world_size = std::ssize(rings)});
   ValuesLeft left;
-  for (const Cohort& cohort : event.cohorts) {
+  for (const Cohort& cohort : compared(ring_paths).cohorts) {
     for (const RankCounts& counts : cohort.counts) left.evaluated.push_back(counts.evaluated);
     for (const ValuesDiffer& values : cohort.values) {
       for (const EstimatedDifference& estimate : values.estimate) {
@@ -74,6 +77,20 @@ ValuesLeft compare_values_in(const std::vector<std::string>& ring_paths) {
         left.step = estimate.step;
         left.relative = estimate.relative;
       }
+    }
+  }
+  return left;
+}
+
+std::vector<ReducedLeft> compare_gradients_in(const std::vector<std::string>& ring_paths) {
+  std::vector<ReducedLeft> left;
+  for (const Cohort& cohort : compared(ring_paths).cohorts) {
+    for (const ReductionStep& step : cohort.reductions) {
+      left.push_back({.step = step.step,
+                      .sampled = step.sampled,
+                      .differing = step.differing,
+                      .ratio = step.ratio.value_or(0),
+                      .residual = step.residual});
     }
   }
   return left;

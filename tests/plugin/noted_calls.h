@@ -44,4 +44,14 @@ struct ValuesLeft {
 };
 ValuesLeft compare_values_in(const std::vector<std::string>& ring_paths);
 
+/// Of one step, the gradients before and after all ranks reduced them.
+struct ReducedLeft {
+  std::int64_t step = 0;
+  std::int64_t sampled = 0;
+  std::int64_t differing = 0;
+  double ratio = 0;     ///< to the mean; 0: not known
+  double residual = 0;  ///< what is no multiple of the sum
+};
+std::vector<ReducedLeft> compare_gradients_in(const std::vector<std::string>& ring_paths);
+
 }  // namespace ddpscope::test

@@ -1,5 +1,7 @@
+#include <cmath>
 #include <functional>
 
+#include "exchange/reduction_record.h"
 #include "tests/plugin/worker/one_rank.h"
 #include "tests/support/catch.h"
 
@@ -175,6 +177,55 @@ TEST_CASE("A factor of what ranks exchanged is no loss scale", "[rank_digest]") 
   rank.send(BackwardEndEvent{.at = rank.now()});
   rank.end_step();
   CHECK(rank.digests.back().loss_scale == (is_exchanged ? 0 : 0.5));
+}
+
+TEST_CASE("The rows of a batch are no loss scale", "[rank_digest]") {
+  Rank rank;
+  rank.send_large(net());
+  rank.send_large(BatchEvent{.at = rank.now(), .fingerprint = 9, .shape = {24, 10}});
+  const double factor = GENERATE(24, 32);
+  rank.send_large(OpEvent{
+      .at = rank.now(), .op = "aten::mul", .outputs = {TensorInfo{.id = 70}}, .factor = factor});
+  rank.send_large(BackwardEvent{.at = rank.now(), .surveyed = true, .roots = {70}});
+  rank.send(BackwardEndEvent{.at = rank.now()});
+  rank.end_step();
+  CHECK(rank.digests.back().loss_scale == (factor == 24 ? 0 : factor));
+}
+
+TEST_CASE("Of a loss divided by what ranks exchanged the sum of gradients has no weight",
+          "[rank_digest]") {
+  const auto [op, elements, factor, is_weighed] =
+      GENERATE(table<const char*, std::int64_t, double, bool>({{"aten::div", 1, 1, true},
+                                                               {"aten::div_", 1, 0.125, true},
+                                                               {"aten::mul", 1, 0.125, true},
+                                                               {"aten::div", 64, 1, false},
+                                                               {"aten::sum", 1, 1, false}}));
+  Rank rank;
+  rank.send_large(net());
+  rank.send_large(sum_of(elements));
+  rank.send_large(
+      OpEvent{.at = rank.now(), .op = op, .outputs = {TensorInfo{.id = 70}}, .factor = factor});
+  rank.send_large(BackwardEvent{.at = rank.now(), .surveyed = true, .roots = {70}});
+  rank.send(BackwardEndEvent{.at = rank.now()});
+  rank.send_large(ReducedGradientsEvent{.at = rank.now(), .gradients = {{.tensor = kWeight}}});
+  rank.end_step();
+  REQUIRE(rank.of(BlobKind::kReductions).size() == 1);
+  const auto told = decode_reductions(rank.of(BlobKind::kReductions)[0].bytes);
+  CHECK(std::isnan(told.value().weight) == is_weighed);
+}
+
+TEST_CASE("Factors of gradients but a clip weigh them", "[rank_digest]") {
+  Rank rank;
+  rank.send_large(net());
+  rank.send_large(GradientsScaledEvent{.at = rank.now(), .factor = 0.5, .gradients = 3});
+  rank.send_large(GradientsScaledEvent{.at = rank.now(), .factor = 3, .gradients = 3});
+  rank.send_large(GradientsScaledEvent{
+      .at = rank.now(), .factor = 0.1, .gradients = 3, .quotient = ClipQuotient{1, 10}});
+  rank.send_large(ReducedGradientsEvent{.at = rank.now(), .gradients = {{.tensor = kWeight}}});
+  rank.end_step();
+  const auto told = decode_reductions(rank.of(BlobKind::kReductions).at(0).bytes);
+  CHECK(told.value().weight == 1.5);
+  CHECK(told.value().clip_factor == 0.1);
 }
 
 }  // namespace ddpscope::test::rank_digest_options_test
