@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "records/record_json.h"
 #include "records/utf8.h"
@@ -85,19 +86,27 @@ Sarif related_locations(const Finding& finding) {
   return list;
 }
 
+/// Its place is said once: by file and line, else in words.
+Sarif stack_frame(const Frame& frame) {
+  Sarif location = Sarif::object();
+  if (!frame.file.empty() && frame.line > 0) {
+    location["physicalLocation"] = physical_location(frame);
+  } else {
+    location["message"] = message_of(place_of(frame));
+  }
+  if (!frame.function.empty()) {
+    location["logicalLocations"] = {logical_location(frame.function, "function")};
+  }
+  const auto slash = frame.module.rfind('/');
+  return {{"location", location}, {"module", valid_utf8(frame.module.substr(slash + 1))}};
+}
+
 Sarif stacks_of(const Finding& finding) {
   Sarif stacks = Sarif::array();
   for (const Site& site : finding.sites) {
     Sarif frames = Sarif::array();
     for (const Frame& frame : site.frames) {
-      Sarif location = {{"message", message_of(place_of(frame))}};
-      if (!frame.file.empty() && frame.line > 0) {
-        location["physicalLocation"] = physical_location(frame);
-      }
-      location["logicalLocations"] = {logical_location(frame.function, "function")};
-      const auto slash = frame.module.rfind('/');
-      frames.push_back(
-          {{"location", location}, {"module", valid_utf8(frame.module.substr(slash + 1))}});
+      frames.push_back(stack_frame(frame));
     }
     if (!frames.empty()) {
       stacks.push_back({{"message", message_of(site.role)}, {"frames", frames}});
@@ -172,25 +181,33 @@ Sarif invocation_of(const MergedReport& report) {
   }
   return {{"executionSuccessful", true}, {"toolExecutionNotifications", notes}};
 }
+
+std::string dumped(const Sarif& json) {
+  return json.dump(-1, ' ', false, Sarif::error_handler_t::replace);
+}
 }  // namespace
 
+// One line per result: with each member on a line of its own most of the file were spaces.
 std::string render_sarif(const MergedReport& report, const RenderOptions& options) {
-  Sarif results = Sarif::array();
-  for (const Finding& finding : report.findings) {
-    results.push_back(result_of(finding, options, report.models.size() > 1));
-  }
   Sarif driver = {{"name", "ddpscope"}, {"rules", rules_of(options)}};
   if (!report.tool_version.empty()) driver["version"] = valid_utf8(report.tool_version);
   const Sarif run = {{"tool", {{"driver", driver}}},
                      {"automationDetails", {{"id", "ddpscope/" + valid_utf8(report.run_id)}}},
                      {"originalUriBaseIds",
                       {{"SRCROOT", {{"description", message_of("where the merge was run")}}}}},
-                     {"invocations", {invocation_of(report)}},
-                     {"results", results}};
-  const Sarif json = {{"$schema", "https://json.schemastore.org/sarif-2.1.0.json"},
-                      {"version", "2.1.0"},
-                      {"runs", {run}}};
-  return json.dump(2, ' ', false, Sarif::error_handler_t::replace) + "\n";
+                     {"invocations", {invocation_of(report)}}};
+  std::string text =
+      "{\"$schema\": \"https://json.schemastore.org/sarif-2.1.0.json\",\n"
+      "\"version\": \"2.1.0\",\n\"runs\": [\n" +
+      dumped(run);
+  text.back() = ',';  // the object of the run goes on
+  text += "\n\"results\": [";
+  const char* between = "\n";
+  for (const Finding& finding : report.findings) {
+    text += std::exchange(between, ",\n");
+    text += dumped(result_of(finding, options, report.models.size() > 1));
+  }
+  return text + "\n]}\n]}\n";
 }
 
 }  // namespace ddpscope

@@ -38,5 +38,14 @@ TEST_CASE("the cost of a report grows with its names", "[report]") {
   CHECK(cost_of(32'000) < 9 * cost_of(8'000));
 }
 
+// Code scanning takes 25,000 results of a file that is at most 10 MB in gzip.
+TEST_CASE("a finding with its stacks takes few bytes of SARIF", "[report]") {
+  constexpr std::size_t kFindings = 1000;
+  MergedReport report = merge(sample_files(), {});
+  const std::size_t before = render_sarif(report, {}).size();
+  report.findings.insert(report.findings.end(), kFindings, sample_finding());
+  CHECK(render_sarif(report, {}).size() - before < kFindings * 3500);
+}
+
 }  // namespace
 }  // namespace ddpscope::test::large_test
