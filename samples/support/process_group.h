@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cstdint>
 #include <cstdlib>
+#include <memory>
 #include <stdexcept>
 #include <string>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
@@ -46,24 +47,35 @@ inline World world_from_environment() {
 using Store = c10::intrusive_ptr<c10d::Store>;
 using Group = c10::intrusive_ptr<c10d::ProcessGroupGloo>;
 
-/// Where the processes find each other; null for a single process.
+/// Where the processes find each other; null for a single process. torchrun has a store itself,
+/// which outlives a restart.
 inline Store make_store(const World& world) {
   if (world.size == 1) return {};
+  const char* by_launcher = std::getenv("TORCHELASTIC_USE_AGENT_STORE");
+  const char* attempt = std::getenv("TORCHELASTIC_RESTART_COUNT");
   c10d::TCPStoreOptions options;
   options.port = world.port;
-  options.isServer = world.rank == 0;
+  options.isServer = world.rank == 0 && (!by_launcher || std::string(by_launcher) != "True");
   options.numWorkers = static_cast<std::size_t>(world.size);
   options.timeout = std::chrono::seconds(60);
-  return c10::make_intrusive<c10d::TCPStore>(world.address, options);
+  const Store store = c10::make_intrusive<c10d::TCPStore>(world.address, options);
+  if (attempt == nullptr) return store;
+  return c10::make_intrusive<c10d::PrefixStore>(std::string("attempt-") + attempt, store);
 }
 
-/// Connects `world.size` processes over Gloo on the loopback interface; null for one. Groups of one
-/// store differ in `name`.
+/// The network of GLOO_SOCKET_IFNAME, which processes on several hosts need; else this host alone.
+inline std::shared_ptr<::gloo::transport::Device> make_device() {
+  const char* interface = std::getenv("GLOO_SOCKET_IFNAME");
+  if (interface == nullptr) return c10d::ProcessGroupGloo::createDeviceForHostname("127.0.0.1");
+  return c10d::ProcessGroupGloo::createDeviceForInterface(interface);
+}
+
+/// Connects `world.size` processes over Gloo; null for one. Groups of one store differ in `name`.
 inline Group make_group(const Store& store, const World& world, const std::string& name = "all",
                         std::chrono::seconds timeout = std::chrono::seconds(60)) {
   if (world.size == 1) return {};
   auto options = c10d::ProcessGroupGloo::Options::create(timeout);
-  options->devices.push_back(c10d::ProcessGroupGloo::createDeviceForHostname("127.0.0.1"));
+  options->devices.push_back(make_device());
   return c10::make_intrusive<c10d::ProcessGroupGloo>(
       c10::make_intrusive<c10d::PrefixStore>(name, store), world.rank, world.size, options);
 }

@@ -67,3 +67,9 @@ foreach(over store folders)
     add_live_test(silent loops 2 KIND ${way} OVER ${over} ARGUMENTS --way ${way})
   endforeach()
 endforeach()
+
+# Two hosts without a common folder, and a network between them that fails.
+add_script_test(live.loops.hosts 2 check_hosts.py --tool $<TARGET_FILE:ddpscope_cli>
+  --program $<TARGET_FILE:ddpscope_sample_loops> --out ${CMAKE_CURRENT_BINARY_DIR}/live/hosts
+  -- --way evaluate --steps 240)
+set_tests_properties(live.loops.hosts PROPERTIES SKIP_RETURN_CODE 77)
