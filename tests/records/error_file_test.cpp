@@ -18,8 +18,8 @@ TEST_CASE("an error file has the form that launchers read", "[records]") {
   const TemporaryDir dir;
   CHECK(write_error_file(dir / "error.json", {"c10::Error: \"x\"", "in forward", 1900000000}));
   CHECK(text_of(dir / "error.json") ==
-        R"({"message":{"message":"c10::Error: \"x\"","extraInfo":{"py_callstack":"in forward",)"
-        R"("timestamp":"1900000000"}}})");
+        R"({"message":{"message":"c10::Error: \"x\"","extraInfo":{"py_callstack":)"
+        R"("in forward\nc10::Error: \"x\"","timestamp":"1900000000"}}})");
 }
 
 TEST_CASE("an error file that is there is not replaced", "[records]") {
