@@ -151,14 +151,16 @@ void ExchangeTurns::take(std::int64_t rank, const std::string& piece) {
 void ExchangeTurns::show(std::int64_t rank, const RingMirror& mirror) {
   RingReader ring;
   if (!ring.open(mirror.file()).empty() || ring.head().rank != rank) return;
-  if (ring.head().run_id != options_.run_id) {
-    state_->say("rank " + std::to_string(rank) + " says that it is of run " +
-                ddpscope::quoted(ring.head().run_id) + ", this rank is of run " +
-                ddpscope::quoted(options_.run_id) +
-                ", so they are not compared. Set DDPSCOPE_RUN_ID to one word on all hosts.");
+  {
+    const std::lock_guard lock(state_->mutex);
+    // A store that outlives a restart may hold one piece of the ranks before, never two.
+    const auto before = std::exchange(state_->images[rank], mirror.file());
+    if (before != mirror.file() || ring.head().run_id == options_.run_id) return;
   }
-  const std::lock_guard lock(state_->mutex);
-  state_->images[rank] = mirror.file();
+  state_->say("rank " + std::to_string(rank) + " says that it is of run " +
+              ddpscope::quoted(ring.head().run_id) + ", this rank is of run " +
+              ddpscope::quoted(options_.run_id) +
+              ", so they are not compared. Set DDPSCOPE_RUN_ID to one word on all hosts.");
 }
 
 }  // namespace ddpscope

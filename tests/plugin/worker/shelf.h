@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <condition_variable>
 #include <functional>
@@ -10,6 +11,7 @@
 #include <string>
 #include <thread>
 
+#include "exchange/rank_ring.h"
 #include "plugin/store_exchange.h"
 #include "tests/support/catch.h"
 #include "tests/support/rank_rings.h"
@@ -146,6 +148,15 @@ bool in_time(Condition&& condition) {
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
   return true;
+}
+
+/// In what has arrived; -1 where nothing has.
+inline std::int64_t last_step_of(const Member& member, std::int64_t rank = 1) {
+  RingReader ring;
+  const auto images = member.exchange.images();
+  const auto image = std::ranges::find(images, rank, &RingImage::rank);
+  if (image == images.end() || !ring.open(image->file).empty()) return -1;
+  return ring.digest_count() == 0 ? 0 : ring.digest(ring.digest_count() - 1)->step;
 }
 
 inline double seconds_of(const std::function<void()>& work) {

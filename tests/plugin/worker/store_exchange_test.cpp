@@ -1,7 +1,6 @@
 // Ranks whose report folders are their own share a store.
 #include "plugin/store_exchange.h"
 
-#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <thread>
@@ -18,14 +17,6 @@ namespace ddpscope::test::store_exchange_test {
 namespace {
 using std::chrono::milliseconds;
 constexpr std::int64_t kLongNs = 3'600'000'000'000;
-
-std::int64_t last_step_of(const Member& member, std::int64_t rank = 1) {
-  RingReader ring;
-  const auto images = member.exchange.images();
-  const auto image = std::ranges::find(images, rank, &RingImage::rank);
-  if (image == images.end() || !ring.open(image->file).empty()) return -1;
-  return ring.digest_count() == 0 ? 0 : ring.digest(ring.digest_count() - 1)->step;
-}
 
 /// Rank 0, while it trains.
 class Speaker {
@@ -270,23 +261,39 @@ TEST_CASE("A store that was closed as it should be ends the exchange silently",
   CHECK(other.exchange.trouble(steady_ns()).empty());
 }
 
-TEST_CASE("A rank of another run is named", "[store_exchange]") {
+TEST_CASE("A rank of another run is named, but not what it left before a restart",
+          "[store_exchange]") {
   const TemporaryDir dir_0;
   const TemporaryDir dir_1;
+  const TemporaryDir dir_after;
   const auto shelf = std::make_shared<Shelf>();
   Member lowest(shelf, 0, dir_0.path());
   Member other(shelf, 1, dir_1.path(), "r2");
   other.train_to(4, 0.1);
-  lowest.start();
   other.start();
-  std::string said;
-  REQUIRE(in_time([&] {
-    said = lowest.exchange.trouble(steady_ns());
-    return !said.empty();
-  }));
-  CHECK(said ==
-        "rank 1 says that it is of run \"r2\", this rank is of run \"r1\", so they are not "
-        "compared. Set DDPSCOPE_RUN_ID to one word on all hosts.");
+  REQUIRE(in_time([&] { return shelf->keys() == 1; }));
+  SECTION("restarted") {
+    other.exchange.stop();
+    lowest.start();
+    Member after(shelf, 1, dir_after.path());
+    after.train_to(8, 0.1);
+    after.start();
+    REQUIRE(in_time([&] { return last_step_of(lowest) == 8; }));
+    CHECK(lowest.exchange.trouble(steady_ns()).empty());
+  }
+  SECTION("going on") {
+    lowest.start();
+    REQUIRE(in_time([&] { return last_step_of(lowest) == 4; }));
+    other.train_to(8, 0.1);
+    std::string said;
+    REQUIRE(in_time([&] {
+      said = lowest.exchange.trouble(steady_ns());
+      return !said.empty();
+    }));
+    CHECK(said ==
+          "rank 1 says that it is of run \"r2\", this rank is of run \"r1\", so they are not "
+          "compared. Set DDPSCOPE_RUN_ID to one word on all hosts.");
+  }
 }
 
 }  // namespace ddpscope::test::store_exchange_test
