@@ -4,6 +4,7 @@
 #include <iterator>
 
 #include "checks/check_table.h"
+#include "checks/hang_text.h"
 #include "checks/rank_links.h"
 #include "model/fact_keys.h"
 
@@ -20,14 +21,24 @@ bool is_of_all_ranks(const Finding& finding, std::int64_t rank) {
   return is_over_ranks(*row) || (is_also_over_ranks(*row) && !is_own);
 }
 
-const FactValue* field_in(const Finding& finding) {
-  const auto fact = std::ranges::find(finding.facts, fact::kField, &Fact::key);
+const FactValue* fact_of(const Finding& finding, std::string_view key) {
+  const auto fact = std::ranges::find(finding.facts, key, &Fact::key);
   return fact == finding.facts.end() ? nullptr : &fact->value;
 }
 
+/// A hang by ranks that had left no records where this one looked, of which there are some here.
+bool is_overtaken(const Finding& finding, const std::vector<RankFile*>& files) {
+  const FactValue* state = fact_of(finding, fact::kState);
+  if (finding.id != kHang || state == nullptr) return false;
+  return *state == FactValue(std::string(absence_word(Absence::kUnknown))) &&
+         std::ranges::all_of(finding.ranks, [&files](std::int64_t rank) {
+           return std::ranges::any_of(files, [rank](auto* file) { return file->run.rank == rank; });
+         });
+}
+
 bool tell_of_one_field(const Finding& a, const Finding& b) {
-  const FactValue* first = field_in(a);
-  const FactValue* second = field_in(b);
+  const FactValue* first = fact_of(a, fact::kField);
+  const FactValue* second = fact_of(b, fact::kField);
   return first == nullptr || second == nullptr ? first == second : *first == *second;
 }
 
@@ -59,6 +70,7 @@ Findings take_live_findings(const std::vector<RankFile*>& files) {
     std::ranges::move(kept, std::back_inserter(live));
     file->findings.erase(kept.begin(), kept.end());
   }
+  std::erase_if(live, [&files](const Finding& finding) { return is_overtaken(finding, files); });
   std::ranges::stable_sort(live, {}, &Finding::step);
   return live;
 }

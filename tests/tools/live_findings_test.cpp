@@ -95,6 +95,15 @@ TEST_CASE("of ranks that hung the one that saw it knows more", "[tools]") {
         Sentences{"while it hung"});
 }
 
+TEST_CASE("that a rank left no records is forgotten where they are merged", "[tools]") {
+  Finding hang = of_ranks("collective-hang", 4, "rank 1 left no records");
+  hang.facts = {{fact::kState, std::string("no records")}};
+  hang.ranks = {1};
+  CHECK(merged({hang}, {}).empty());
+  hang.ranks = {1, 2};
+  CHECK(sentences(merged({hang}, {})) == Sentences{"rank 1 left no records"});
+}
+
 TEST_CASE("what one rank told of another is told once, as that rank says it", "[tools]") {
   const auto of_rank = [](std::int64_t rank, std::int64_t step, const std::string& what) {
     Finding finding{.id = "numeric-nonfinite-gradient",
