@@ -112,8 +112,9 @@ def main():
                         metavar="LAUNCHER:RANKS")
     parser.add_argument("arguments", nargs="*")
     args = parser.parse_args()
-    has_mpi = shutil.which("mpirun") is not None
-    runs = [run for run in args.runs if has_mpi or run.launcher != "mpirun"]
+    absent = {run.launcher for run in args.runs
+              if run.launcher in rank_runs.OPTIONAL and not shutil.which(run.launcher)}
+    runs = [run for run in args.runs if run.launcher not in absent]
     known = {}
     for run in runs:
         report, statuses = report_of(args, run)
@@ -121,8 +122,10 @@ def main():
         check_statuses(run, statuses, must_fail, report["summary"]["errors"] > 0)
         if not args.parted or run.ranks == 1:
             compare_runs(known, run, report["findings"])
-    if len(runs) < len(args.runs):
-        print(f"mpirun is not installed (Debian: openmpi-bin); {len(runs)} other runs were equal")
+    for name in sorted(absent):
+        print(f"{name} is not installed ({rank_runs.OPTIONAL[name]})")
+    if absent:
+        print(f"{len(runs)} other runs were equal")
         sys.exit(SKIPPED)
     count = max((len(findings) for _, findings in known.values()), default=0)
     print(f"{len(runs)} runs gave {count} equal findings")

@@ -42,6 +42,8 @@ add_launchers_test(launchers.checkpoints checkpoints one-per-round
   RUNS preload:2 ARGUMENTS --steps 6)
 add_launchers_test(launchers.mpirun checkpoints one-per-round
   RUNS mpirun:1 mpirun:2 mpirun:4 ARGUMENTS --steps 6)
+add_launchers_test(launchers.torchrun checkpoints one-per-round
+  RUNS preload:2 torchrun:1 torchrun:2 ARGUMENTS --steps 6)
 
 # All mistakes under all launchers: ctest -C launchers -L launchers
 # add_all_launchers_tests(<sample> RANKS <n>... ARGUMENTS <argument>... ALIKE <bug>... PARTED <bug>...)

@@ -101,9 +101,18 @@ def start_mpi(paths, command, ranks, out):
     return [subprocess.Popen(launch + ["bash", "-c", program], env=env)]
 
 
+def start_torchrun(paths, command, ranks, out):
+    """torchrun is a program of LibTorch, too, and hosts the store of the ranks."""
+    env = {**base_environment(), **watched(paths.preload, out)}
+    launch = ["torchrun", "--no-python", "--standalone", "--nproc-per-node", str(ranks)]
+    return [subprocess.Popen(launch + command, env=env)]
+
+
 # Each starts the processes that end when the ranks have ended.
 LAUNCHERS = {"preload": start_preloaded, "run": start_run, "script": start_script,
-             "mpirun": start_mpi}
+             "mpirun": start_mpi, "torchrun": start_torchrun}
+# Those that a machine need not have, and what brings them.
+OPTIONAL = {"mpirun": "Debian: openmpi-bin", "torchrun": "PyPI: torch"}
 
 
 def empty_folder(path):
