@@ -26,6 +26,9 @@ std::string names_of(const std::vector<TensorGroup>& groups) {
 std::string why_text(const GradientCut& cut, const std::string& names, const std::string& line) {
   const std::string at = line.empty() ? "" : " at " + line;
   const std::string output = cut.shape.empty() ? "output" : "output " + shape_text(cut.shape);
+  if (cut.cause == "grad_mode_off" && cut.op.empty()) {
+    return "grad mode is off in the thread that called backward: forward recorded no graph";
+  }
   if (cut.cause == "grad_mode_off") {
     return fmt::format("{} ran with grad mode off{}; its {} then entered the loss", cut.op, at,
                        output);

@@ -48,6 +48,20 @@ std::optional<Place> first_cut(const OpTrace& trace, const Ids& behind, TensorId
   return first;
 }
 
+/// What cuts reads the leaf itself, and a leaf of this backward of its shape was computed from it.
+bool is_replaced(const OpTrace& trace, const Place& place, TensorId leaf,
+                 const std::vector<TensorId>& reached) {
+  const auto is_leaf = [&](TensorId id) { return trace.leaf_behind(id) == leaf; };
+  if (std::ranges::none_of(trace.records()[place.record].inputs, is_leaf)) return false;
+  return std::ranges::any_of(reached, [&](TensorId id) {
+    const OpTrace::Record* made = trace.record_of(id);
+    if (made == nullptr) return false;
+    const auto output = std::ranges::find(made->outputs, id, &OpTrace::Output::id);
+    return output != made->outputs.end() && output->shape == place.output->shape &&
+           tensors_behind(trace, {id}).contains(leaf);
+  });
+}
+
 std::string cut_cause(const OpTrace::Record& record, const OpTrace::Output& output) {
   if (OpTrace::is_number(output.id)) return "host_value";
   if (!record.grad_mode) return "grad_mode_off";
@@ -55,13 +69,13 @@ std::string cut_cause(const OpTrace::Record& record, const OpTrace::Output& outp
 }
 }  // namespace
 
-std::vector<GradientCut> find_cuts(const OpTrace& trace, const std::vector<TensorId>& roots,
-                                   const std::vector<TensorId>& leaves, std::uint64_t thread) {
-  const Ids behind = tensors_behind(trace, roots);
+std::vector<GradientCut> find_cuts(const OpTrace& trace, const BackwardEvent& event,
+                                   const std::vector<TensorId>& leaves) {
+  const Ids behind = tensors_behind(trace, event.roots);
   std::map<std::size_t, GradientCut> by_record;
   for (const TensorId leaf : leaves) {
     const std::optional<Place> place = first_cut(trace, behind, leaf);
-    if (!place.has_value()) continue;
+    if (!place.has_value() || is_replaced(trace, *place, leaf, event.graph.leaves)) continue;
     const OpTrace::Record& record = trace.records()[place->record];
     GradientCut& cut = by_record[place->record];
     cut.cause = cut_cause(record, *place->output);
@@ -70,7 +84,8 @@ std::vector<GradientCut> find_cuts(const OpTrace& trace, const std::vector<Tenso
     cut.shape = place->output->shape;
     cut.stack = record.stack;
     cut.by_view = record.inputs.size() == 1;
-    if (cut.cause != "grad_mode_off" || record.thread == thread) cut.starved.push_back(leaf);
+    const bool of_backward = cut.cause != "grad_mode_off" || record.thread == event.at.thread;
+    if (of_backward) cut.starved.push_back(leaf);
   }
   std::vector<GradientCut> cuts;
   for (auto& [number, cut] : by_record) {
@@ -104,7 +119,7 @@ std::vector<GradientCut> merged(const std::vector<GradientCut>& cuts) {
 std::optional<GradientCut> find_leaf_loss(const OpTrace& trace, const BackwardEvent& event,
                                           const std::vector<TensorId>& leaves) {
   if (leaves.empty()) return std::nullopt;
-  std::vector<GradientCut> cuts = find_cuts(trace, event.roots, leaves, event.at.thread);
+  std::vector<GradientCut> cuts = find_cuts(trace, event, leaves);
   GradientCut whole = cuts.empty() ? GradientCut{.starved = leaves} : std::move(cuts.front());
   for (std::size_t i = 1; i < cuts.size(); ++i) {
     std::ranges::copy(cuts[i].starved, std::back_inserter(whole.starved));

@@ -29,8 +29,9 @@ std::optional<GradientCut> find_leaf_loss(const OpTrace& trace, const BackwardEv
 /// The cuts between these leaves and what the roots were computed from, in the order in which the
 /// operators ended. Each leaf stands at the first one on its way. What runs with grad mode off
 /// counts in the thread of the backward only.
-std::vector<GradientCut> find_cuts(const OpTrace& trace, const std::vector<TensorId>& roots,
-                                   const std::vector<TensorId>& leaves, std::uint64_t thread);
+/// A parameter that the program replaced by a new leaf, as in `w = (w - g).detach()`, is not cut.
+std::vector<GradientCut> find_cuts(const OpTrace& trace, const BackwardEvent& event,
+                                   const std::vector<TensorId>& leaves);
 
 /// Cuts by the same operator of a module as one; so is all that runs with grad mode off.
 std::vector<GradientCut> merged(const std::vector<GradientCut>& cuts);

@@ -1,0 +1,66 @@
+#include "checks/starved.h"
+
+#include <algorithm>
+
+#include "checks/missing_cause.h"
+
+namespace ddpscope {
+namespace {
+/// In an optimizer, or written by the loop itself: targets and averaged copies are neither.
+bool is_trained(const RunState& state, const TensorState& tensor) {
+  if (!expects_gradient(state, tensor)) return false;
+  if (!tensor.owners.empty()) return true;
+  const bool owners_known = std::ranges::any_of(
+      state.optimizers(), [](const auto& entry) { return entry.second.members_known; });
+  return !owners_known && tensor.written_by.empty();
+}
+
+bool in_train_mode(const RunState& state, const TensorState& tensor) {
+  const ModelState* model = state.model_of(tensor);
+  return model == nullptr || model->modules.empty() || model->modules.front().training;
+}
+
+bool still_starves(const GradientCut& cut, TensorId id, const RunState& state) {
+  const TensorState* tensor = state.tensor(id);
+  if (tensor == nullptr || received_gradient(*tensor, state.now().cycle)) return false;
+  if (cut.cause == "grad_mode_off" && !in_train_mode(state, *tensor)) return false;
+  return is_trained(state, *tensor);
+}
+}  // namespace
+
+bool received_gradient(const TensorState& tensor, std::int64_t cycle) {
+  return tensor.gradient_cycle == cycle || tensor.undefined_cycle == cycle;
+}
+
+bool had_gradient_lately(const TensorState& tensor, std::int64_t cycle) {
+  return tensor.gradients > 0 && tensor.gradient_cycle > cycle - kMissingCycles;
+}
+
+std::vector<TensorId> unreached(const RunState& state) {
+  std::vector<TensorId> leaves;
+  for (const TensorId id : state.trace().used_leaves()) {
+    const TensorState* tensor = state.tensor(id);
+    if (tensor == nullptr || tensor->reached_step == state.now().step) continue;
+    if (state.eligible(*tensor)) leaves.push_back(id);
+  }
+  return leaves;
+}
+
+std::vector<GradientCut> narrowed(std::vector<GradientCut> cuts, const RunState& state) {
+  for (GradientCut& cut : cuts) {
+    std::erase_if(cut.starved, [&](TensorId id) { return !still_starves(cut, id, state); });
+  }
+  std::erase_if(cuts, [](const GradientCut& cut) { return cut.starved.empty(); });
+  return merged(cuts);
+}
+
+GradientCut cut_by_grad_mode(const RunState& state) {
+  GradientCut cut{.cause = "grad_mode_off"};
+  for (const auto& [id, tensor] : state.tensors().all()) {
+    const bool trained = !tensor.registrations.empty() && !tensor.owners.empty();
+    if (trained && state.eligible(tensor)) cut.starved.push_back(id);
+  }
+  return cut;
+}
+
+}  // namespace ddpscope

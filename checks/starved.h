@@ -1,0 +1,25 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "checks/gradient_cuts.h"
+#include "checks/run_state.h"
+
+namespace ddpscope {
+
+/// Whether a backward of this cycle reached it, with a gradient or without one.
+bool received_gradient(const TensorState& tensor, std::int64_t cycle);
+/// Whether it had a gradient in one of the last cycles, of which `grad-missing` wants as many.
+bool had_gradient_lately(const TensorState& tensor, std::int64_t cycle);
+
+/// The trainable leaves that operators of this step read and no backward of it reached.
+std::vector<TensorId> unreached(const RunState& state);
+
+/// The cuts with the parameters that still wait for a gradient in this cycle.
+std::vector<GradientCut> narrowed(std::vector<GradientCut> cuts, const RunState& state);
+
+/// Where no operator was recorded: all parameters that optimizers hold, cut by grad mode.
+GradientCut cut_by_grad_mode(const RunState& state);
+
+}  // namespace ddpscope

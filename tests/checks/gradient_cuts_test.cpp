@@ -1,0 +1,57 @@
+// What autograd-cut takes for a cut, and what it does not need operators for.
+#include "tests/support/catch.h"
+#include "tests/support/cut_steps.h"
+
+namespace ddpscope::test::gradient_cuts_test {
+namespace {
+/// A loop without an optimizer: 23 is made of the trunk's weight 1, and the loss of 23.
+struct OwnLoop : CutSteps {
+  OwnLoop() { reached = {2, 23}; }
+  void step(const std::vector<std::int64_t>& shape) {
+    detach(/*from=*/1, /*to=*/22);
+    program.op({.name = "aten::sub",
+                .inputs = {22},
+                .outputs = {23},
+                .requires_grad = false,
+                .shape = shape});
+    loss({23});
+    program.backward(reached);
+  }
+};
+}  // namespace
+
+TEST_CASE("a parameter that the program replaced by a new leaf is not cut", "[check]") {
+  OwnLoop own;
+  SECTION("of its shape: an update by hand") {
+    for (int i = 0; i < 3; ++i) own.step({8, 32});
+    CHECK(own.program.findings.empty());
+  }
+  SECTION("but a leaf of another shape takes nothing from it") {
+    for (int i = 0; i < 2; ++i) own.step({4, 4});
+    REQUIRE(own.program.findings.size() == 1);
+    CHECK(cause_of(own.program.findings[0]) == "detach");
+  }
+}
+
+TEST_CASE("a switched off grad mode is known where nothing was recorded", "[check]") {
+  CutSteps steps;
+  steps.owned();
+  const auto refuse = [&](bool grad_mode) {
+    steps.program.send_now(ErrorEvent{
+        .at = {},
+        .message = "element 0 of tensors does not require grad and does not have a grad_fn",
+        .grad_mode = grad_mode});
+  };
+  refuse(true);
+  CHECK(steps.program.findings.empty());
+  refuse(false);
+  REQUIRE(steps.program.findings.size() == 1);
+  const Finding& finding = steps.program.findings[0];
+  CHECK(finding.severity == Severity::kError);
+  CHECK(cause_of(finding) == "grad_mode_off");
+  CHECK(fact_of<std::int64_t>(finding, "starved_parameters_count") == 2);
+  CHECK(finding.why ==
+        "grad mode is off in the thread that called backward: forward recorded no graph");
+}
+
+}  // namespace ddpscope::test::gradient_cuts_test
