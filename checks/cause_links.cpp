@@ -92,12 +92,21 @@ bool is_why_it_stayed(const Finding& cause, const Finding& effect) {
   return loose && (cause.id == "module-unregistered" || cause.id == "module-plain-tensor");
 }
 
+/// A clip that wrote NaN into gradients, and the forward that then reads the parameters.
+bool spoilt_the_parameters(const Finding& cause, const Finding& effect) {
+  const FactValue* of = fact_of(effect, fact::kCause);
+  const bool of_parameter = of != nullptr && *of == FactValue(std::string("parameter"));
+  return of_parameter && cause.id == "clip-nonfinite-norm" && cause.rank == effect.rank &&
+         cause.step < effect.step;
+}
+
 /// What made a gradient not finite; and, folded below it, the edge that its operator stood at.
 bool is_why_nonfinite(const Finding& cause, const Finding& effect) {
   const bool of_step = cause.rank == effect.rank && cause.step == effect.step;
   const bool made =
       cause.id == "numeric-nonfinite-forward" || cause.id == "numeric-nonfinite-backward";
   if (effect.id == "numeric-nonfinite-gradient") return of_step && made;
+  if (effect.id == "numeric-nonfinite-forward") return spoilt_the_parameters(cause, effect);
   const FactValue* op = fact_of(cause, fact::kForwardOp);
   const bool same_op = op != nullptr ? *op == FactValue(effect.op) : cause.op == effect.op;
   return effect.id == "numeric-risky-domain" && made && same_op && cause.rank == effect.rank;

@@ -1,6 +1,7 @@
 #include <cmath>
 #include <limits>
 
+#include "checks/cause_links.h"
 #include "tests/support/catch.h"
 #include "tests/support/clip_steps.h"
 #include "tests/support/events.h"
@@ -80,6 +81,22 @@ TEST_CASE("clip-nonfinite-norm reports an Inf norm that sets finite gradients to
     REQUIRE(program.findings.size() == 1);
     CHECK(fact_of<std::string>(program.findings[0], "norm_kind") == "inf");
   }
+}
+
+TEST_CASE("clip-nonfinite-norm explains the parameters that a later forward reads", "[check]") {
+  const Finding clipped{.id = "clip-nonfinite-norm", .step = 4};
+  Finding read{.id = "numeric-nonfinite-forward", .step = 5};
+  read.facts = {{"cause", std::string("parameter")}};
+  CHECK(explains(clipped, read));
+  Finding same_step = read;
+  same_step.step = 4;
+  CHECK_FALSE(explains(clipped, same_step));
+  Finding other_rank = read;
+  other_rank.rank = 1;
+  CHECK_FALSE(explains(clipped, other_rank));
+  Finding batch = read;
+  batch.facts = {{"cause", std::string("batch")}};
+  CHECK_FALSE(explains(clipped, batch));
 }
 
 TEST_CASE("clip-nonfinite-norm says what it does not know", "[check]") {
