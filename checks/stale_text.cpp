@@ -2,6 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
+#include <string_view>
+#include <utility>
+
 #include "checks/finding_text.h"
 #include "checks/site_text.h"
 #include "checks/subtree.h"
@@ -42,10 +47,29 @@ WriterText unknown_writer(const StaleSavedEvent& event) {
   return text;
 }
 
+// Functions of a tensor that have no twin out of place, and what makes a new tensor instead.
+constexpr std::array<std::pair<std::string_view, std::string_view>, 6> kNewInstead = {
+    {{"aten::copy_", "y = the new value"},
+     {"aten::fill_", "y = torch::full_like(y, value)"},
+     {"aten::zero_", "y = torch::zeros_like(y)"},
+     {"aten::normal_", "y = torch::randn_like(y)"},
+     {"aten::uniform_", "y = torch::rand_like(y)"},
+     {"aten::random_", ""}}};
+
 std::string out_of_place(std::string op) {
-  const bool in_place = op.ends_with('_') && !op.ends_with("__");
-  if (in_place) op.pop_back();
-  return in_place ? fmt::format("out of place: y = y.{}(...)", op.substr(op.find("::") + 2)) : "";
+  if (!op.ends_with('_') || op.ends_with("__") || op.starts_with("aten::_")) return "";
+  const auto known =
+      std::ranges::find(kNewInstead, op, [](const auto& entry) { return entry.first; });
+  if (known != kNewInstead.end()) {
+    return known->second.empty() ? "" : fmt::format("out of place: {}", known->second);
+  }
+  op.pop_back();
+  return fmt::format("out of place: y = y.{}(...)", op.substr(op.find("::") + 2));
+}
+
+bool is_parameter(const StaleSavedEvent& event, const RunState& state) {
+  const TensorState* owner = owner_of(event.tensor, state);
+  return owner != nullptr && !owner->is_buffer;
 }
 
 WriterText writer_text(const StaleSavedEvent& event, const RunState& state, Finding& finding) {
@@ -63,6 +87,11 @@ WriterText writer_text(const StaleSavedEvent& event, const RunState& state, Find
     return text;
   }
   text.sentence = fmt::format("{}{} wrote it", text.op, where_text(by, line, state));
+  if (is_parameter(event, state)) {
+    text.fixes = {{"write parameters when their backward() has ended", kLikely},
+                  {"run the forward again after the write", kLikely}};
+    return text;
+  }
   if (const std::string instead = out_of_place(text.op); !instead.empty()) {
     text.fixes.push_back({instead, kSafe});
   }

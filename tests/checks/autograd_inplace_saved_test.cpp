@@ -55,6 +55,23 @@ TEST_CASE("autograd-inplace-saved names the optimizer whose step wrote a paramet
   CHECK(fact_of<std::string>(finding, "owner") == "act.weight");
 }
 
+TEST_CASE("autograd-inplace-saved advises what the program can write", "[check]") {
+  const auto first_fix = [](TensorId id, const std::string& op) {
+    Program program("autograd-inplace-saved");
+    program.attach(1, kNet);
+    StaleSavedEvent event = stale(id);
+    event.writer->op = op;
+    program.send_now(std::move(event));
+    return found_in(program).at(0).fixes.at(0).text;
+  };
+  CHECK(first_fix(40, "aten::masked_fill_") == "out of place: y = y.masked_fill(...)");
+  CHECK(first_fix(40, "aten::copy_") == "out of place: y = the new value");
+  CHECK(first_fix(40, "aten::zero_") == "out of place: y = torch::zeros_like(y)");
+  CHECK(first_fix(40, "aten::random_") == "clone() the tensor before it is written");
+  CHECK(first_fix(40, "aten::_foreach_mul_") == "clone() the tensor before it is written");
+  CHECK(first_fix(1, "aten::clamp_") == "write parameters when their backward() has ended");
+}
+
 TEST_CASE("autograd-inplace-saved finds the owner of a part by its storage", "[check]") {
   Program program("autograd-inplace-saved");
   program.attach(1, kNet);
