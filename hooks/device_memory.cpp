@@ -2,6 +2,7 @@
 
 #include <c10/core/CachingDeviceAllocator.h>
 #include <dlfcn.h>
+#include <torch/version.h>
 
 #include <array>
 #include <cstdio>
@@ -58,12 +59,22 @@ std::string text_of(const Driver::Uuid& uuid) {
   return text;
 }
 
-void add_allocator(c10::DeviceAllocator& allocator, DeviceMemory& memory) {
-  const auto stats = allocator.getDeviceStats(static_cast<c10::DeviceIndex>(memory.index));
+// LibTorch 2.8 tells what its allocator holds in its library for CUDA alone.
+#if TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR < 9
+constexpr bool kTellsAllocated = false;
+void add_allocator(DeviceMemory&) {}
+#else
+constexpr bool kTellsAllocated = true;
+void add_allocator(DeviceMemory& memory) {
+  auto* const allocator =
+      dynamic_cast<c10::DeviceAllocator*>(c10::GetAllocator(c10::DeviceType::CUDA));
+  if (allocator == nullptr || !allocator->initialized()) return;
+  const auto stats = allocator->getDeviceStats(static_cast<c10::DeviceIndex>(memory.index));
   constexpr auto kAll = static_cast<std::size_t>(c10::CachingAllocator::StatType::AGGREGATE);
   memory.reserved_bytes = stats.reserved_bytes[kAll].current;
   memory.peak_bytes = stats.allocated_bytes[kAll].peak;
 }
+#endif
 }  // namespace
 
 std::optional<DeviceIdentity> identify_device(std::int64_t index) noexcept try {
@@ -79,10 +90,8 @@ std::optional<DeviceIdentity> identify_device(std::int64_t index) noexcept try {
 }
 
 std::vector<DeviceMemory> read_device_memory() noexcept try {
-  const Driver* const cuda = driver();
+  const Driver* const cuda = kTellsAllocated ? driver() : nullptr;
   if (cuda == nullptr) return {};
-  auto* const allocator =
-      dynamic_cast<c10::DeviceAllocator*>(c10::GetAllocator(c10::DeviceType::CUDA));
   std::vector<DeviceMemory> devices;
   for (int index = 0; index < visible_devices(*cuda); ++index) {
     DeviceMemory memory{.index = index};
@@ -91,9 +100,7 @@ std::vector<DeviceMemory> read_device_memory() noexcept try {
     int active = 0;
     if (cuda->get(&device, index) != 0 || cuda->context(device, &flags, &active) != 0) continue;
     memory.has_context = active != 0;
-    if (memory.has_context && allocator != nullptr && allocator->initialized()) {
-      add_allocator(*allocator, memory);
-    }
+    if (memory.has_context) add_allocator(memory);
     devices.push_back(memory);
   }
   return devices;

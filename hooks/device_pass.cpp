@@ -19,6 +19,22 @@ std::string library_path() {
   return path.substr(0, path.rfind('/') + 1) + "libddpscope_device.so";
 }
 
+// LibTorch 2.8 tells it in its library for CUDA alone. The operators have the same in
+// ops/device/stream_handle.h.
+template <class Stream>
+concept TellsHandle = requires(const Stream& stream) {
+  stream.native_handle();
+};
+
+template <class Stream>
+CUstream_st* handle_of(const Stream& stream) {
+  if constexpr (TellsHandle<Stream>) {
+    return static_cast<CUstream_st*>(stream.native_handle());
+  } else {
+    throw std::runtime_error("this LibTorch does not tell the handle of a stream");
+  }
+}
+
 /// Opened where a GPU is used first, and never closed.
 struct Library {
   MakeDevicePass* make = nullptr;
@@ -48,8 +64,7 @@ class CudaPasses final : public DevicePasses {
   }
   CUstream_st* stream_of(int device) override {
     const c10::Device place(c10::DeviceType::CUDA, static_cast<c10::DeviceIndex>(device));
-    const c10::Stream stream = c10::impl::getDeviceGuardImpl(place.type())->getStream(place);
-    return static_cast<CUstream_st*>(stream.native_handle());
+    return handle_of(c10::impl::getDeviceGuardImpl(place.type())->getStream(place));
   }
   std::unique_ptr<DevicePass> make(DeviceValues::Capacity capacity, CUstream_st* stream) override {
     const Library& library = Library::get();
@@ -69,7 +84,7 @@ DevicePasses& cuda_passes() {
 }
 
 bool has_cuda_passes() noexcept try {
-  return access(library_path().c_str(), R_OK) == 0;
+  return TellsHandle<c10::Stream> && access(library_path().c_str(), R_OK) == 0;
 } catch (...) {  // no memory
   return false;
 }

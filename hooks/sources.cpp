@@ -3,7 +3,7 @@
 #include <c10/core/GradMode.h>
 #include <c10/util/Type.h>
 #include <dlfcn.h>
-#include <torch/headeronly/version.h>
+#include <torch/version.h>
 
 #include "hooks/archive_watch.h"
 #include "hooks/autograd_watch.h"

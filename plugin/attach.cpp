@@ -11,7 +11,7 @@
 // clang-format on
 
 #include <torch/csrc/jit/api/module.h>
-#include <torch/headeronly/version.h>
+#include <torch/version.h>
 
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 #include <torch/csrc/distributed/c10d/Store.hpp>

@@ -1,6 +1,6 @@
 #include "plugin/session.h"
 
-#include <torch/headeronly/version.h>
+#include <torch/version.h>
 
 #include <mutex>
 

@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 
 #include "ops/communicator/communicator.h"
+#include "ops/device/stream_handle.h"
 
 namespace ddpscope {
 namespace {
@@ -88,7 +89,7 @@ class NcclCommunicator final : public Communicator {
     TORCH_CHECK(record.is_cuda() && record.get_device() == device_, "it works on cuda:", device_,
                 ", but the tensors are on ", record.device());
     const c10::impl::VirtualGuardImpl guard(c10::DeviceType::CUDA);
-    return guard.getStream(record.device()).native_handle();
+    return handle_of(guard.getStream(record.device()));
   }
 
   ncclComm* communicator_;

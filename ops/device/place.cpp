@@ -11,6 +11,8 @@
 #include <mutex>
 #include <utility>
 
+#include "ops/device/stream_handle.h"
+
 namespace ddpscope::device {
 namespace {
 
@@ -85,14 +87,15 @@ void* Place::make_notice(std::size_t bytes) const {
 }
 
 std::string why_unavailable(const c10::Device& device) {
-  return device.is_cuda() ? Library::get().error : "there are kernels for the CPU and for CUDA";
+  if (!device.is_cuda()) return "there are kernels for the CPU and for CUDA";
+  return TellsHandle<c10::Stream> ? Library::get().error : kTellsNoHandle;
 }
 
 Place current_place(const c10::Device& device) {
   const std::string why = why_unavailable(device);
   TORCH_CHECK(why.empty(), "ddpscope cannot compute on ", device, ": ", why);
   const c10::Stream stream = c10::impl::getDeviceGuardImpl(device.type())->getStream(device);
-  return {Library::get().kernels, device, static_cast<CUstream_st*>(stream.native_handle())};
+  return {Library::get().kernels, device, handle_of(stream)};
 }
 
 }  // namespace ddpscope::device
