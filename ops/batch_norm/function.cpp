@@ -1,6 +1,5 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/stack.h>
-#include <ATen/ops/tensor.h>
 #include <torch/csrc/autograd/graph_task.h>
 
 #include <cmath>
@@ -38,9 +37,16 @@ CallPtr make_call(const at::Tensor& input, const SyncBatchNormFuncOptions& optio
 // An activation that is recomputed inside a backward has been counted by its forward.
 bool is_recomputed() { return torch::autograd::get_current_graph_task_id() != -1; }
 
-// In double, rounded once. Operators of LibTorch, so that the version counter sees the write.
-void update(const at::Tensor& running, const at::Tensor& value, double momentum) {
-  running.copy_(running.to(at::kDouble) * (1 - momentum) + value * momentum);
+// In double, rounded once. The write is LibTorch's, so that the version counter sees it.
+void update(const at::Tensor& running, const std::vector<double>& sums, double count,
+            double momentum) {
+  const at::Tensor next =
+      running.to(at::kDouble, /*non_blocking=*/false, /*copy=*/true).contiguous();
+  double* const numbers = next.mutable_data_ptr<double>();
+  for (std::size_t c = 0; c < sums.size(); ++c) {
+    numbers[c] = numbers[c] * (1 - momentum) + sums[c] / count * momentum;
+  }
+  running.copy_(next);
 }
 
 void update_running(const Moments& moments, const RunningTensors& running,
@@ -49,13 +55,10 @@ void update_running(const Moments& moments, const RunningTensors& running,
   const at::Tensor& counter = options.num_batches_tracked();
   if (counter.defined()) counter.add_(1);
   const double momentum = options.momentum() ? *options.momentum() : 1 / counter.item<double>();
-  const auto as_tensor = [](const std::vector<double>& numbers) {
-    return at::tensor(numbers, at::TensorOptions().dtype(at::kDouble));
-  };
-  update(running.mean, as_tensor(moments.mean), momentum);
+  update(running.mean, moments.mean, 1, momentum);
   // One value has no unbiased variance: what was known before stays.
   if (moments.count < 2) return;
-  update(running.variance, as_tensor(moments.m2) / (moments.count - 1), momentum);
+  update(running.variance, moments.m2, moments.count - 1, momentum);
 }
 
 at::Tensor statistics_of_batch(const Moments& moments, double eps) {

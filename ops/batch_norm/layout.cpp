@@ -3,7 +3,19 @@
 namespace ddpscope::batch_norm {
 namespace {
 
-bool is_rows(const at::Tensor& tensor) { return tensor.movedim(1, -1).is_contiguous(); }
+/// Whether values lie as those of a contiguous tensor whose channels are the last dimension.
+bool is_rows(const at::Tensor& tensor) {
+  if (tensor.numel() == 0) return true;
+  std::int64_t step = 1;
+  const auto follows = [&](std::int64_t dimension) {
+    const bool fits = tensor.size(dimension) == 1 || tensor.stride(dimension) == step;
+    step *= tensor.size(dimension);
+    return fits;
+  };
+  bool fits = follows(1);
+  for (std::int64_t i = tensor.dim() - 1; i >= 2; --i) fits = follows(i) && fits;
+  return follows(0) && fits;
+}
 bool is_planes(const at::Tensor& tensor) { return tensor.is_contiguous(); }
 
 // Planes of one value are rows: each row then is one sample.

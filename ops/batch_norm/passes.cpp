@@ -3,32 +3,49 @@
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
-#include <ATen/ops/stack.h>
-#include <ATen/ops/zeros_like.h>
 
 #include <algorithm>
 
 #include "ops/batch_norm/layout.h"
 
+// Numbers per channel are computed in loops: an operator of LibTorch takes longer than some
+// thousand values of a layer.
 namespace ddpscope::batch_norm {
 namespace {
 
-at::Tensor as_doubles(const at::Tensor& numbers) { return numbers.to(at::kDouble).contiguous(); }
-
-at::Tensor tensor_of(const std::vector<double>& numbers) {
-  at::Tensor tensor = at::empty({static_cast<std::int64_t>(numbers.size())},
-                                at::TensorOptions().dtype(at::kDouble));
-  std::copy(numbers.begin(), numbers.end(), tensor.mutable_data_ptr<double>());
-  return tensor;
-}
+using Doubles = std::vector<double>;
 
 const double* data_of(const at::Tensor& numbers) { return numbers.const_data_ptr<double>(); }
 
+Doubles in_double(const at::Tensor& numbers) {
+  const at::Tensor wide = numbers.to(at::kDouble).contiguous();
+  return {data_of(wide), data_of(wide) + wide.numel()};
+}
+
+at::Tensor tensor_of(std::initializer_list<const Doubles*> rows) {
+  const auto channels = static_cast<std::int64_t>((*rows.begin())->size());
+  const at::TensorOptions options = at::TensorOptions().dtype(at::kDouble);
+  at::Tensor tensor = rows.size() == 1
+                          ? at::empty({channels}, options)
+                          : at::empty({static_cast<std::int64_t>(rows.size()), channels}, options);
+  double* to = tensor.mutable_data_ptr<double>();
+  for (const Doubles* row : rows) to = std::copy(row->begin(), row->end(), to);
+  return tensor;
+}
+
+/// 1 / sqrt(variance + eps) of each channel.
+const double* inverse_deviation_of(const NormTensors& tensors) {
+  return data_of(tensors.statistics) + tensors.statistics.size(1);
+}
+
 // Of y and of dx: weight / sqrt(variance + eps).
-at::Tensor scale_of(const NormTensors& tensors) {
-  const at::Tensor inverse_deviation = tensors.statistics.select(0, 1);
-  if (!tensors.weight.defined()) return inverse_deviation.contiguous();
-  return as_doubles(tensors.weight) * inverse_deviation;
+Doubles scale_of(const NormTensors& tensors) {
+  const double* const inverse = inverse_deviation_of(tensors);
+  Doubles scale(inverse, inverse + tensors.statistics.size(1));
+  if (!tensors.weight.defined()) return scale;
+  const Doubles weight = in_double(tensors.weight);
+  for (std::size_t c = 0; c < scale.size(); ++c) scale[c] *= weight[c];
+  return scale;
 }
 
 }  // namespace
@@ -42,13 +59,13 @@ Moments measure_tensor(const at::Tensor& x) {
 
 at::Tensor normalize_tensor(const NormTensors& tensors, const at::Tensor& bias) {
   at::Tensor y = at::empty_like(tensors.x);
-  const at::Tensor scale = scale_of(tensors);
-  const at::Tensor shift = bias.defined() ? as_doubles(bias) : at::zeros_like(scale);
+  const Doubles scale = scale_of(tensors);
+  const Doubles shift = bias.defined() ? in_double(bias) : Doubles(scale.size());
   normalize(shape_of(tensors.x), {.x = tensors.x.const_data_ptr(),
                                   .out = y.mutable_data_ptr(),
                                   .mean = data_of(tensors.statistics),
-                                  .scale = data_of(scale),
-                                  .shift = data_of(shift)});
+                                  .scale = scale.data(),
+                                  .shift = shift.data()});
   return y;
 }
 
@@ -59,24 +76,29 @@ Gradients backward_of(const NormTensors& tensors, const at::Tensor& dy, const Ca
                        .dy = dy.const_data_ptr(),
                        .mean = data_of(tensors.statistics)};
   const ChannelPair own_sums = reduce(shape, operands);
-  const at::Tensor own = at::stack({tensor_of(own_sums.first), tensor_of(own_sums.second)});
+  const at::Tensor own = tensor_of({&own_sums.first, &own_sums.second});
   const at::Tensor total = exchange_sums(own, call, Phase::kBackward);
-  const at::Tensor inverse_deviation = tensors.statistics.select(0, 1);
+  const double* const inverse = inverse_deviation_of(tensors);
+  const std::size_t channels = own_sums.first.size();
+  Doubles of_weight = own_sums.second;
+  for (std::size_t c = 0; c < channels; ++c) of_weight[c] *= inverse[c];
 
   Gradients gradients;
-  gradients.weight = inverse_deviation * own.select(0, 1);
-  gradients.bias = own.select(0, 0).clone();
+  gradients.weight = tensor_of({&of_weight});
+  gradients.bias = tensor_of({&own_sums.first});
   gradients.sums = at::cat({own, total});
   if (!needs_input) return gradients;
-  const at::Tensor scale = scale_of(tensors);
-  const at::Tensor shift = total.select(0, 0) * call.inverse_count;
-  const at::Tensor slope =
-      inverse_deviation * inverse_deviation * total.select(0, 1) * call.inverse_count;
+  const Doubles scale = scale_of(tensors);
+  Doubles shift(data_of(total), data_of(total) + channels), slope(channels);
+  for (std::size_t c = 0; c < channels; ++c) {
+    shift[c] *= call.inverse_count;
+    slope[c] = inverse[c] * inverse[c] * data_of(total)[channels + c] * call.inverse_count;
+  }
   gradients.input = at::empty_like(tensors.x);
   operands.out = gradients.input.mutable_data_ptr();
-  operands.scale = data_of(scale);
-  operands.shift = data_of(shift);
-  operands.slope = data_of(slope);
+  operands.scale = scale.data();
+  operands.shift = shift.data();
+  operands.slope = slope.data();
   grad_input(shape, operands);
   return gradients;
 }

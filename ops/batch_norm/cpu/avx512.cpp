@@ -1,4 +1,4 @@
-// Compiled for AVX-512 F; nothing that it includes may define a shared inline function.
+// Compiled for AVX-512 F and BW; nothing that it includes may define a shared inline function.
 #include <immintrin.h>
 
 #include "ops/batch_norm/cpu/kernel_table.h"
@@ -26,12 +26,16 @@ struct Avx512 {
   static void narrow(const Vector& from, BFloat16* to) {
     const __m512 numbers = from.part[0];
     const __m512i bits = _mm512_castps_si512(numbers);
-    const __m512i is_odd = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
-    const __m512i up = _mm512_add_epi32(_mm512_set1_epi32(0x7FFF), is_odd);
-    const __m512i high = _mm512_srli_epi32(_mm512_add_epi32(bits, up), 16);
+    const __mmask16 is_odd = _mm512_test_epi32_mask(bits, _mm512_set1_epi32(0x10000));
+    const __m512i up =
+        _mm512_mask_blend_epi32(is_odd, _mm512_set1_epi32(0x7FFF), _mm512_set1_epi32(0x8000));
     const __mmask16 is_nan = _mm512_cmp_ps_mask(numbers, numbers, _CMP_UNORD_Q);
-    const __m512i result = _mm512_mask_mov_epi32(high, is_nan, _mm512_set1_epi32(0x7FC0));
-    store(_mm512_cvtepi32_epi16(result), to);
+    const __m512i result =
+        _mm512_mask_mov_epi32(_mm512_add_epi32(bits, up), is_nan, _mm512_set1_epi32(0x7FC00000));
+    // The upper half of each, in the lower half of the vector.
+    const __m512i halves = _mm512_set_epi16(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 31, 29,
+                                            27, 25, 23, 21, 19, 17, 15, 13, 11, 9, 7, 5, 3, 1);
+    store(_mm512_castsi512_si256(_mm512_permutexvar_epi16(halves, result)), to);
   }
 };
 

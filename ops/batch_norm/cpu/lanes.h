@@ -120,13 +120,32 @@ struct Memory {
     store(lanes, values);
     copy(values, to, count);
   }
+  /// In pieces of a fixed size, of which the last may overlap the one before: a call of memcpy
+  /// takes longer than most of these copies.
   static void copy(const Value* from, Value* to, std::int64_t count) {
-    __builtin_memcpy(to, from, static_cast<std::size_t>(count) * sizeof(Value));
+    if (count >= kLanes) {
+      for (std::int64_t i = 0; i < count - kLanes; i += kLanes) move<kLanes>(from + i, to + i);
+      return move<kLanes>(from + count - kLanes, to + count - kLanes);
+    }
+    if (count >= 8) return move_ends<8>(from, to, count);
+    if (count >= 4) return move_ends<4>(from, to, count);
+    if (count >= 2) return move_ends<2>(from, to, count);
+    if (count == 1) *to = *from;
   }
   static double number(const Value* from) {
     Number numbers[kLanes];
     load_some(from, 1).store(numbers);
     return numbers[0];
+  }
+  template <int Count>
+  static void move(const Value* from, Value* to) {
+    __builtin_memcpy(to, from, Count * sizeof(Value));
+  }
+  /// Of `Count` to twice as many.
+  template <int Count>
+  static void move_ends(const Value* from, Value* to, std::int64_t count) {
+    move<Count>(from, to);
+    move<Count>(from + count - Count, to + count - Count);
   }
   /// Of up to sixteen numbers, then zeros; of one number for all lanes where `count` is 0.
   static Vector spread(const double* from, std::int64_t count) {

@@ -20,7 +20,8 @@ bool is_available(Processor path) {
 #ifdef DDPSCOPE_OPS_X86
   const bool has_avx2 = __builtin_cpu_supports("avx2") && has_f16c();
   if (path == Processor::kAvx2) return has_avx2;
-  if (path == Processor::kAvx512) return has_avx2 && __builtin_cpu_supports("avx512f");
+  if (path == Processor::kAvx512)
+    return has_avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw");
 #endif
   return path == Processor::kPortable;
 }

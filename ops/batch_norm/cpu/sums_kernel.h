@@ -28,33 +28,42 @@ struct SumKernels {
     }
   }
 
-  // Planes shorter than a block are put together, so that each block but the last is full.
+  static void measure_blocks(LaneSums& sums, const Value* x, std::int64_t values) {
+    for (std::int64_t at = 0; at + kBlock <= values; at += kBlock) {
+      sums.template add<kBlockRows>(0, x + at, kLanes, kBlockRows);
+      sums.end_block(kBlockRows);
+    }
+  }
+
+  // Planes shorter than a block are put together, many at a time: a block each would end within a
+  // plane, and the next begin there. Every block but the last is full, wherever planes end.
   static void measure_run(const Operands& operands, const ChannelRun& run) {
+    constexpr std::int64_t kMostStaged = 16 * kBlock;
     const auto* const x = static_cast<const Value*>(operands.x);
+    const std::int64_t most = run.plane < kBlock ? kMostStaged : kBlock;
     LaneSums sums;
-    Value stage[kBlock];
+    Value stage[kMostStaged];
     std::int64_t staged = 0;
     for_pieces(run, [&](std::int64_t at, std::int64_t values) {
       while (values > 0) {
-        if (staged == 0 && values >= kBlock) {
-          sums.template add<kBlockRows>(0, x + at, kLanes, kBlockRows);
-          sums.end_block(kBlockRows);
-          at += kBlock;
-          values -= kBlock;
-          continue;
+        std::int64_t taken = values / kBlock * kBlock;
+        if (staged == 0 && taken > 0) {
+          measure_blocks(sums, x + at, taken);
+        } else {
+          taken = values < most - staged ? values : most - staged;
+          In::copy(x + at, stage + staged, taken);
+          staged += taken;
         }
-        const std::int64_t taken = values < kBlock - staged ? values : kBlock - staged;
-        In::copy(x + at, stage + staged, taken);
-        staged += taken;
         at += taken;
         values -= taken;
-        if (staged < kBlock) continue;
-        sums.template add<kBlockRows>(0, stage, kLanes, kBlockRows);
-        sums.end_block(kBlockRows);
+        if (staged < most) continue;
+        measure_blocks(sums, stage, staged);
         staged = 0;
       }
     });
-    finish(sums, stage, static_cast<int>(staged), operands);
+    measure_blocks(sums, stage, staged);
+    const std::int64_t measured = staged / kBlock * kBlock;
+    finish(sums, stage + measured, static_cast<int>(staged - measured), operands);
   }
 
   static void finish(LaneSums& sums, const Value* stage, int staged, const Operands& operands) {
