@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Sets up, builds and runs all tests, then under AddressSanitizer and UBSan those that read files
-# and stacks or follow memory to its end, and under ThreadSanitizer those of the queue, the worker,
-# the calls under way, the rings and the rank files; the last line counts them all. Stops when a
-# build fails.
+# and stacks, follow memory to its end or clip, and under ThreadSanitizer those of the queue, the
+# worker, the calls under way, the rings and the rank files; the last line counts them all. Stops
+# when a build fails.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
 cd "$ddpscope_root"
@@ -36,8 +36,8 @@ run_tests() {
 ddpscope_build
 run_tests dev
 ddpscope_build_preset asan --target config_test records_test report_test stacks_test values_test \
-  ring_test worker_test crash_signals_test fuzz_targets guest_lives
-units='^(config|records|report|stacks|values|ring|worker|crash_signals)_test$|^fuzz\.'
+  ring_test worker_test crash_signals_test fuzz_targets guest_lives clip_test
+units='^(config|records|report|stacks|values|ring|worker|crash_signals|clip)_test$|^fuzz\.'
 guests='^(lifetimes|nonfinite_values|public_api|rough_ends|stale_tensors|survival)_test\.'
 run_tests asan --tests-regex "$units|$guests"
 ddpscope_build_preset tsan --target model_test ring_test worker_test records_test
