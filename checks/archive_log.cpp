@@ -3,7 +3,11 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <optional>
 #include <set>
+#include <unordered_map>
+
+#include "checks/subtree.h"
 
 namespace ddpscope {
 namespace {
@@ -14,6 +18,26 @@ constexpr std::array<std::string_view, 28> kKeywords = {
     "and",  "as",    "assert", "break",  "class",  "continue", "def",   "del", "elif", "Ellipsis",
     "else", "False", "for",    "global", "if",     "import",   "in",    "is",  "None", "NoneType",
     "not",  "or",    "pass",   "raise",  "return", "True",     "while", "with"};
+
+/// Registered tensors by their paths, to find what was asked for without a tensor.
+class Paths {
+ public:
+  explicit Paths(const RunState& state) {
+    for (const auto& [id, model] : state.models()) {
+      for (const RegisteredTensor& registered : model.tensors) {
+        const TensorState* tensor = state.tensor(registered.tensor.id);
+        if (tensor != nullptr) by_path_.try_emplace(tensor_path(*tensor), tensor);
+      }
+    }
+  }
+  const TensorState* find(const std::string& path) const {
+    const auto found = by_path_.find(path);
+    return found == by_path_.end() ? nullptr : found->second;
+  }
+
+ private:
+  std::unordered_map<std::string, const TensorState*> by_path_;
+};
 
 bool is_within(const std::string& path, const std::string& module) {
   return module.empty() || path == module || path.starts_with(module + ".");
@@ -26,8 +50,17 @@ void ArchiveLog::add(const ArchiveTensorEvent& event) {
 
 std::vector<ArchiveVisit> ArchiveLog::visits(const RunState& state) const {
   std::map<std::pair<std::uint64_t, ModelId>, ArchiveVisit> by_place;
+  std::set<std::uint64_t> held_a_name;
+  for (const ArchiveTensorEvent& event : events_) {
+    if (event.access == ArchiveAccess::kRead) held_a_name.insert(event.archive);
+  }
+  std::optional<Paths> paths;
   for (const ArchiveTensorEvent& event : events_) {
     const TensorState* tensor = state.tensor(event.tensor);
+    if (event.tensor == 0 && !held_a_name.contains(event.archive)) {
+      if (!paths.has_value()) paths.emplace(state);
+      tensor = paths->find(event.key);
+    }
     if (tensor == nullptr || tensor->registrations.empty()) continue;
     const ModelId model = tensor->registrations.front().model;
     ArchiveVisit& visit = by_place[{event.archive, model}];
@@ -35,7 +68,11 @@ std::vector<ArchiveVisit> ArchiveLog::visits(const RunState& state) const {
     visit.model = &state.models().at(model);
     if (event.access == ArchiveAccess::kRead) visit.read.push_back(&event);
     if (event.access == ArchiveAccess::kMissing) visit.missing.push_back(&event);
-    if (event.access == ArchiveAccess::kWritten) visit.written.push_back(&event);
+    if (event.access == ArchiveAccess::kWritten) {
+      visit.written.push_back(&event);
+    } else {
+      visit.asked_for.push_back(tensor->info.id);
+    }
   }
   std::vector<ArchiveVisit> visits;
   visits.reserve(by_place.size());
@@ -45,11 +82,9 @@ std::vector<ArchiveVisit> ArchiveLog::visits(const RunState& state) const {
 
 std::vector<const TensorState*> expected_by(const ArchiveVisit& visit, const RunState& state) {
   std::optional<std::string> module;
-  for (const auto* events : {&visit.read, &visit.missing}) {
-    for (const ArchiveTensorEvent* event : *events) {
-      const std::string& path = state.tensor(event->tensor)->registrations.front().module_path;
-      module = module.has_value() ? common_path(*module, path) : path;
-    }
+  for (const TensorId id : visit.asked_for) {
+    const std::string& path = state.tensor(id)->registrations.front().module_path;
+    module = module.has_value() ? common_path(*module, path) : path;
   }
   std::vector<const TensorState*> expected;
   std::set<TensorId> seen;

@@ -14,6 +14,7 @@ struct ArchiveVisit {
   const ModelState* model = nullptr;
   std::vector<const ArchiveTensorEvent*> read;
   std::vector<const ArchiveTensorEvent*> missing;
+  std::vector<TensorId> asked_for;  ///< what was read or is missing
   std::vector<const ArchiveTensorEvent*> written;
 };
 
@@ -22,7 +23,9 @@ class ArchiveLog {
  public:
   void add(const ArchiveTensorEvent& event);
   bool empty() const { return events_.empty(); }
-  /// By archive and model; tensors that no attached model registers are left out.
+  /// By archive and model; tensors that no attached model registers are left out. Where an archive
+  /// held none of its names, one that was asked for without a tensor stands for what is registered
+  /// under it.
   std::vector<ArchiveVisit> visits(const RunState& state) const;
   void clear() { events_.clear(); }
 

@@ -76,7 +76,13 @@ struct Before {
 
 void tell_read(Capture& capture, const Before& before, std::string key, const at::Tensor& tensor,
                bool found) {
-  if (!tensor.defined()) return;
+  if (!tensor.defined()) {  // asked for by its name alone
+    capture.put_large(ArchiveTensorEvent{.at = capture.marker().now(),
+                                         .archive = archives.load(),
+                                         .access = ArchiveAccess::kMissing,
+                                         .key = std::move(key)});
+    return;
+  }
   ArchiveTensorEvent event{.at = capture.marker().now(),
                            .archive = archives.load(),
                            .access = found ? ArchiveAccess::kRead : ArchiveAccess::kMissing,

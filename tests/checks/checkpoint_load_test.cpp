@@ -46,6 +46,26 @@ TEST_CASE("checkpoint-load warns of a load that finds no name of the model", "[c
         "unchanged [1000, 64], [64, 3], [64]");
 }
 
+TEST_CASE("checkpoint-load knows a tensor by the name that was asked for", "[check]") {
+  Program program("checkpoint-load");
+  program.attach(1, kNet);
+  const auto ask = [&](const std::string& key, ArchiveAccess access, TensorId tensor = 0) {
+    program.send_now(ArchiveTensorEvent{.access = access, .key = key, .tensor = tensor});
+  };
+  for (const Registered& tensor : kNet) ask(tensor.path, ArchiveAccess::kMissing);
+  SECTION("where the archive holds none of them") {
+    program.backward({1, 2, 3});
+    REQUIRE(program.findings.size() == 1);
+    CHECK(cause_of(program.findings[0]) == "unchanged");
+    CHECK(program.findings[0].what == "load changed 0 of 3 tensors (unchanged)");
+  }
+  SECTION("but not where the program found other names in it") {
+    ask("module.conv.weight", ArchiveAccess::kRead, 40);
+    program.backward({1, 2, 3});
+    CHECK(program.findings.empty());
+  }
+}
+
 TEST_CASE("checkpoint-load waits for the end of a load that runs operators", "[check]") {
   Program program("checkpoint-load");
   program.attach(1, kNet);
