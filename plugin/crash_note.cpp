@@ -12,6 +12,7 @@
 #include <cstring>
 
 #include "model/clock.h"
+#include "records/file_descriptor.h"
 #include "records/words.h"
 
 namespace ddpscope::crash_note {
@@ -21,6 +22,7 @@ constexpr int kMaxNotes = 16;
 constexpr std::string_view kNoPlace = R"(,"model":"","module_path":"","op":"")";
 
 std::atomic<int> file{-1};
+FileIdentity identity;
 std::atomic<pid_t> owner{0};
 std::atomic<int> notes_left{kMaxNotes};
 
@@ -69,6 +71,7 @@ class Line {
 
 void open(int descriptor) noexcept {
   owner = getpid();
+  identity = identity_of(descriptor);
   file = descriptor;
 }
 
@@ -112,6 +115,7 @@ std::string_view signal_name(int signal) noexcept {
 void write_signal(int signal, std::int64_t step, Phase phase) noexcept {
   const int descriptor = file.load(std::memory_order_acquire);
   if (descriptor < 0 || getpid() != owner.load(std::memory_order_relaxed)) return;
+  if (identity_of(descriptor) != identity) return;  // closed by the program
   if (notes_left.fetch_sub(1, std::memory_order_relaxed) <= 0) return;
   Line line;
   line.add(R"({"record":"progress","step":)");

@@ -76,7 +76,10 @@ JsonlWriter::Opened JsonlWriter::open(const std::string& dir, const RunRecord& r
 }
 
 JsonlWriter::JsonlWriter(FileDescriptor file, std::string path, std::int64_t max_bytes)
-    : file_(std::move(file)), path_(std::move(path)), max_bytes_(max_bytes) {
+    : file_(std::move(file)),
+      identity_(identity_of(file_.get())),
+      path_(std::move(path)),
+      max_bytes_(max_bytes) {
   struct rlimit limit = {};
   if (::getrlimit(RLIMIT_FSIZE, &limit) == 0) largest_ = limit.rlim_cur;
 }
@@ -129,6 +132,10 @@ bool JsonlWriter::admits(Kind kind, std::size_t bytes) noexcept {
 }
 
 bool JsonlWriter::append(std::string_view line) noexcept {
+  if (identity_of(file_.get()) != identity_) {
+    lose();
+    return false;
+  }
   // What is written last finds room below the limit of the process.
   if (line.size() + kLastLineBytes > largest_ - static_cast<std::uint64_t>(bytes_written_)) {
     fail(EFBIG);
@@ -143,6 +150,17 @@ bool JsonlWriter::append(std::string_view line) noexcept {
     if (done < 0 && errno == EINTR) continue;
     fail(done < 0 ? errno : ENOSPC);
     return false;
+  }
+}
+
+// The number may be that of a file of the program by now: it is neither written nor closed.
+void JsonlWriter::lose() noexcept {
+  failed_ = true;
+  file_.release();
+  try {
+    failure_ = path_ + ": the program closed this file";
+  } catch (...) {
+    failure_.clear();
   }
 }
 

@@ -43,7 +43,8 @@ class JsonlWriter {
 
   bool sync() noexcept;
 
-  /// True after a write failed, as on a full disk; nothing more is written then.
+  /// True after a write failed, as on a full disk, or after the program closed the file; nothing
+  /// more is written then.
   bool failed() const { return failed_; }
   /// True once a finding found no room below `max_bytes`.
   bool full() const { return said_full_; }
@@ -61,8 +62,10 @@ class JsonlWriter {
   bool put(Kind kind, const Record& record) noexcept;
   bool append(std::string_view line) noexcept;
   void fail(int error) noexcept;
+  void lose() noexcept;
 
   FileDescriptor file_;
+  FileIdentity identity_;
   std::string path_;
   std::int64_t max_bytes_;
   std::int64_t bytes_written_ = 0;

@@ -198,6 +198,18 @@ TEST_CASE("A forked child leaves no note in the file of its parent", "[plugin]")
   CHECK(notes_of(nothing, fork_and_die).empty());
 }
 
+TEST_CASE("A file that has the number of the closed one gets no note", "[plugin]") {
+  const TemporaryDir dir;
+  const std::string other = dir / "other";
+  const auto closes = [&other] {
+    for (int fd = STDERR_FILENO + 1; fd < 64; ++fd) ::close(fd);
+    for (int i = 0; i < 8; ++i) ::open(other.c_str(), O_WRONLY | O_APPEND | O_CREAT, 0600);
+    ::raise(SIGTERM);
+  };
+  CHECK(notes_of(nothing, closes).empty());
+  CHECK(std::filesystem::file_size(other) == 0);
+}
+
 TEST_CASE("Notes are few, and close() ends them", "[plugin]") {
   const auto install = [] { ::signal(SIGTERM, go_on); };
   const auto often = [] {

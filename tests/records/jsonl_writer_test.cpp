@@ -133,6 +133,23 @@ TEST_CASE("what finds no room any more is followed by the reason", "[records]") 
   CHECK(file.notes.at(0) == "the rank could write no more: File too large");
 }
 
+TEST_CASE("a file that has the number of the closed one is left alone", "[records]") {
+  const TemporaryDir dir;
+  auto opened = JsonlWriter::open(dir.path(), run_of(1));
+  REQUIRE(opened.error == "");
+  const int number = opened.writer->descriptor();
+  const std::string other = dir / "other";
+  REQUIRE(::dup2(::open(other.c_str(), O_RDWR | O_CREAT, 0600), number) == number);
+  REQUIRE(::write(number, "of the program", 14) == 14);
+  CHECK_FALSE(opened.writer->write_finding(sample_finding()));
+  CHECK_FALSE(opened.writer->sync());
+  CHECK(opened.writer->failed());
+  CHECK(opened.writer->failure() == dir / "rank-0.jsonl: the program closed this file");
+  opened.writer.reset();
+  CHECK(fs::file_size(other) == 14);
+  CHECK(::close(number) == 0);
+}
+
 TEST_CASE("secrets are cut out of the command", "[records]") {
   using Command = std::vector<std::string>;
   CHECK(redact_command({"--token", "x", "-v"}) == Command{"--token", "***", "-v"});
