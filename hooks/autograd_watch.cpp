@@ -15,6 +15,7 @@
 #include "hooks/gradient_watch.h"
 #include "hooks/graph_history.h"
 #include "hooks/interposed.h"
+#include "hooks/left_open.h"
 #include "hooks/loop_phase.h"
 #include "hooks/model_discovery.h"
 #include "hooks/near_tls.h"
@@ -117,6 +118,7 @@ class OutermostBackward {
         is_nested_(inside_backward()),
         exceptions_(std::uncaught_exceptions()) {
     calls = backward_depth() + 1;
+    if (!is_nested_) outermost = this;
     as_guest("graph", [&](Capture& capture) {
       if (!is_nested_) {
         begin_backward(capture, roots, keep_graph, accumulates);
@@ -130,12 +132,16 @@ class OutermostBackward {
     writes_.reset();
     calls = calls_before_;
     if (is_nested_) return;
-    const bool threw = std::uncaught_exceptions() > exceptions_;
+    outermost = nullptr;
+    ended(std::uncaught_exceptions() > exceptions_);
+  }
+  void ended(bool threw) const noexcept {
     as_guest("graph", [&](Capture& capture) {
       if (threw) tell_freed(capture, roots_);
       end_backward(capture, accumulates_, threw);
     });
   }
+  static thread_local const OutermostBackward* outermost;  // of this thread, while it stands
 
  private:
   const edge_list& roots_;
@@ -145,6 +151,8 @@ class OutermostBackward {
   int exceptions_;
   std::optional<NoFailingWrites> writes_;
 };
+
+thread_local const OutermostBackward* OutermostBackward::outermost = nullptr;
 
 variable_list on_execute(Engine* self, const edge_list& roots, const variable_list& inputs,
                          bool keep_graph, bool create_graph, bool accumulate_grad,
@@ -164,6 +172,10 @@ void walk_loss(const at::Tensor& loss) {
     event.graph = graph_shape(capture, {torch::autograd::Edge(loss.grad_fn(), loss.output_nr())});
     capture.put_large(std::move(event));
   });
+}
+
+void tell_backward_left_open() noexcept {
+  if (const auto* const backward = OutermostBackward::outermost) backward->ended(/*threw=*/true);
 }
 
 int backward_depth() noexcept {

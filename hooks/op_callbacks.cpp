@@ -11,6 +11,7 @@
 #include "hooks/capture.h"
 #include "hooks/doing.h"
 #include "hooks/error_watch.h"
+#include "hooks/left_open.h"
 #include "hooks/loop_phase.h"
 #include "hooks/op_inputs.h"
 #include "hooks/operator_recording.h"
@@ -26,6 +27,8 @@ namespace {
 // operator returns the very result of the one inside it that autograd knows; only that is recorded.
 struct Nesting {
   int depth = 0;
+  const at::RecordFunction* outermost = nullptr;  // while `depth` is above 0, with its context
+  const at::ObserverContext* context = nullptr;
   const c10::TensorImpl* recorded = nullptr;
   const void* recorded_node = nullptr;
 };
@@ -83,6 +86,10 @@ std::unique_ptr<at::ObserverContext> op_starts(const at::RecordFunction& functio
   if (is_range_of_engine(function)) return nullptr;
   ++nesting.depth;
   auto context = std::make_unique<OpContext>();
+  if (nesting.depth == 1) {
+    nesting.outermost = &function;
+    nesting.context = context.get();
+  }
   as_guest("op", [&](Capture& capture) {
     if (nesting.depth == 1) {
       nesting.recorded = nullptr;  // its address may be in use again
@@ -191,6 +198,13 @@ void op_ends(const at::RecordFunction& function, at::ObserverContext* context) {
 
 constinit OperatorRecording survey(&op_starts, &op_ends);
 }  // namespace
+
+void tell_operator_left_open() noexcept {
+  if (nesting.depth == 0) return;
+  as_guest("op", [&](Capture& capture) {
+    tell_failed(capture, *nesting.outermost, static_cast<const OpContext&>(*nesting.context));
+  });
+}
 
 void survey_operators(bool on) noexcept try { survey.set(on); } catch (...) {
   if (Capture* capture = Capture::active()) capture->fault("op");

@@ -68,6 +68,11 @@ std::string writer_base_name(std::uint16_t op) {
 }
 
 constinit thread_local int WriteScope::depth_ = 0;
+constinit thread_local const WriteScope* WriteScope::outermost_here_ = nullptr;
+
+void WriteScope::tell_left_open() noexcept {
+  if (depth_ > 0 && !outermost_here_->returned_) outermost_here_->ended();
+}
 
 NoFailingWrites::NoFailingWrites(bool here) noexcept {
   const Capture* const capture = Capture::active();

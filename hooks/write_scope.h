@@ -16,7 +16,9 @@ namespace ddpscope {
 /// when it has returned; what that calls itself, and what autograd runs below, is part of it.
 class WriteScope {
  public:
-  explicit WriteScope(std::uint16_t op) noexcept : op_(op), outermost_(depth_++ == 0) {}
+  explicit WriteScope(std::uint16_t op) noexcept : op_(op), outermost_(depth_++ == 0) {
+    if (outermost_) outermost_here_ = this;
+  }
   ~WriteScope() noexcept {
     --depth_;
     if (outermost_) ended();
@@ -37,6 +39,9 @@ class WriteScope {
     if (list_count_ < lists_.size()) lists_[list_count_++] = &list;
   }
 
+  /// The call of this thread that an exception leaves which nobody catches; on `std::terminate`.
+  static void tell_left_open() noexcept;
+
  private:
   void ended() const noexcept;
   void let_rest() const noexcept;
@@ -46,6 +51,7 @@ class WriteScope {
   void for_each(Visit&& visit) const;
 
   static DDPSCOPE_NEAR constinit thread_local int depth_;
+  static DDPSCOPE_NEAR constinit thread_local const WriteScope* outermost_here_;  // if `depth_` > 0
 
   std::uint16_t op_;
   bool outermost_;

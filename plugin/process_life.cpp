@@ -12,6 +12,7 @@
 #include <exception>
 
 #include "hooks/collective_watch.h"
+#include "hooks/left_open.h"
 #include "hooks/loader_watch.h"
 #include "hooks/optimizer_watch.h"
 #include "hooks/reducer_watch.h"
@@ -75,7 +76,10 @@ void on_terminate() {
   // Entered once: a second thread that terminates, or a fault of ours here, goes straight on.
   static std::atomic<bool> entered{false};
   if (!entered.exchange(true)) {
-    if (Session* session = Session::running()) session->die(current_exception());
+    if (Session* session = Session::running()) {
+      if (std::current_exception() != nullptr) tell_left_open();
+      session->die(current_exception());
+    }
   }
   if (previous_terminate != nullptr) previous_terminate();
   abort();

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <exception>
 #include <filesystem>
+#include <functional>
+#include <thread>
 
 #include "tests/support/torch_test.h"
 
@@ -27,6 +29,21 @@ struct Faulty : torch::nn::Module {
 
 bool contains(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
+}
+
+/// The findings about `work`, which throws on a thread where no handler waits.
+std::string found_of(const std::function<void(Net&)>& work) {
+  const Outcome outcome = in_child([&work] {
+    std::set_terminate([] { _exit(42); });
+    Net net;
+    attach_diagnostics(net, quiet());
+    std::thread([&] { work(net); }).join();
+    return 0;
+  });
+  CHECK(outcome.exit_code == 42);
+  std::string found;
+  for (const std::string& finding : records("finding")) found += finding;
+  return found;
 }
 }  // namespace
 
@@ -94,6 +111,20 @@ TEST_CASE("What an operator threw is decided when nobody catches it") {
   });
   REQUIRE(records("finding").size() >= 1);
   CHECK(contains(records("finding")[0], "module-operator-failed"));
+}
+
+TEST_CASE("What is thrown where nothing is unwound is found") {
+  CHECK(contains(found_of([](Net& net) { net->first->weight.mul_(2); }), "autograd-leaf-inplace"));
+  CHECK(contains(found_of([](Net& net) {
+                   net->forward(torch::ones({5, 9}));
+                 }),
+                 "module-operator-failed"));
+  CHECK(contains(found_of([](Net& net) {
+                   const at::Tensor loss = net->loss();
+                   loss.backward();
+                   loss.backward();
+                 }),
+                 "autograd-double-backward"));
 }
 
 TEST_CASE("An exit with another code than 0 is noted and not clean") {
