@@ -94,7 +94,11 @@ void tell_members(Capture& capture, Members&& told, const KnownOptimizer& known,
     for (const at::Tensor& member : group) {
       if (!member.defined()) continue;
       const Memory memory = memory_of(member);
-      members.push_back({.tensor = capture.announce(member),
+      const TensorId id = capture.announce(member);
+      if (capture.tensors().slot(member).computed) {  // told by its operator, for that step alone
+        capture.put_large(TensorEvent{.at = event.at, .tensor = describe(member, id)});
+      }
+      members.push_back({.tensor = id,
                          .requires_grad = member.requires_grad(),
                          .grad_defined = has_gradient(member),
                          .storage = memory.storage,

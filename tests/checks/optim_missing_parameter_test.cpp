@@ -56,6 +56,16 @@ TEST_CASE("optim-missing-parameter knows that the optimizer was built first", "[
   CHECK(cause_of(program.findings[0]) == "built_before");
 }
 
+TEST_CASE("optim-missing-parameter takes no copy for what was replaced", "[check]") {
+  Program program("optim-missing-parameter");
+  program.attach(1, kNet);
+  program.leaf(22, {10, 512});
+  program.optimizer(1, {1, 22});
+  train(program, 1, {1, 2, 3});
+  REQUIRE(program.findings.size() == 1);
+  CHECK(cause_of(program.findings[0]) == "group_omits");
+}
+
 TEST_CASE("optim-missing-parameter asks no optimizer of an earlier loop", "[check]") {
   Program program("optim-missing-parameter");
   program.attach(1, {{.id = 9, .path = "first.weight"}});
