@@ -66,9 +66,7 @@ Finding describe_lag(const Lag& lag, const Cohort& cohort) {
   using enum Applicability;
   const RankCounts* first = counts_of_rank(cohort, lag.lagging.front());
   const bool skips = lag.skipped > 0;
-  // What it issued belongs to the step after the last one that ended.
-  const std::int64_t last = first->step + (lag.by_call ? 1 : 0);
-  const std::int64_t step = skips ? skipped_since(cohort, last) : last;
+  const std::int64_t step = skips ? skipped_since(cohort, first->step) : first->step;
   Finding finding = finding_on(lag.lagging, step);
   finding.severity = Severity::kError;
   finding.phase = Phase::kForward;
@@ -86,6 +84,7 @@ Finding describe_lag(const Lag& lag, const Cohort& cohort) {
         "it has fewer batches than the others, or left the step for an evaluation or a barrier "
         "that they do not take part in";
     finding.evidence_status = EvidenceStatus::kSupported;
+    finding.fixes.push_back({"evaluate on all ranks, or without the group that averages", kLikely});
   }
   finding.facts = {{fact::kCounter, std::string(skips ? "skipped_steps" : "backwards")},
                    {fact::kValuePerRank, count_per_rank(cohort, skips ? &RankCounts::skipped_steps

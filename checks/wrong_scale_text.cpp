@@ -57,7 +57,10 @@ std::vector<Fix> wrong_scale_fixes(std::string_view cause, bool lasts) {
   }
   if (lasts) {
     return {{"wait() for every collective before its tensor is read or written", kLikely},
-            {"reduce every element of every gradient over the same group", kLikely}};
+            {"reduce every element of every gradient over the same group", kLikely},
+            {"intended, as what is compressed or added to the buffer that is sent: suppress it "
+             "with that reason",
+             kNeedsDecision}};
   }
   return {{"check the memory and the links of the ranks' hosts", kNeedsDecision},
           {"wait() for every collective before its tensor is read or written", kLikely}};

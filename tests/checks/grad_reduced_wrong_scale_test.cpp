@@ -78,6 +78,7 @@ TEST_CASE("grad-reduced-wrong-scale names no single parameter where several are 
         "5 of 6 sampled gradients are no multiple of the sum over 4 ranks after the reduction "
         "(not_linear)");
   CHECK(findings[0].module_path.empty());
+  CHECK(findings[0].fixes.back().text.starts_with("intended"));
 }
 
 TEST_CASE("grad-reduced-wrong-scale tells the one step that went wrong", "[check]") {
