@@ -4,6 +4,7 @@
 #include <stdexcept>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 #include <torch/csrc/distributed/c10d/reducer.hpp>
+#include <type_traits>
 #include <unordered_map>
 #include <vector>
 
@@ -26,11 +27,17 @@ inline std::shared_ptr<c10d::Reducer> make_reducer(const samples::Store& store,
   // The gradients of the last layers come first.
   const std::vector<std::vector<std::size_t>> buckets(std::get<0>(assigned).rbegin(),
                                                       std::get<0>(assigned).rend());
-  return std::make_shared<c10d::Reducer>(
-      parameters, buckets, group, dense, kBucketBytes, /*find_unused_parameters=*/false,
-      /*gradient_as_bucket_view=*/false, std::unordered_map<std::size_t, std::string>(),
-      kBucketBytes, /*skip_all_reduce_unused_params=*/false, /*use_python_reducer=*/false,
-      std::vector<std::int64_t>());
+  const auto make = [](const auto&... arguments) {
+    using Sizes = std::vector<std::int64_t>;  // LibTorch 2.8 knows one size for all buckets
+    if constexpr (std::is_constructible_v<c10d::Reducer, decltype(arguments)..., Sizes>) {
+      return std::make_shared<c10d::Reducer>(arguments..., Sizes());
+    } else {
+      return std::make_shared<c10d::Reducer>(arguments...);
+    }
+  };
+  return make(parameters, buckets, group, dense, kBucketBytes, /*find_unused_parameters=*/false,
+              /*gradient_as_bucket_view=*/false, std::unordered_map<std::size_t, std::string>(),
+              kBucketBytes, /*skip_all_reduce_unused_params=*/false, /*use_python_reducer=*/false);
 }
 
 }  // namespace loops
