@@ -11,7 +11,7 @@ extern "C" {
 int ddpscope_gate_hook(const char* name, void* hook, void** original);
 
 /// What calls of `name` jump through; NULL where the gate does not stand before it. A hook may be
-/// taken out of it and put back: what it holds then is what `ddpscope_gate_hook` gave as `original`.
+/// taken out of it and put back: meanwhile it holds what `ddpscope_gate_hook` gave as `original`.
 void** ddpscope_gate_slot(const char* name);
 
 /// The gate's own address of `name`, to be compared with what the program's calls are bound to.
