@@ -4,7 +4,6 @@
 #include <torch/csrc/autograd/functions/accumulate_grad.h>
 
 #include <exception>
-#include <optional>
 
 #include "hooks/batch_watch.h"
 #include "hooks/capture.h"
@@ -111,7 +110,7 @@ void tell_nested(Capture& capture, int depth) {
 // Reports the end of a backward also when it is left by an exception, without catching it.
 class OutermostBackward {
  public:
-  OutermostBackward(const edge_list& roots, bool keep_graph, bool create_graph, bool accumulates)
+  OutermostBackward(const edge_list& roots, bool keep_graph, bool accumulates)
       : roots_(roots),
         accumulates_(accumulates),
         calls_before_(calls),
@@ -126,10 +125,8 @@ class OutermostBackward {
         tell_nested(capture, calls);
       }
     });
-    writes_.emplace(!is_nested_ && !create_graph);
   }
   ~OutermostBackward() {
-    writes_.reset();
     calls = calls_before_;
     if (is_nested_) return;
     outermost = nullptr;
@@ -149,7 +146,6 @@ class OutermostBackward {
   int calls_before_;
   bool is_nested_;
   int exceptions_;
-  std::optional<NoFailingWrites> writes_;
 };
 
 thread_local const OutermostBackward* OutermostBackward::outermost = nullptr;
@@ -159,7 +155,8 @@ variable_list on_execute(Engine* self, const edge_list& roots, const variable_li
                          const edge_list& outputs) {
   start_discovery_session();
   Capture::halt_if_asked();
-  const OutermostBackward call(roots, keep_graph, create_graph, accumulate_grad);
+  const OutermostBackward call(roots, keep_graph, accumulate_grad);
+  const NoFailingWrites writes(!create_graph);
   return InterposedExecute::original(self, roots, inputs, keep_graph, create_graph, accumulate_grad,
                                      outputs);
 }

@@ -5,7 +5,6 @@
 
 #include <bit>
 #include <exception>
-#include <optional>
 
 #include "hooks/capture.h"
 #include "hooks/gradient_scaling.h"
@@ -180,9 +179,7 @@ class OutermostStep {
       tell_repaired(capture);
     });
     // A closure computes the gradients of its step itself.
-    if (with_closure) return;
-    writes_.emplace(/*here=*/true);
-    if (!reads_values()) return;
+    if (with_closure || !reads_values()) return;
     as_reader([&](Capture& capture) {
       KnownOptimizer& known = table().entry(optimizer, /*is_new=*/false);
       end_.zero.find(capture, optimizer.param_groups(), known.next_zero_test);
@@ -194,7 +191,6 @@ class OutermostStep {
   }
   ~OutermostStep() {
     if (--step_depth > 0) return;
-    writes_.reset();
     stepping = 0;
     end_.threw = std::uncaught_exceptions() > exceptions_;
     as_guest("optimizer", [&](Capture& capture) { after_step(capture, optimizer_, end_); });
@@ -203,7 +199,6 @@ class OutermostStep {
  private:
   Optimizer& optimizer_;
   int exceptions_;
-  std::optional<NoFailingWrites> writes_;
   StepEnd end_;
 };
 
@@ -211,6 +206,7 @@ template <class Kind>
 at::Tensor on_step(Kind* self, Closure closure) {
   Capture::halt_if_asked();
   const OutermostStep call(*self, closure != nullptr);
+  const NoFailingWrites writes(closure == nullptr);
   return InterposedStep<Kind>::original(self, std::move(closure));
 }
 
