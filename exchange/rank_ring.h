@@ -19,7 +19,7 @@ namespace ddpscope {
 // the process. Little endian, version in its head, internal: only ddpscope of this version reads
 // it.
 
-inline constexpr std::uint32_t kRingVersion = 5;
+inline constexpr std::uint32_t kRingVersion = 6;
 inline constexpr std::size_t kDigestSlots = 4096;
 
 struct RingSizes {

@@ -1,6 +1,7 @@
 // A ring may be cut off, damaged or made to harm its reader.
 #include <sys/stat.h>
 
+#include <array>
 #include <fstream>
 #include <functional>
 #include <iterator>
@@ -145,6 +146,21 @@ std::string opened_with(const std::string& whole, const TemporaryDir& dir,
   std::string error = reader.open(dir / "changed");
   read_all(reader);
   return error.empty() ? error : error.substr(error.rfind(": ") + 2);
+}
+
+TEST_CASE("the check of one place fits no half of a record of another", "[ring]") {
+  // What counts with the place, as the number of a call does, is the first word that is written.
+  const auto check = [](std::uint64_t place, std::uint64_t first) {
+    const std::array<std::uint64_t, 4> words = {first, 7, 7, 7};
+    return ring::check_of(words.data(), sizeof words, place + 1);
+  };
+  int fitting = 0;
+  for (std::uint64_t place = 0; place < 1000; ++place) {
+    for (const std::uint64_t later : {place + 2, place + 1024, place + 65536}) {
+      fitting += check(place, place + 1) == check(later, later + 1);
+    }
+  }
+  CHECK(fitting == 0);
 }
 
 TEST_CASE("sizes beyond all reason are refused", "[ring]") {
