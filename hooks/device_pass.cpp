@@ -9,6 +9,8 @@
 #include <stdexcept>
 #include <string>
 
+#include "cuda/stream_handle.h"
+
 namespace ddpscope {
 namespace {
 // Beside the library that this is part of.
@@ -17,22 +19,6 @@ std::string library_path() {
   if (dladdr(reinterpret_cast<const void*>(&has_cuda_passes), &here) == 0) return "";
   const std::string path = here.dli_fname;
   return path.substr(0, path.rfind('/') + 1) + "libddpscope_device.so";
-}
-
-// LibTorch 2.8 tells it in its library for CUDA alone. The operators have the same in
-// ops/device/stream_handle.h.
-template <class Stream>
-concept TellsHandle = requires(const Stream& stream) {
-  stream.native_handle();
-};
-
-template <class Stream>
-CUstream_st* handle_of(const Stream& stream) {
-  if constexpr (TellsHandle<Stream>) {
-    return static_cast<CUstream_st*>(stream.native_handle());
-  } else {
-    throw std::runtime_error("this LibTorch does not tell the handle of a stream");
-  }
 }
 
 /// Opened where a GPU is used first, and never closed.

@@ -2,8 +2,8 @@
 #include <c10/core/impl/VirtualGuardImpl.h>
 #include <dlfcn.h>
 
+#include "cuda/stream_handle.h"
 #include "ops/communicator/communicator.h"
-#include "ops/device/stream_handle.h"
 
 namespace ddpscope {
 namespace {

@@ -11,7 +11,7 @@
 #include <mutex>
 #include <utility>
 
-#include "ops/device/stream_handle.h"
+#include "cuda/stream_handle.h"
 
 namespace ddpscope::device {
 namespace {

@@ -1,6 +1,7 @@
 #pragma once
 
-#include <c10/util/Exception.h>
+#include <stdexcept>
+#include <string>
 
 struct CUstream_st;
 
@@ -16,12 +17,14 @@ concept TellsHandle = requires(const Stream& stream) {
 inline constexpr char kTellsNoHandle[] =
     "it was built for a LibTorch before 2.9, which does not tell the stream of a device";
 
-/// @throws c10::Error where LibTorch does not tell it.
+/// @throws std::runtime_error where LibTorch does not tell it.
 template <class Stream>
 CUstream_st* handle_of(const Stream& stream) {
-  TORCH_CHECK(TellsHandle<Stream>, "ddpscope cannot compute on a device: ", kTellsNoHandle);
-  if constexpr (TellsHandle<Stream>) return static_cast<CUstream_st*>(stream.native_handle());
-  return nullptr;
+  if constexpr (TellsHandle<Stream>) {
+    return static_cast<CUstream_st*>(stream.native_handle());
+  } else {
+    throw std::runtime_error(std::string("ddpscope cannot compute on a device: ") + kTellsNoHandle);
+  }
 }
 
 }  // namespace ddpscope
