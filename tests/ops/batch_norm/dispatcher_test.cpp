@@ -14,8 +14,7 @@ struct Operands {
 };
 
 Operands operands_of(int rank) {
-  torch::manual_seed(static_cast<std::uint64_t>(rank + 1));
-  return {torch::randn({3 + rank, 2, 3}, at::kDouble).requires_grad_(),
+  return {seeded_randn(rank + 1, {3 + rank, 2, 3}, at::kDouble).requires_grad_(),
           torch::tensor({2., 3.}, at::kDouble).requires_grad_(),
           torch::tensor({-1., 1.}, at::kDouble).requires_grad_(), torch::zeros({2}, at::kDouble),
           torch::ones({2}, at::kDouble)};

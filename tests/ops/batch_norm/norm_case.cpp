@@ -1,5 +1,7 @@
 #include "tests/ops/batch_norm/norm_case.h"
 
+#include <ATen/CPUGeneratorImpl.h>
+
 #include <cmath>
 
 namespace ddpscope::test {
@@ -183,6 +185,11 @@ bool same_bits(const at::Tensor& a, const at::Tensor& b) {
     return tensor.detach().contiguous().view(-1).view(at::kByte);
   };
   return torch::equal(bytes(a), bytes(b));
+}
+
+at::Tensor seeded_randn(int seed, at::IntArrayRef sizes, at::ScalarType dtype) {
+  const auto generator = at::make_generator<at::CPUGeneratorImpl>(static_cast<std::uint64_t>(seed));
+  return at::randn(sizes, generator, dtype);
 }
 
 }  // namespace ddpscope::test

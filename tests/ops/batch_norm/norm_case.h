@@ -50,5 +50,7 @@ double error_of(const at::Tensor& found, const at::Tensor& expected);
 void check_outcomes(const NormCase& norm);
 void check_outcomes(const NormCase& norm, const std::vector<NormOutcome>& found);
 bool same_bits(const at::Tensor& a, const at::Tensor& b);
+/// From a generator of its own: ranks that are threads share the default one.
+at::Tensor seeded_randn(int seed, at::IntArrayRef sizes, at::ScalarType dtype = at::kFloat);
 
 }  // namespace ddpscope::test

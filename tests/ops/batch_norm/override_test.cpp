@@ -46,10 +46,7 @@ bool same(const Step& a, const Step& b) {
          same_bits(a.mean, b.mean) && same_bits(a.variance, b.variance);
 }
 
-at::Tensor batch_of(int rank) {
-  torch::manual_seed(static_cast<std::uint64_t>(10 + rank));
-  return torch::randn({2 + rank, 3, 4, 5}) * 2 + rank;
-}
+at::Tensor batch_of(int rank) { return seeded_randn(10 + rank, {2 + rank, 3, 4, 5}) * 2 + rank; }
 }  // namespace
 
 TEST_CASE("a batch norm that is found computes what SyncBatchNorm2d does", "[norm]") {
