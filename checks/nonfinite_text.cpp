@@ -75,8 +75,13 @@ bool is_of_other_ranks(const NonfiniteOutputEvent& event) {
   return event.op == kSyncBatchNorm && event.inputs_known && !event.inputs.is_finite();
 }
 
+bool reads_no_elements(const NonfiniteOutputEvent& event) {
+  return event.inputs_known && event.inputs.elements == 0;
+}
+
 std::string inputs_text(const NonfiniteOutputEvent& event) {
   if (!event.inputs_known) return "its inputs are gone";
+  if (reads_no_elements(event)) return "its input has no elements";
   if (is_of_other_ranks(event)) {
     return fmt::format(
         "its input finite (absmax {:.2g}): statistics of other ranks were not, in {}",
@@ -94,6 +99,13 @@ void add_operator_fixes(const NonfiniteOutputEvent& event, const RiskyInputEvent
   if (is_of_other_ranks(event)) {
     finding.fixes = {{"look at the rank that sent them: its batch and what runs before this layer",
                       kNeedsDecision}};
+    return;
+  }
+  if (reads_no_elements(event)) {
+    finding.fixes = {
+        {"leave the term out where nothing is selected, or divide a sum by "
+         "max(count, 1)",
+         kLikely}};
     return;
   }
   finding.fixes = {{"look at the batch of this step and at the range of what enters this operator",

@@ -1,10 +1,12 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <string>
 #include <tuple>
 
+#include "checks/loss_ops.h"
 #include "checks/nonfinite_check.h"
 #include "checks/nonfinite_text.h"
 #include "checks/risky_text.h"
@@ -13,6 +15,7 @@
 namespace ddpscope {
 namespace {
 constexpr int kRiskySteps = 2;
+constexpr int kAnyDistance = 1 << 20;
 
 /// numeric-risky-domain; docs/checks/numeric-risky-domain.md
 class NumericRiskyDomain final : public NonfiniteCheck {
@@ -21,10 +24,24 @@ class NumericRiskyDomain final : public NonfiniteCheck {
                       Findings& findings) override {
     if (!is_at_edge(event)) return;
     NonfiniteCheck::on_risky_input(event, state, findings);
-    Seen& seen = seen_[{event.module, event.op, event.rule}];
-    if (seen.step == event.at.step) return;
-    seen.step = event.at.step;
-    if (++seen.steps == kRiskySteps) tell(event, seen, state, findings);
+    if (!waiting_.empty() && waiting_.front().at.step != event.at.step) waiting_.clear();
+    waiting_.push_back(event);
+  }
+
+  void on_backward(const BackwardEvent& event, const RunState& state, Findings& findings) override {
+    NonfiniteCheck::on_backward(event, state, findings);
+    std::vector<RiskyInputEvent> elsewhere;
+    const auto of_loss = records_before(state.trace(), event.roots, kAnyDistance);
+    for (RiskyInputEvent& risky : waiting_) {
+      const auto* made = state.trace().record_of(risky.output);
+      const bool is_known = !of_loss.empty() && made != nullptr;
+      if (is_known && std::ranges::find(of_loss, made) == of_loss.end()) {
+        elsewhere.push_back(std::move(risky));
+      } else {
+        count(risky, state, findings);
+      }
+    }
+    waiting_ = std::move(elsewhere);  // may reach another root of this step
   }
 
   void on_nonfinite_output(const NonfiniteOutputEvent& event, const RunState& state,
@@ -38,6 +55,13 @@ class NumericRiskyDomain final : public NonfiniteCheck {
     int steps = 0;
     bool told = false;
   };
+
+  void count(const RiskyInputEvent& event, const RunState& state, Findings& findings) {
+    Seen& seen = seen_[{event.module, event.op, event.rule}];
+    if (seen.step == event.at.step) return;
+    seen.step = event.at.step;
+    if (++seen.steps == kRiskySteps) tell(event, seen, state, findings);
+  }
 
   // What turned out not finite is told at once.
   void judge_backward(Origin origin, const Stamp&, const RunState& state,
@@ -54,7 +78,10 @@ class NumericRiskyDomain final : public NonfiniteCheck {
     findings.back().evidence_status = EvidenceStatus::kSupported;
   }
 
-  void forget() override { seen_.clear(); }
+  void forget() override {
+    seen_.clear();
+    waiting_.clear();
+  }
 
   static bool tell(const RiskyInputEvent& event, Seen& seen, const RunState& state,
                    Findings& findings) {
@@ -84,6 +111,7 @@ class NumericRiskyDomain final : public NonfiniteCheck {
   }
 
   std::map<std::tuple<ModuleId, std::string, std::string>, Seen> seen_;
+  std::vector<RiskyInputEvent> waiting_;  // of one step, until a backward asks for what it made
 };
 }  // namespace
 

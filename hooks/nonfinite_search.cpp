@@ -44,6 +44,26 @@ bool is_statistic(const at::Tensor& saved, const Node& reader) {
   return saved.numel() < c10::multiply_integers(shape);
 }
 
+// NaN is what the mean of it is, not what it holds.
+bool returns_no_elements(const Node& node) {
+  if (node.num_inputs() != 1 || node.input_metadata(0).is_nested_tensor()) return false;
+  const auto sizes = c10::asIntArrayRefUnchecked(node.input_metadata(0).shape_as_dim_vector());
+  return c10::multiply_integers(sizes) == 0;
+}
+
+bool reads_no_elements(const Node& node) {
+  const auto& edges = node.next_edges();
+  const auto is_empty = [](const torch::autograd::Edge& edge) {
+    return edge.function != nullptr && returns_no_elements(*edge.function);
+  };
+  return !edges.empty() && std::ranges::all_of(edges, is_empty);
+}
+
+// 0 / 0 where there is nothing to average.
+bool is_average(std::string_view name) {
+  return name.starts_with("Mean") || name.starts_with("Var") || name.starts_with("Std");
+}
+
 // The module of the nearest node before this one that is known to have one.
 ModuleId module_before(const Capture& capture, const Node& node) {
   const Node* at = &node;
@@ -131,6 +151,7 @@ bool NonfiniteSearch::is_bad_parameter(const Node& node, NonfiniteOutputEvent& e
 // Whether the operator, given what it read, can have returned what is not finite.
 bool NonfiniteSearch::can_make(const Node& node) const {
   const std::string name = node.name();
+  if (reads_no_elements(node)) return is_average(name);
   const Reads* reads = reads_of(node);
   const bool in_half = returns_half(node);
   switch (makes_nonfinite(name)) {
@@ -156,6 +177,7 @@ NonfiniteSearch::Suspicion NonfiniteSearch::suspicion_of(const Node& node, int d
   for (const auto& edge : node.next_edges()) {
     if (suspicion == kCertain) break;
     if (edge.function == nullptr || edge.function->num_outputs() == 0) continue;
+    if (returns_no_elements(*edge.function)) continue;
     const Result* result = result_of(*edge.function);
     if (result == nullptr) {
       suspicion = std::max(suspicion, suspicion_of(*edge.function, depth + 1));
@@ -172,7 +194,7 @@ const NonfiniteSearch::Node* NonfiniteSearch::next_from(const Node& node) {
   auto best_rank = std::pair(Suspicion::kNone, false);
   for (const auto& edge : node.next_edges()) {
     const Node* parent = edge.function.get();
-    if (parent == nullptr || parent->num_outputs() == 0) continue;
+    if (parent == nullptr || parent->num_outputs() == 0 || returns_no_elements(*parent)) continue;
     const Result* result = result_of(*parent);
     if (result != nullptr && result->values.is_finite()) continue;
     const auto rank = result != nullptr ? std::pair(Suspicion::kCertain, true)
@@ -196,6 +218,7 @@ void NonfiniteSearch::describe_origin(const Node& node, NonfiniteOutputEvent& ev
     event.inputs_known = true;
     event.inputs = reads->values;
   }
+  event.inputs_known |= reads_no_elements(node);
   // It read what other ranks sent, too.
   if (event.op == kSyncBatchNorm) {
     event.inputs.nan_count += NormExchange::spoilt_channels(event.at.step);

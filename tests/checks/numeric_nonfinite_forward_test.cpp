@@ -159,6 +159,15 @@ TEST_CASE("numeric-nonfinite-forward says what it cannot know", "[check]") {
         "NaN or Inf began here, in a result that is gone, and so are inputs that nothing known to "
         "autograd computed");
   }
+  SECTION("more than that there were no inputs") {
+    origin.values = {};
+    origin.inputs = {};
+    run.bad_forward(origin);
+    run.step();
+    CHECK(run.program.findings.at(0).what.ends_with("its input has no elements"));
+    CHECK(run.program.findings[0].fixes.size() == 1);
+    CHECK(run.program.findings[0].fixes[0].text.ends_with("divide a sum by max(count, 1)"));
+  }
   SECTION("which operator was first") {
     origin.candidates = {"aten::div", "aten::mul"};
     run.bad_forward(origin);

@@ -168,6 +168,23 @@ TEST_CASE("numeric-risky-domain stays silent", "[check]") {
     run.bad_backward(log_node());
     CHECK(run.program.findings.empty());
   }
+  SECTION("on what the loss does not read") {
+    Program program(kCheck);
+    program.attach(1, {{.id = 1, .path = "head.weight"}});
+    program.optimizer(1, {1});
+    const TensorId root = GENERATE(35, 40);  // of the logarithm; of the loss beside it
+    for (int i = 0; i < 3; ++i) {
+      program.op({.name = "aten::addmm", .inputs = {30, 1}, .outputs = {31}});
+      program.op({.name = "aten::log", .inputs = {31}, .outputs = {22}});
+      program.send_now(risky_log(22));
+      program.op({.name = "aten::sum", .inputs = {22}, .outputs = {35}});
+      program.op({.name = "aten::mean", .inputs = {31}, .outputs = {40}});
+      program.roots = {root};
+      program.backward({1});
+      program.step(1);
+    }
+    CHECK(program.findings.size() == (root == 35 ? 1U : 0U));
+  }
   SECTION("after events were lost, for the two steps it needs") {
     NonfiniteSteps run(kCheck);
     run.program.send_now(risky_log());

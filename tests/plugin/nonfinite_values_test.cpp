@@ -68,6 +68,31 @@ TEST_CASE("A division of 0 by 0 is named behind operators that save nothing") {
       7, [](at::Tensor x) { return (x / (x - x.detach())).neg() + 1; }, "aten::div");
 }
 
+TEST_CASE("The mean of no elements is named, not what selected none") {
+  check_operator(
+      5, [](at::Tensor x) { return x + (x.index({x > 1e9}) - 1).pow(2).mean(); }, "aten::mean");
+  const auto all = findings();
+  const Finding& found = only_one(all, "numeric-nonfinite-forward");
+  CHECK(found.what == "NaN or Inf began here, in a result that is gone, its input has no elements");
+}
+
+TEST_CASE("A logarithm of 0 beside the loss is silent") {
+  Between net;
+  attach_diagnostics(net, quiet());
+  train_until(net, 0, unchanged);
+  torch::optim::SGD optimizer(net->parameters(), 0.01);
+  train(optimizer, [&net] {
+    at::Tensor logarithms;
+    const at::Tensor loss = net->run([&logarithms](at::Tensor x) {
+      logarithms = (x * 0).log();
+      return x;
+    });
+    CHECK(logarithms.sum().item<double>() < 0);
+    return loss;
+  });
+  check_silent();
+}
+
 TEST_CASE("An exponential that overflows is named") {
   check_operator(
       7, [](at::Tensor x) { return (x * 100 + 100).exp(); }, "aten::exp");
