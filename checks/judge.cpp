@@ -82,7 +82,9 @@ struct Dispatch {
   void on(const ExitEvent& e) { check.on_exit(e, state, findings); }
   void on(const DroppedEvent& e) { check.on_dropped(e, state); }
   template <class T>
-  void on(const T&) {}
+  void on(const T&) {
+    check.pass();
+  }
 
   template <class T>
   void operator()(const std::unique_ptr<T>& e) {
@@ -116,17 +118,20 @@ void Judge::add(const CheckRow& row, const JudgeOptions& options) {
   } else {
     running.coverage.state = CheckState::kBlocked;
   }
+  for (auto& listeners : listeners_) listeners.push_back(running_.size());
   running_.push_back(std::move(running));
 }
 
 void Judge::consume(const Event& event) {
   state_.apply(event);
-  for (Running& running : running_) {
-    if (running.check == nullptr) continue;
+  std::erase_if(listeners_[event.index()], [&](std::size_t index) {
+    Running& running = running_[index];
+    if (running.check == nullptr) return true;
     Findings findings;
     call(running, event, findings);
     for (Finding& finding : findings) emit(running, std::move(finding));
-  }
+    return running.check == nullptr || running.check->take_pass();
+  });
   if (std::holds_alternative<ExitEvent>(event)) tell_blocked();
 }
 

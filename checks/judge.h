@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <functional>
 #include <map>
 #include <memory>
@@ -70,6 +71,8 @@ class Judge {
   Sink sink_;
   RunState state_;
   std::vector<Running> running_;
+  /// By kind of event, the checks that do not pass on it.
+  std::array<std::vector<std::size_t>, std::variant_size_v<Event>> listeners_;
   Findings kept_;
   std::unordered_map<std::string, std::size_t> by_fingerprint_;
 };

@@ -6,10 +6,12 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
+#include <charconv>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
-#include <sstream>
+#include <iterator>
 #include <string>
 
 #include "config/env.h"
@@ -50,9 +52,14 @@ bool is_pinned(int own_cores) { return own_cores < cores_of(1); }
 std::int64_t HostCounts::resident_bytes() const {
   char text[128] = {};
   if (::pread(memory_.get(), text, sizeof text - 1, 0) <= 0) return 0;
-  std::int64_t all = 0, resident = 0, of_files = 0;
-  std::istringstream(text) >> all >> resident >> of_files;
-  return (resident - of_files) * sysconf(_SC_PAGESIZE);
+  std::array<std::int64_t, 3> pages{};  // all, resident, of files
+  const char* from = text;
+  for (std::int64_t& count : pages) {
+    const auto [end, error] = std::from_chars(from, std::end(text), count);
+    if (error != std::errc() || *end == '\0') return 0;
+    from = end + 1;
+  }
+  return (pages[1] - pages[2]) * sysconf(_SC_PAGESIZE);
 }
 
 std::int64_t threads_named(std::string_view name) {
