@@ -1,24 +1,20 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <deque>
 #include <memory>
-#include <vector>
 
 #include "checks/byte_text.h"
 #include "checks/check.h"
 #include "checks/finding_text.h"
 #include "checks/memory_text.h"
+#include "checks/rising_windows.h"
 #include "checks/run_state.h"
 #include "checks/site_text.h"
 #include "model/fact_keys.h"
-#include "model/statistics.h"
 
 namespace ddpscope {
 namespace {
 using enum Applicability;
-constexpr std::int64_t kGrowthWindow = 32;
-constexpr std::size_t kRisingWindows = 6;
 constexpr double kMinPeakShare = 0.0005;
 constexpr double kMinBytes = 64 * 1024;
 constexpr double kLinear = 0.9;
@@ -47,48 +43,22 @@ class MemoryGrowth final : public Check {
     const auto bytes = static_cast<double>(state.host().resident_bytes);
     if (bytes <= 0) return;
     peak_ = std::max(peak_, bytes);
-    window_lowest_ = in_window_ == 0 ? bytes : std::min(window_lowest_, bytes);
-    if (++in_window_ < kGrowthWindow) return;
-    in_window_ = 0;
-    close_window(event.at.step);
-    if (windows_.size() <= kRisingWindows || event.at.cycle <= kGrowthSteps) return;
-    judge(event, state, findings);
+    // A window in which convolutions met new shapes is the first of a row, if any.
+    if (new_shapes_ > 0) windows_.begin_row();
+    if (!windows_.add(bytes, event.at.step)) return;
+    new_shapes_ = 0;
+    if (windows_.are_full() && event.at.cycle > kGrowthSteps) judge(event, state, findings);
   }
 
-  void on_dropped(const DroppedEvent&, const RunState&) override { begin_anew(); }
+  void on_dropped(const DroppedEvent&, const RunState&) override { windows_.begin_anew(); }
 
  private:
-  struct Window {
-    double lowest = 0;
-    std::int64_t last_step = 0;
-  };
-
-  /// A window that does not rise above the one before begins a new row of windows.
-  void close_window(std::int64_t step) {
-    const bool churns = new_shapes_ > 0;
-    new_shapes_ = 0;
-    if (churns || (!windows_.empty() && window_lowest_ <= windows_.back().lowest)) windows_.clear();
-    windows_.push_back({.lowest = window_lowest_, .last_step = step});
-    if (windows_.size() > kRisingWindows + 1) windows_.pop_front();
-  }
-
-  void begin_anew() {
-    windows_.clear();
-    in_window_ = 0;
-  }
-
   void judge(const CycleEndEvent& event, const RunState& state, Findings& findings) {
-    // The first window holds what is allocated once: optimizer state, pools, caches.
-    std::vector<double> rising;
-    for (std::size_t i = 1; i < windows_.size(); ++i) rising.push_back(windows_[i].lowest);
-    // A cycle of several optimizers has as many steps.
-    const auto steps = static_cast<double>(windows_.back().last_step - windows_[1].last_step);
-    Trend growth = trend_of(rising);
-    growth.slope *= static_cast<double>(rising.size() - 1) / steps;
+    const Trend growth = windows_.trend();
     if (growth.slope <= std::max(kMinPeakShare * peak_, kMinBytes) || growth.fit <= kLinear) return;
     if (growth.slope < kMinUnexplained && !explains(growth.slope)) return;
     findings.push_back(about(growth, event, state));
-    begin_anew();
+    windows_.begin_anew();
   }
 
   bool explains(double bytes_per_step) const {
@@ -107,7 +77,7 @@ class MemoryGrowth final : public Check {
     finding.what = fmt::format("resident memory grows {} per step",
                                byte_text(static_cast<std::int64_t>(growth.slope)));
     finding.facts = {{fact::kBytesPerStep, growth.slope},
-                     {fact::kWindowsCount, static_cast<std::int64_t>(kRisingWindows)},
+                     {fact::kWindowsCount, static_cast<std::int64_t>(RisingWindows::kCount)},
                      {fact::kFitRatio, growth.fit}};
     add_limit(growth.slope, event.at.step, state.host(), finding);
     explain(finding);
@@ -136,11 +106,9 @@ class MemoryGrowth final : public Check {
   }
 
   double peak_ = 0;
-  double window_lowest_ = 0;
-  std::int64_t in_window_ = 0;
   std::int64_t new_shapes_ = 0;
   std::int64_t roots_alive_ = 0;
-  std::deque<Window> windows_;
+  RisingWindows windows_;
   KeptOutputsEvent kept_;
 };
 }  // namespace

@@ -64,6 +64,19 @@ TEST_CASE("memory-growth counts the steps of a cycle of several optimizers", "[c
         "resident memory grows 6.0 MiB per step; 24.0 GiB are full near step 3930");
 }
 
+TEST_CASE("memory-growth needs 8 watched cycles of a window where most are not watched",
+          "[check]") {
+  const int watched_of_8 = GENERATE(1, 4);
+  Memory memory;
+  for (int group = 0; group < 70 && memory.found().empty(); ++group) {
+    memory.steps(watched_of_8, grows);
+    memory.step += 8 - watched_of_8;
+  }
+  REQUIRE(memory.found().size() == 1);
+  CHECK(memory.found()[0].step <= 7 * 72);
+  CHECK(fact_of<double>(memory.found()[0], "bytes_per_step") == 12 * kMiB);
+}
+
 TEST_CASE("memory-growth names what is kept", "[check]") {
   Memory memory;
   memory.program.attach(2, {{.id = 2, .path = "head.weight"}});
