@@ -85,6 +85,7 @@ void Capture::clock_moved(const Stamp& before, StepClock::Change change) {
   if (change.cycle_ended) tell_cycle(before);
   OutputsOfStep::step_ended(*this);
   if (watch() != Watch::kNothing) modules_.look_again(*this, /*step_ended=*/true);
+  sink_.take_turn();  // the cycle that was watched pays for it
   if (change.cycle_ended) choose_watch();
   const bool rests = watch() == Watch::kNothing;
   if (rests && !BatchWatch::is_awaited()) {
@@ -93,6 +94,11 @@ void Capture::clock_moved(const Stamp& before, StepClock::Change change) {
     StepWait::begin(*this, rests);
   }
   survey_operators(marker_.surveying());
+}
+
+void Capture::give_turn() noexcept {
+  const HookScope scope(Timed::kAlways);
+  if (scope) sink_.take_turn();
 }
 
 void Capture::tell_cycle(const Stamp& at) {

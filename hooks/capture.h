@@ -89,10 +89,14 @@ class Capture {
   Spent spent_first() const noexcept { return first_; }
   double ms_of(std::uint64_t spent_ticks) const noexcept;
 
+  /// Lets the sink work on what was put, as part of what hooks take; not from within a hook.
+  void give_turn() noexcept;
+
   /// Called at the entry of a backward or of an optimizer step; may throw, when the run is to end.
   void set_halt(void (*halt)()) noexcept { halt_.store(halt); }
   static void halt_if_asked() {
     if (Capture* capture = active()) {
+      if (watch() != Watch::kNothing) capture->give_turn();
       if (auto* const halt = capture->halt_.load(std::memory_order_relaxed)) halt();
     }
   }

@@ -9,6 +9,8 @@ class EventSink {
  public:
   virtual ~EventSink() = default;
   virtual void put(Event&& event) noexcept = 0;
+  /// The calling thread is where no hook holds a lock: what was put may be worked on here.
+  virtual void take_turn() noexcept {}
 };
 
 }  // namespace ddpscope

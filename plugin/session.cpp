@@ -109,6 +109,7 @@ WorkerOptions worker_options(const Resolved& resolved, std::map<std::string, std
   options.devices = {.identify = identify_device, .memory = read_device_memory};
   options.local_ranks = ranks.local_world_size;
   options.launched = environment("DDPSCOPE_RUN_ID").has_value();
+  options.takes_turns = true;
   options.run.torch_version = TORCH_VERSION;
   options.run.sources = std::move(sources);
   options.where = &Session::position;
@@ -145,15 +146,15 @@ StackTable* stacks_at(Level level, StackSites& sites) {
 Session::Session(Resolved resolved, WorkerOptions options)
     : settings_(std::move(resolved.settings)),
       worker_(with_sites(std::move(options), sites_)),
-      capture_(worker_.queue(), {.values = settings_.level != Level::kWatch,
-                                 .history = static_cast<std::size_t>(settings_.history),
-                                 .stacks = stacks_at(settings_.level, sites_),
-                                 .stack_depth = static_cast<std::size_t>(settings_.stack_depth),
-                                 .overhead_percent = budget_of(settings_),
-                                 .full_cycles = settings_.full_cycles,
-                                 .waits_for_targets = is_on(settings_, kStrictTargets),
-                                 .calls = worker_.calls(),
-                                 .compares_ranks = worker_.calls() != nullptr}) {}
+      capture_(worker_, {.values = settings_.level != Level::kWatch,
+                         .history = static_cast<std::size_t>(settings_.history),
+                         .stacks = stacks_at(settings_.level, sites_),
+                         .stack_depth = static_cast<std::size_t>(settings_.stack_depth),
+                         .overhead_percent = budget_of(settings_),
+                         .full_cycles = settings_.full_cycles,
+                         .waits_for_targets = is_on(settings_, kStrictTargets),
+                         .calls = worker_.calls(),
+                         .compares_ranks = worker_.calls() != nullptr}) {}
 
 bool Session::start(const OptionTexts& options, bool only_by_environment) {
   const HeldSignals held;
@@ -281,7 +282,7 @@ void Session::die(const UncaughtException& exception) noexcept {
                                         " of step " + std::to_string(record.step),
                                .unix_seconds = record.time_unix_ns / 1'000'000'000});
     }
-    worker_.queue().put(ExitEvent{.at = capture_.marker().now()});
+    worker_.put(ExitEvent{.at = capture_.marker().now()});
     worker_.drain(kTerminateLimit);
   } catch (...) {
   }

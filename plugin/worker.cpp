@@ -8,7 +8,6 @@
 
 #include "config/glob.h"
 #include "model/clock.h"
-#include "plugin/background_thread.h"
 #include "plugin/crash_note.h"
 #include "plugin/log.h"
 #include "records/report_dir.h"
@@ -49,10 +48,8 @@ void Worker::take_declarations() {
 
 void Worker::start() {
   open_file();
-  thread_ = std::thread([this] {
-    become_background("ddpscope");
-    loop();
-  });
+  takes_turns_ = starts_in_turns();
+  if (!takes_turns_) start_thread();
   if (options_.store.is_given || options_.settings.exchange == Exchange::kStore) start_exchange();
 }
 
@@ -75,6 +72,7 @@ void Worker::open_file() {
 
 void Worker::loop() {
   while (!stop_.load(std::memory_order_acquire)) {
+    if (wants_thread_.exchange(false)) say_what_waits();
     watch_ranks();
     if (metrics_.is_due(steady_ns())) {
       const std::lock_guard lock(mutex_);
@@ -156,24 +154,29 @@ bool Worker::judge_batch() {
 
 bool Worker::drain(milliseconds limit) {
   const std::uint64_t target = queue_.put_count();
+  if (takes_turns_.load()) {
+    judge_here();
+    if (!wants_thread_.load() || !end_turns()) return true;
+  }
   std::unique_lock lock(wake_mutex_);
   wake_.notify_all();
   return drained_.wait_for(lock, limit, [&] {
-    return judged_ + static_cast<std::uint64_t>(queue_.dropped()) >= target;
+    return unsaid_.empty() && judged_ + static_cast<std::uint64_t>(queue_.dropped()) >= target;
   });
 }
 
 void Worker::finish(milliseconds limit, const RunCosts& costs) {
   leaves_.store(true, std::memory_order_relaxed);
-  queue_.put(ExitEvent{});
+  put(ExitEvent{});
   const bool drained = drain(limit);
   stop_.store(true, std::memory_order_release);
   if (!drained) {  // the worker is stuck: what is on disk stays, nothing waits for it
-    thread_.detach();
+    if (thread_.joinable()) thread_.detach();
     return;
   }
   wake_.notify_all();
-  thread_.join();
+  if (thread_.joinable()) thread_.join();
+  say_what_waits();
   const std::lock_guard lock(mutex_);
   if (std::exchange(finished_, true)) return;
   ranks_.end();
@@ -204,7 +207,7 @@ void Worker::found(const Finding& original, bool is_first) {
     worst_.store(int(finding.severity));
   }
   if (!written && is_first && finding.severity > Severity::kNote) {
-    std::fputs(render_finding(finding).c_str(), stderr);
+    say(render_finding(finding));
   } else {
     print(finding, is_first);
   }
@@ -221,7 +224,7 @@ void Worker::print(const Finding& finding, bool is_first) {
   const bool brief = options_.settings.console == Console::kBrief;
   const std::string text =
       brief ? render_place_line(finding, style) + "\n" : render_finding(finding, style);
-  std::fputs(text.c_str(), stderr);
+  say(text);
 }
 
 // Once, when the file takes nothing more.

@@ -13,6 +13,7 @@
 #include "config/settings.h"
 #include "config/suppressions.h"
 #include "model/cost_governor.h"
+#include "model/event_sink.h"
 #include "plugin/device_of_rank.h"
 #include "plugin/event_queue.h"
 #include "plugin/host_counts.h"
@@ -47,6 +48,7 @@ struct WorkerOptions {
   Settings settings;
   JudgeOptions judge;
   bool launched = false;         ///< by `ddpscope run`, which prints the verdict itself
+  bool takes_turns = false;      ///< as long as the program has one thread and nothing is found
   std::int64_t local_ranks = 1;  ///< of this run on this host
   RankWatch::Where where = nullptr;
   DeviceReaders devices;
@@ -68,15 +70,18 @@ struct RunCosts {
 
 inline constexpr std::size_t kQueueEvents = 1 << 16;
 
-/// The one thread per rank that judges events and writes the rank file.
-class Worker {
+/// Judges events and writes the rank file: on one thread per rank, or, where `takes_turns` allows
+/// it, in turns on the training thread. A second thread costs a program that has one: malloc of
+/// glibc takes locks from then on.
+class Worker final : public EventSink {
  public:
   explicit Worker(WorkerOptions options);
 
-  EventQueue& queue() noexcept { return queue_; }
+  void put(Event&& event) noexcept override;
+  void take_turn() noexcept override;
   /// Where hooks note collectives; null in a run of one rank.
   CallLog* calls() noexcept { return ranks_.ring(); }
-  /// Starts the thread; false after an error text was printed.
+  /// Opens the rank file; starts the thread where turns are not enough.
   void start();
   /// Waits until everything that was put before is judged and written, at most `limit`.
   bool drain(std::chrono::milliseconds limit);
@@ -102,6 +107,12 @@ class Worker {
  private:
   void open_file();
   void take_declarations();
+  bool starts_in_turns() const;
+  void start_thread() noexcept;
+  bool end_turns() noexcept;
+  void judge_here() noexcept;
+  void say(const std::string& text);
+  void say_what_waits();
   void loop();
   void take(Event&& event) noexcept;
   void judge(const Event& event);
@@ -177,6 +188,11 @@ class Worker {
   std::condition_variable drained_;
   std::uint64_t judged_ = 0;                     // events taken and judged, guarded by wake_mutex_
   std::optional<ProgressRecord> late_progress_;  // guarded by wake_mutex_
+  std::string unsaid_;                           // for stderr, guarded by wake_mutex_
+  std::atomic<bool> takes_turns_{false};
+  std::atomic<bool> wants_thread_{false};
+  std::atomic<bool> has_turn_{false};
+  std::atomic<std::int64_t> waits_since_ns_{0};  // the oldest event that no turn has judged
   std::thread thread_;
 };
 

@@ -33,7 +33,7 @@ class DeviceLoop {
   }
 
   Stamp now() const { return {.step = step_, .cycle = step_, .thread = 1}; }
-  void put(Event event) { worker_.queue().put(std::move(event)); }
+  void put(Event event) { worker_.put(std::move(event)); }
 
   /// The device is asked when the backward ends; it has told nothing yet.
   void backward() {

@@ -56,7 +56,7 @@ TEST_CASE("A worker leaves its metrics where a collector can read them", "[worke
   options.settings.console = Console::kQuiet;
   Worker worker(options);
   worker.start();
-  worker.queue().put(CycleEndEvent{.at = {.step = 3, .cycle = 3}, .wall_ms = 250});
+  worker.put(CycleEndEvent{.at = {.step = 3, .cycle = 3}, .wall_ms = 250});
   worker.finish(std::chrono::seconds(60), {});
   const std::string text = read(dir / "x.prom");
   CHECK(text.find("ddpscope_steps_total{rank=\"0\",run_id=\"\"} 3\n") != std::string::npos);

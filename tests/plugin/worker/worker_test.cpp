@@ -25,7 +25,7 @@ WorkerOptions options_in(const TemporaryDir& dir) {
 }
 
 /// Steps that end, as several training threads tell them.
-void put_steps(EventQueue& queue, std::uint64_t thread, std::int64_t steps) {
+void put_steps(EventSink& queue, std::uint64_t thread, std::int64_t steps) {
   for (std::int64_t step = 1; step <= steps; ++step) {
     auto members = std::make_unique<OptimizerMembersEvent>();
     members->at = {.step = step, .cycle = step, .thread = thread};
@@ -60,7 +60,7 @@ TEST_CASE("What training threads put is judged and on disk when the worker is dr
   });
   std::vector<std::thread> training;
   for (std::uint64_t thread = 1; thread <= 3; ++thread) {
-    training.emplace_back([&worker, thread] { put_steps(worker.queue(), thread, 500); });
+    training.emplace_back([&worker, thread] { put_steps(worker, thread, 500); });
   }
   for (std::thread& thread : training) thread.join();
   CHECK(worker.drain(seconds(60)));
@@ -86,7 +86,7 @@ TEST_CASE("A worker that is told to end judges what was put before", "[worker]")
   const TemporaryDir dir;
   Worker worker(options_in(dir));
   worker.start();
-  put_steps(worker.queue(), 1, 3);
+  put_steps(worker, 1, 3);
   worker.finish(seconds(60), {});
   CHECK(has_empty_optimizer(worker.findings()));
 }
@@ -112,7 +112,7 @@ TEST_CASE("Why a rank ends is on disk even if the worker was busy then", "[worke
   options.judge.sites = &sites;
   Worker worker(options);
   worker.start();
-  worker.queue().put(std::make_unique<FailedWriteEvent>(FailedWriteEvent{
+  worker.put(std::make_unique<FailedWriteEvent>(FailedWriteEvent{
       .at = {.step = 1}, .op = "aten::mul_", .by = {.step = 1, .stack = 1}, .of_leaf = true}));
   while (!sites.asked) std::this_thread::yield();
   worker.write_progress({.step = 1, .reason = "exit", .what = "exit code 2", .code = 2});
@@ -135,7 +135,7 @@ TEST_CASE("What became of each suppression is on disk before the summary", "[wor
                                 << "optim-empty:until=2020-12-31 # was wanted\n";
   Worker worker(options);
   worker.start();
-  put_steps(worker.queue(), 1, 3);
+  put_steps(worker, 1, 3);
   worker.finish(seconds(60), {});
 
   const auto file = std::get<RankFile>(read_rank_file(dir / "out/rank-0.jsonl"));
@@ -172,15 +172,15 @@ TEST_CASE("What the setting declares holds for every model", "[worker]") {
                                         .floating = true}});
     members->groups[0].push_back({.tensor = id, .requires_grad = true});
   }
-  worker.queue().put(std::move(tree));
-  worker.queue().put(std::move(members));
+  worker.put(std::move(tree));
+  worker.put(std::move(members));
   for (std::int64_t step = 1; step <= 8; ++step) {
     const Stamp at{.step = step, .cycle = step, .thread = 1};
-    worker.queue().put(std::make_unique<BackwardEvent>(BackwardEvent{.at = at}));
-    worker.queue().put(GradientEvent{.at = at, .tensor = 1, .defined = true, .depth = 1});
-    worker.queue().put(BackwardEndEvent{.at = at});
-    worker.queue().put(OptimizerStepEvent{.at = at, .optimizer = 1});
-    worker.queue().put(CycleEndEvent{.at = at});
+    worker.put(std::make_unique<BackwardEvent>(BackwardEvent{.at = at}));
+    worker.put(GradientEvent{.at = at, .tensor = 1, .defined = true, .depth = 1});
+    worker.put(BackwardEndEvent{.at = at});
+    worker.put(OptimizerStepEvent{.at = at, .optimizer = 1});
+    worker.put(CycleEndEvent{.at = at});
   }
   CHECK(worker.drain(seconds(60)));
   CHECK(worker.findings().empty() == (declared == "head*=external"));

@@ -1,0 +1,160 @@
+// Who judges: the training thread while the program has no other, then a thread of ddpscope.
+#include <signal.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <thread>
+
+#include "tests/support/torch_test.h"
+
+namespace ddpscope::test::worker_turns_test {
+namespace {
+using nlohmann::json;
+constexpr int kSteps = 40;
+
+/// Names of the threads of this process.
+std::multiset<std::string> threads() {
+  std::multiset<std::string> names;
+  for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
+    std::ifstream file(task.path() / "comm");
+    std::string name;
+    if (std::getline(file, name)) names.insert(name);
+  }
+  return names;
+}
+
+bool has_worker() { return threads().contains("ddpscope"); }
+
+/// Soon: a thread gets its name when it runs.
+bool gets_worker() {
+  for (int i = 0; i < 2000 && !has_worker(); ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  return has_worker();
+}
+
+Options of_one_thread() {
+  at::set_num_threads(1);
+  return quiet();
+}
+
+json summary_record() {
+  const auto summaries = records("summary");
+  REQUIRE(summaries.size() == 1);
+  return json::parse(summaries[0]);
+}
+
+/// A result for `in_child`: 0 only where all held.
+class Held {
+ public:
+  void operator()(bool holds) {
+    ++asked_;
+    if (!holds && first_wrong_ == 0) first_wrong_ = asked_;
+  }
+  int first_wrong() const { return first_wrong_; }
+
+ private:
+  int asked_ = 0;
+  int first_wrong_ = 0;
+};
+}  // namespace
+
+TEST_CASE("A program of one thread gets no second one, and all is judged") {
+  const Outcome outcome = in_child([] {
+    Held held;
+    Net net;
+    attach_diagnostics(net, of_one_thread());
+    torch::optim::SGD optimizer(net->parameters(), 0.01);
+    train(
+        optimizer, [&net] { return net->loss(); }, kSteps);
+    held(threads().size() == 1);
+    held(flush().files.size() == 1);
+    held(records("step").size() == kSteps);
+    held(threads().size() == 1);
+    return held.first_wrong();
+  });
+  CAPTURE(outcome.said);
+  CHECK(outcome.exit_code == 0);
+  CHECK(summary_record()["steps"] == kSteps);
+  CHECK(summary_record()["events_dropped"] == 0);
+}
+
+TEST_CASE("A thread of the program lets ddpscope have its own") {
+  const Outcome outcome = in_child([] {
+    Held held;
+    Net net;
+    attach_diagnostics(net, of_one_thread());
+    torch::optim::SGD optimizer(net->parameters(), 0.01);
+    const auto loss = [&net] { return net->loss(); };
+    train(optimizer, loss, kSteps);
+    held(!has_worker());
+    std::thread([] {}).join();
+    train(optimizer, loss, 1);
+    held(gets_worker());
+    train(optimizer, loss, kSteps);
+    return held.first_wrong();
+  });
+  CAPTURE(outcome.said);
+  CHECK(outcome.exit_code == 0);
+  CHECK(summary_record()["steps"] == 2 * kSteps + 1);
+  CHECK(records("step").size() > kSteps);
+}
+
+TEST_CASE("A finding in a program of one thread is said while it trains") {
+  const Outcome outcome = in_child([] {
+    Held held;
+    Side net;
+    Options options = of_one_thread();
+    options.console = "full";
+    attach_diagnostics(net, options);
+    torch::optim::SGD optimizer(net->parameters(), 0.01);
+    train(
+        optimizer, [&net] { return net->main_loss(); }, kSteps);
+    held(gets_worker());
+    held(flush().warnings > 0);
+    _exit(held.first_wrong());  // nothing is said at the end
+    return 1;
+  });
+  CAPTURE(outcome.said);
+  CHECK(outcome.exit_code == 0);
+  CHECK(outcome.said.find("grad-missing") != std::string::npos);
+}
+
+TEST_CASE("A step of more than a second is judged by a thread of ddpscope") {
+  const Outcome outcome = in_child([] {
+    Held held;
+    Net net;
+    attach_diagnostics(net, of_one_thread());
+    net->loss();
+    held(!has_worker());
+    std::this_thread::sleep_for(std::chrono::milliseconds(1100));
+    net->loss();
+    held(gets_worker());
+    return held.first_wrong();
+  });
+  CAPTURE(outcome.said);
+  CHECK(outcome.exit_code == 0);
+}
+
+TEST_CASE("What a program of one thread throws is judged with all that came before") {
+  const Outcome outcome = in_child([] {
+    Side net;
+    attach_diagnostics(net, of_one_thread());
+    torch::optim::SGD optimizer(net->parameters(), 0.01);
+    train(optimizer, [&net] { return net->main_loss(); });
+    std::thread([] { throw std::runtime_error("no more data"); }).join();
+    return 0;
+  });
+  CAPTURE(outcome.said);
+  CHECK(outcome.signal == SIGABRT);
+  CHECK(!records("finding").empty());
+  const auto progress = records("progress");
+  REQUIRE(progress.size() == 1);
+  CHECK(json::parse(progress[0])["step"] == 9);
+}
+
+}  // namespace ddpscope::test::worker_turns_test
