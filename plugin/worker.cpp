@@ -169,6 +169,7 @@ void Worker::finish(milliseconds limit, const RunCosts& costs) {
   leaves_.store(true, std::memory_order_relaxed);
   put(ExitEvent{});
   const bool drained = drain(limit);
+  takes_turns_ = false;  // no thread starts from here on
   stop_.store(true, std::memory_order_release);
   if (!drained) {  // the worker is stuck: what is on disk stays, nothing waits for it
     if (thread_.joinable()) thread_.detach();
