@@ -70,6 +70,18 @@ struct RunCosts {
 
 inline constexpr std::size_t kQueueEvents = 1 << 16;
 
+/// The share of a program's time that turns take. Of the one thread that takes them.
+class TurnCost {
+ public:
+  /// A turn from `begin_ns` to `end_ns`; true where turns take too large a share.
+  bool takes_much(std::int64_t begin_ns, std::int64_t end_ns) noexcept;
+
+ private:
+  std::int64_t turns_ = 0;
+  std::int64_t since_ns_ = 0;
+  std::int64_t judged_ns_ = 0;
+};
+
 /// Judges events and writes the rank file: on one thread per rank, or, where `takes_turns` allows
 /// it, in turns on the training thread. A second thread costs a program that has one: malloc of
 /// glibc takes locks from then on.
@@ -192,6 +204,7 @@ class Worker final : public EventSink {
   std::atomic<bool> takes_turns_{false};
   std::atomic<bool> wants_thread_{false};
   std::atomic<bool> has_turn_{false};
+  TurnCost turn_cost_;
   std::atomic<std::int64_t> waits_since_ns_{0};  // the oldest event that no turn has judged
   std::thread thread_;
 };

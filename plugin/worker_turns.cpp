@@ -15,6 +15,10 @@ namespace {
 // In a program that takes longer from one place for a turn to the next, a thread costs little.
 constexpr std::int64_t kLongestWaitNs = 1'000'000'000;
 constexpr std::uint64_t kManyEvents = kQueueEvents / 4;
+// In steps so short that judging takes a share of them, it does so beside them.
+constexpr double kLargestShare = 0.04;
+constexpr std::int64_t kFirstTurns = 8;  // caches are cold
+constexpr std::int64_t kWeighedTurns = 40;
 
 bool has_one_thread() noexcept {
 #if __has_include(<sys/single_threaded.h>)
@@ -59,8 +63,22 @@ void Worker::put(Event&& event) noexcept {
 
 void Worker::take_turn() noexcept {
   if (!takes_turns_.load(std::memory_order_relaxed)) return;
-  if (queue_.put_count() != queue_.taken_count()) judge_here();
+  if (queue_.put_count() != queue_.taken_count()) {
+    const std::int64_t begin_ns = steady_ns();
+    judge_here();
+    if (turn_cost_.takes_much(begin_ns, steady_ns())) wants_thread_ = true;
+  }
   if (wants_thread_.load(std::memory_order_relaxed) || !has_one_thread()) end_turns();
+}
+
+bool TurnCost::takes_much(std::int64_t begin_ns, std::int64_t end_ns) noexcept {
+  if (++turns_ <= kFirstTurns) {
+    since_ns_ = end_ns;
+    return false;
+  }
+  judged_ns_ += end_ns - begin_ns;
+  const auto all_ns = static_cast<double>(end_ns - since_ns_);
+  return turns_ >= kWeighedTurns && static_cast<double>(judged_ns_) > kLargestShare * all_ns;
 }
 
 // A handler of a signal may come here while its thread judges.

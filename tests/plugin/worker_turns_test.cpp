@@ -48,6 +48,15 @@ json summary_record() {
   return json::parse(summaries[0]);
 }
 
+/// Steps of 10 ms, of which judging takes little.
+void train_slowly(torch::optim::Optimizer& optimizer, Net& net, int steps) {
+  const auto loss = [&net] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    return net->loss();
+  };
+  train(optimizer, loss, steps);
+}
+
 /// A result for `in_child`: 0 only where all held.
 class Held {
  public:
@@ -69,8 +78,7 @@ TEST_CASE("A program of one thread gets no second one, and all is judged") {
     Net net;
     attach_diagnostics(net, of_one_thread());
     torch::optim::SGD optimizer(net->parameters(), 0.01);
-    train(
-        optimizer, [&net] { return net->loss(); }, kSteps);
+    train_slowly(optimizer, net, kSteps);
     held(threads().size() == 1);
     held(flush().files.size() == 1);
     held(records("step").size() == kSteps);
@@ -89,13 +97,12 @@ TEST_CASE("A thread of the program lets ddpscope have its own") {
     Net net;
     attach_diagnostics(net, of_one_thread());
     torch::optim::SGD optimizer(net->parameters(), 0.01);
-    const auto loss = [&net] { return net->loss(); };
-    train(optimizer, loss, kSteps);
+    train_slowly(optimizer, net, kSteps);
     held(!has_worker());
     std::thread([] {}).join();
-    train(optimizer, loss, 1);
+    train_slowly(optimizer, net, 1);
     held(gets_worker());
-    train(optimizer, loss, kSteps);
+    train_slowly(optimizer, net, kSteps);
     return held.first_wrong();
   });
   CAPTURE(outcome.said);
@@ -122,6 +129,24 @@ TEST_CASE("A finding in a program of one thread is said while it trains") {
   CAPTURE(outcome.said);
   CHECK(outcome.exit_code == 0);
   CHECK(outcome.said.find("grad-missing") != std::string::npos);
+}
+
+TEST_CASE("Steps that are hardly longer than judging them are judged beside them") {
+  const Outcome outcome = in_child([] {
+    Held held;
+    Net net;
+    attach_diagnostics(net, of_one_thread());
+    torch::optim::SGD optimizer(net->parameters(), 0.01);
+    const auto loss = [&net] { return net->loss(); };
+    train(optimizer, loss, 8);
+    held(!has_worker());
+    train(optimizer, loss, 192);
+    held(gets_worker());
+    return held.first_wrong();
+  });
+  CAPTURE(outcome.said);
+  CHECK(outcome.exit_code == 0);
+  CHECK(summary_record()["steps"] == 200);
 }
 
 TEST_CASE("A step of more than a second is judged by a thread of ddpscope") {
