@@ -73,13 +73,13 @@ inline constexpr std::size_t kQueueEvents = 1 << 16;
 /// The share of a program's time that turns take. Of the one thread that takes them.
 class TurnCost {
  public:
-  /// A turn from `begin_ns` to `end_ns`; true where turns take too large a share.
-  bool takes_much(std::int64_t begin_ns, std::int64_t end_ns) noexcept;
+  /// A turn that took so much of its core has ended; true where turns take too large a share.
+  bool is_high(std::int64_t taken_ns, std::int64_t now_ns) noexcept;
 
  private:
   std::int64_t turns_ = 0;
   std::int64_t since_ns_ = 0;
-  std::int64_t judged_ns_ = 0;
+  std::int64_t taken_ns_ = 0;
 };
 
 /// Judges events and writes the rank file: on one thread per rank, or, where `takes_turns` allows

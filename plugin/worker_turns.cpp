@@ -64,21 +64,22 @@ void Worker::put(Event&& event) noexcept {
 void Worker::take_turn() noexcept {
   if (!takes_turns_.load(std::memory_order_relaxed)) return;
   if (queue_.put_count() != queue_.taken_count()) {
-    const std::int64_t begin_ns = steady_ns();
+    const std::int64_t begin_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID);
     judge_here();
-    if (turn_cost_.takes_much(begin_ns, steady_ns())) wants_thread_ = true;
+    const std::int64_t taken_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID) - begin_ns;
+    if (turn_cost_.is_high(taken_ns, steady_ns())) wants_thread_ = true;
   }
   if (wants_thread_.load(std::memory_order_relaxed) || !has_one_thread()) end_turns();
 }
 
-bool TurnCost::takes_much(std::int64_t begin_ns, std::int64_t end_ns) noexcept {
+bool TurnCost::is_high(std::int64_t taken_ns, std::int64_t now_ns) noexcept {
   if (++turns_ <= kFirstTurns) {
-    since_ns_ = end_ns;
+    since_ns_ = now_ns;
     return false;
   }
-  judged_ns_ += end_ns - begin_ns;
-  const auto all_ns = static_cast<double>(end_ns - since_ns_);
-  return turns_ >= kWeighedTurns && static_cast<double>(judged_ns_) > kLargestShare * all_ns;
+  taken_ns_ += taken_ns;
+  const auto all_ns = static_cast<double>(now_ns - since_ns_);
+  return turns_ >= kWeighedTurns && static_cast<double>(taken_ns_) > kLargestShare * all_ns;
 }
 
 // A handler of a signal may come here while its thread judges.
