@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <limits>
 #include <map>
 #include <memory>
 #include <string>
@@ -66,7 +65,6 @@ class LossGatheredNoGradient final : public Check {
 
   void on_backward(const BackwardEvent& event, const RunState& state, Findings& findings) override {
     if (!event.surveyed || !event.accumulates || gathers_.empty()) return;
-    constexpr int kAnyDistance = std::numeric_limits<int>::max();
     const auto of_loss = records_before(state.trace(), event.roots, kAnyDistance);
     for (const Gather& gather : gathers_) {
       if (gather.step != event.at.step) continue;

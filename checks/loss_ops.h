@@ -24,6 +24,7 @@ std::optional<Operand> operand_of(const RunState& state, TensorId id);
 /// The operator whose values `id` holds, behind views and casts; null if none of this step is.
 const OpTrace::Record* maker_behind_views(const OpTrace& trace, TensorId id);
 
+inline constexpr int kAnyDistance = 1 << 20;
 /// The operators from which at most `distance` others lie before what returned one of the roots.
 std::vector<const OpTrace::Record*> records_before(const OpTrace& trace,
                                                    const std::vector<TensorId>& roots,

@@ -81,12 +81,12 @@ bool reads_no_elements(const NonfiniteOutputEvent& event) {
 
 std::string inputs_text(const NonfiniteOutputEvent& event) {
   if (!event.inputs_known) return "its inputs are gone";
-  if (reads_no_elements(event)) return "its input has no elements";
   if (is_of_other_ranks(event)) {
     return fmt::format(
         "its input finite (absmax {:.2g}): statistics of other ranks were not, in {}",
         event.inputs.absmax, counted(event.inputs.nan_count, "channel"));
   }
+  if (reads_no_elements(event)) return "its input has no elements";
   if (event.inputs.is_finite()) {
     return fmt::format("all inputs finite (absmax {:.2g})", event.inputs.absmax);
   }

@@ -15,7 +15,6 @@
 namespace ddpscope {
 namespace {
 constexpr int kRiskySteps = 2;
-constexpr int kAnyDistance = 1 << 20;
 
 /// numeric-risky-domain; docs/checks/numeric-risky-domain.md
 class NumericRiskyDomain final : public NonfiniteCheck {
@@ -30,6 +29,7 @@ class NumericRiskyDomain final : public NonfiniteCheck {
 
   void on_backward(const BackwardEvent& event, const RunState& state, Findings& findings) override {
     NonfiniteCheck::on_backward(event, state, findings);
+    if (waiting_.empty()) return;
     std::vector<RiskyInputEvent> elsewhere;
     const auto of_loss = records_before(state.trace(), event.roots, kAnyDistance);
     for (RiskyInputEvent& risky : waiting_) {

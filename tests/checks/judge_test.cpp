@@ -53,6 +53,33 @@ TEST_CASE("tool-check-disabled says at once that a check threw, and it stays off
   CHECK(judge->coverage().at("a-throws").state == CheckState::kOff);
 }
 
+TEST_CASE("a check that passes on a kind of event gets no more of it", "[judge]") {
+  static int exits = 0, drops = 0;
+  exits = drops = 0;
+  struct Passes final : Check {
+    void on_exit(const ExitEvent&, const RunState&, Findings&) override {
+      ++exits;
+      pass();
+    }
+    void on_dropped(const DroppedEvent&, const RunState&) override { ++drops; }
+  };
+  const std::vector<CheckRow> table = {
+      {.id = "a-passes", .factory = [] { return std::unique_ptr<Check>(new Passes); }}};
+  Judge judge(
+      {.level = CheckLevel::kValues}, [](const Finding&) {}, table);
+  for (int i = 0; i < 3; ++i) {
+    judge.consume(ExitEvent{});
+    judge.consume(DroppedEvent{});
+  }
+  CHECK(exits == 1);
+  CHECK(drops == 3);
+  Passes passes;
+  Findings findings;
+  passes.Check::on_cycle_end({}, judge.state(), findings);
+  CHECK(passes.take_pass());  // as every handler that a check does not have
+  CHECK_FALSE(passes.take_pass());
+}
+
 TEST_CASE("a repeated finding is told at 10, 100, 1000 and when its severity rises", "[judge]") {
   Findings findings = judged(120);
   std::erase_if(findings, [](const Finding& finding) { return finding.id != "b-repeats"; });

@@ -159,6 +159,15 @@ TEST_CASE("numeric-nonfinite-forward says what it cannot know", "[check]") {
         "NaN or Inf began here, in a result that is gone, and so are inputs that nothing known to "
         "autograd computed");
   }
+  SECTION("of an empty batch among others, what the other ranks sent") {
+    origin.op = "ddpscope::sync_batch_norm";
+    origin.inputs = {.nan_count = 2};
+    run.bad_forward(origin);
+    run.step();
+    CHECK(run.program.findings.at(0).what.ends_with(
+        "statistics of other ranks were not, in 2 channels"));
+    return;
+  }
   SECTION("more than that there were no inputs") {
     origin.values = {};
     origin.inputs = {};
