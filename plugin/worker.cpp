@@ -156,7 +156,7 @@ bool Worker::drain(milliseconds limit) {
   const std::uint64_t target = queue_.put_count();
   if (takes_turns_.load()) {
     judge_here();
-    if (!wants_thread_.load() || !end_turns()) return true;
+    if (!has_unsaid() || !end_turns()) return true;
   }
   std::unique_lock lock(wake_mutex_);
   wake_.notify_all();

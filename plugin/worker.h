@@ -124,6 +124,7 @@ class Worker final : public EventSink {
   bool end_turns() noexcept;
   void judge_here() noexcept;
   void say(const std::string& text);
+  bool has_unsaid();
   void say_what_waits();
   void loop();
   void take(Event&& event) noexcept;

@@ -63,12 +63,7 @@ void Worker::put(Event&& event) noexcept {
 
 void Worker::take_turn() noexcept {
   if (!takes_turns_.load(std::memory_order_relaxed)) return;
-  if (queue_.put_count() != queue_.taken_count()) {
-    const std::int64_t begin_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID);
-    judge_here();
-    const std::int64_t taken_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID) - begin_ns;
-    if (turn_cost_.is_high(taken_ns, steady_ns())) wants_thread_ = true;
-  }
+  if (queue_.put_count() != queue_.taken_count()) judge_here();
   if (wants_thread_.load(std::memory_order_relaxed) || !has_one_thread()) end_turns();
 }
 
@@ -87,8 +82,11 @@ void Worker::judge_here() noexcept {
   if (has_turn_.exchange(true)) return;
   waits_since_ns_.store(0, std::memory_order_relaxed);
   const HeldSignals held;
+  const std::int64_t begin_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID);
   while (judge_batch()) {
   }
+  const std::int64_t taken_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID) - begin_ns;
+  if (turn_cost_.is_high(taken_ns, steady_ns())) wants_thread_ = true;
   has_turn_.store(false);
 }
 
@@ -101,6 +99,11 @@ void Worker::say(const std::string& text) {
   const std::lock_guard lock(wake_mutex_);
   unsaid_ += text;
   wants_thread_ = true;
+}
+
+bool Worker::has_unsaid() {
+  const std::lock_guard lock(wake_mutex_);
+  return !unsaid_.empty();
 }
 
 void Worker::say_what_waits() {

@@ -70,43 +70,44 @@ class Held {
   int asked_ = 0;
   int first_wrong_ = 0;
 };
-}  // namespace
 
-TEST_CASE("A program of one thread gets no second one, and all is judged") {
-  const Outcome outcome = in_child([] {
+/// Of one thread, in a child.
+using Body = std::function<void(torch::optim::Optimizer&, Net&, Held&)>;
+void check_held(const Body& body) {
+  const Outcome outcome = in_child([&body] {
     Held held;
     Net net;
     attach_diagnostics(net, of_one_thread());
     torch::optim::SGD optimizer(net->parameters(), 0.01);
+    body(optimizer, net, held);
+    return held.first_wrong();
+  });
+  CAPTURE(outcome.said);
+  CHECK(outcome.exit_code == 0);
+}
+}  // namespace
+
+TEST_CASE("A program of one thread gets no second one, and all is judged") {
+  check_held([](torch::optim::Optimizer& optimizer, Net& net, Held& held) {
     train_slowly(optimizer, net, kSteps);
     held(threads().size() == 1);
     held(flush().files.size() == 1);
     held(records("step").size() == kSteps);
     held(threads().size() == 1);
-    return held.first_wrong();
   });
-  CAPTURE(outcome.said);
-  CHECK(outcome.exit_code == 0);
   CHECK(summary_record()["steps"] == kSteps);
   CHECK(summary_record()["events_dropped"] == 0);
 }
 
 TEST_CASE("A thread of the program lets ddpscope have its own") {
-  const Outcome outcome = in_child([] {
-    Held held;
-    Net net;
-    attach_diagnostics(net, of_one_thread());
-    torch::optim::SGD optimizer(net->parameters(), 0.01);
+  check_held([](torch::optim::Optimizer& optimizer, Net& net, Held& held) {
     train_slowly(optimizer, net, kSteps);
     held(!has_worker());
     std::thread([] {}).join();
     train_slowly(optimizer, net, 1);
     held(gets_worker());
     train_slowly(optimizer, net, kSteps);
-    return held.first_wrong();
   });
-  CAPTURE(outcome.said);
-  CHECK(outcome.exit_code == 0);
   CHECK(summary_record()["steps"] == 2 * kSteps + 1);
   CHECK(records("step").size() > kSteps);
 }
@@ -132,37 +133,24 @@ TEST_CASE("A finding in a program of one thread is said while it trains") {
 }
 
 TEST_CASE("Steps that are hardly longer than judging them are judged beside them") {
-  const Outcome outcome = in_child([] {
-    Held held;
-    Net net;
-    attach_diagnostics(net, of_one_thread());
-    torch::optim::SGD optimizer(net->parameters(), 0.01);
+  check_held([](torch::optim::Optimizer& optimizer, Net& net, Held& held) {
     const auto loss = [&net] { return net->loss(); };
     train(optimizer, loss, 8);
     held(!has_worker());
     train(optimizer, loss, 192);
     held(gets_worker());
-    return held.first_wrong();
   });
-  CAPTURE(outcome.said);
-  CHECK(outcome.exit_code == 0);
   CHECK(summary_record()["steps"] == 200);
 }
 
 TEST_CASE("A step of more than a second is judged by a thread of ddpscope") {
-  const Outcome outcome = in_child([] {
-    Held held;
-    Net net;
-    attach_diagnostics(net, of_one_thread());
+  check_held([](torch::optim::Optimizer&, Net& net, Held& held) {
     net->loss();
     held(!has_worker());
     std::this_thread::sleep_for(std::chrono::milliseconds(1100));
     net->loss();
     held(gets_worker());
-    return held.first_wrong();
   });
-  CAPTURE(outcome.said);
-  CHECK(outcome.exit_code == 0);
 }
 
 TEST_CASE("What a program of one thread throws is judged with all that came before") {
