@@ -6,16 +6,22 @@
 #include <vector>
 
 #include "hooks/hooked_call.h"
+#include "hooks/module_hooks.h"
+#include "hooks/module_tracker.h"
 #include "hooks/user_hooks.h"
 
 namespace ddpscope {
 
-/// One call of a module's forward on this thread: tells the recorders its begin and end, and the
-/// program's own hooks its tensors. While it lives, the module is alive.
+/// One call of a module's forward on this thread: tells that a forward runs, what is called, and
+/// the program's own hooks its tensors. While it lives, the module is alive.
 class ModuleCall {
  public:
-  explicit ModuleCall(const torch::nn::Module& module, CallSource source = CallSource::kForward);
-  ~ModuleCall();
+  explicit ModuleCall(const torch::nn::Module& module, CallSource source = CallSource::kForward) {
+    if (UserHooks::any()) hooked_.emplace(module, source);
+    ModuleCalls::enter(module_id(&module));
+    see_module_forward(module);
+  }
+  ~ModuleCall() { ModuleCalls::leave(); }
   ModuleCall(const ModuleCall&) = delete;
   ModuleCall& operator=(const ModuleCall&) = delete;
 
@@ -27,9 +33,6 @@ class ModuleCall {
   }
 
  private:
-  const torch::nn::Module& module_;
-  std::size_t recorders_;
-  int exceptions_;
   std::optional<HookedCall> hooked_;
 };
 

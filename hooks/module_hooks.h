@@ -7,14 +7,8 @@
 
 namespace ddpscope {
 
-/// What runs before and after the forward of a module. All recorders are called from here.
-struct ModuleHook {
-  void (*before)(const torch::nn::Module& module);
-  void (*after)(const torch::nn::Module& module, bool threw);
-};
-
-/// Adds a recorder; at start-up only.
-void add_module_hook(const ModuleHook& hook);
+/// Tells all that waits for the part of a forward that this module begins. Not `ModuleCalls`.
+void see_module_forward(const torch::nn::Module& module);
 
 /// Hooks the builtin forwards that this LibTorch exports. False when none is live.
 bool install_module_hooks() noexcept;

@@ -2,6 +2,8 @@
 
 #include <torch/nn/module.h>
 
+#include <algorithm>
+#include <array>
 #include <atomic>
 #include <functional>
 #include <list>
@@ -13,6 +15,7 @@
 #include <vector>
 
 #include "hooks/module_life.h"
+#include "hooks/near_tls.h"
 #include "hooks/quiet_buffers.h"
 #include "model/tree_event.h"
 
@@ -93,9 +96,20 @@ class ModuleTracker {
 /// The module objects on this thread's call stack, as far as hooks see them.
 class ModuleCalls {
  public:
-  static void enter(ModuleId module) noexcept;
-  static void leave() noexcept;
-  static ModuleId innermost() noexcept;
+  static void enter(ModuleId module) noexcept {
+    if (depth_ < calls_.size()) calls_[depth_] = module;
+    ++depth_;
+  }
+  static void leave() noexcept {
+    if (depth_ > 0) --depth_;
+  }
+  static ModuleId innermost() noexcept {
+    return depth_ == 0 ? 0 : calls_[std::min(depth_, calls_.size()) - 1];
+  }
+
+ private:
+  DDPSCOPE_NEAR static inline constinit thread_local std::size_t depth_ = 0;
+  DDPSCOPE_NEAR static inline constinit thread_local std::array<ModuleId, 64> calls_{};
 };
 
 inline ModuleId module_id(const torch::nn::Module* module) noexcept {

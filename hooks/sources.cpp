@@ -48,8 +48,9 @@ void tell_loose_module(Capture& capture, const Module& module) {
   if (!event.tensors.empty()) capture.put_large(std::move(event));
 }
 
-void enter_module(const Module& module) {
-  ModuleCalls::enter(module_id(&module));
+}  // namespace
+
+void see_module_forward(const Module& module) {
   LoopPhase::see_forward();
   StepWait::see_forward();
   if (DeviceWaits::is_device_used()) {
@@ -66,8 +67,7 @@ void enter_module(const Module& module) {
   see_forward_begin();
 }
 
-void leave_module(const Module&, bool) { ModuleCalls::leave(); }
-
+namespace {
 // The functions of each source that could not be taken; written once, before capture runs.
 std::map<std::string, Gate::Refused>& refusals() {
   static auto* const leaked = new std::map<std::string, Gate::Refused>;
@@ -96,7 +96,6 @@ const char* install(const std::string& source, bool (*hooks)() noexcept) {
 }  // namespace
 
 std::map<std::string, std::string> install_sources() {
-  add_module_hook({.before = enter_module, .after = leave_module});
   const bool changes = install("tree", install_module_changes) == std::string("live");
   const std::string optimizer = install("optimizer", install_optimizer_watch);
   std::string error = install("error", install_throw_watch);

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 
+#include "hooks/capture.h"
 #include "hooks/hook_rest.h"
 #include "hooks/near_tls.h"
 
@@ -21,7 +22,7 @@ class WriteScope {
   }
   ~WriteScope() noexcept {
     --depth_;
-    if (outermost_) ended();
+    if (outermost_ && (!returned_ || Capture::watch() != Watch::kNothing)) ended();
   }
   WriteScope(const WriteScope&) = delete;
   WriteScope& operator=(const WriteScope&) = delete;
