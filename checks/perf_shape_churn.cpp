@@ -19,37 +19,35 @@ using enum Applicability;
 constexpr std::int64_t kWindow = 100;
 constexpr std::int64_t kManyShapes = 20;
 constexpr std::size_t kWindows = 3;
+constexpr std::ptrdiff_t kTimes = 100;
 constexpr double kFalling = 0.75;  ///< of the window before: the shapes begin to repeat
 constexpr double kSlower = 1.5;
 
 /// perf-shape-churn; docs/checks/perf-shape-churn.md
 class PerfShapeChurn final : public Check {
  public:
-  void on_convolution_shape(const ConvolutionShapeEvent& event, const RunState&,
-                            Findings&) override {
+  void on_convolution_shape(const ConvolutionShapeEvent& event, const RunState& state,
+                            Findings& findings) override {
+    if (modules_.empty()) last_of_window_ = event.at.step + kWindow - 1;
+    close_windows_before(event.at, state, findings);
     Module& module = modules_[event.module];
     ++module.new_shapes;
     module.op = event.op;
     on_device_ |= event.device != "cpu";
-    has_new_shape_ = true;
+    last_new_ = event.at.step;
   }
 
+  // Not of each step: hooks rest in some, in which shapes are still told.
   void on_cycle_end(const CycleEndEvent& event, const RunState& state,
                     Findings& findings) override {
     if (modules_.empty()) return;
-    (has_new_shape_ ? with_new_ms_ : other_ms_).push_back(event.wall_ms);
-    has_new_shape_ = false;
-    if (++in_window_ < kWindow) return;
-    in_window_ = 0;
-    judge(event, state, findings);
-    with_new_ms_.clear();
-    other_ms_.clear();
+    close_windows_before(event.at, state, findings);
+    (last_new_ == event.at.step ? with_new_ms_ : other_ms_).push_back(event.wall_ms);
+    if (event.at.step == last_of_window_) close_window(event.at, state, findings);
   }
 
   void on_dropped(const DroppedEvent&, const RunState&) override {
     modules_.clear();
-    in_window_ = 0;
-    has_new_shape_ = false;
     with_new_ms_.clear();
     other_ms_.clear();
   }
@@ -61,7 +59,20 @@ class PerfShapeChurn final : public Check {
     std::string op;
   };
 
-  void judge(const CycleEndEvent& event, const RunState& state, Findings& findings) {
+  void close_windows_before(const Stamp& at, const RunState& state, Findings& findings) {
+    while (last_of_window_ < at.step) close_window(at, state, findings);
+  }
+
+  void close_window(const Stamp& at, const RunState& state, Findings& findings) {
+    last_of_window_ += kWindow;
+    judge(at, state, findings);
+    // Those of the last windows: where hooks rest, few steps of each are watched.
+    for (std::vector<double>* times : {&with_new_ms_, &other_ms_}) {
+      if (std::ssize(*times) > kTimes) times->erase(times->begin(), times->end() - kTimes);
+    }
+  }
+
+  void judge(const Stamp& at, const RunState& state, Findings& findings) {
     const std::pair<const ModuleId, Module>* worst = nullptr;
     for (auto& one : modules_) {
       Module& module = one.second;
@@ -72,7 +83,7 @@ class PerfShapeChurn final : public Check {
       if (worst == nullptr || module.windows.back() > worst->second.windows.back()) worst = &one;
     }
     if (worst == nullptr || !steps_are_slower()) return;
-    findings.push_back(about(worst->first, worst->second, event, state));
+    findings.push_back(about(worst->first, worst->second, at, state));
   }
 
   static bool churns(const Module& module) {
@@ -84,14 +95,15 @@ class PerfShapeChurn final : public Check {
 
   /// Only a device searches; where every step has a new shape there is nothing to compare with.
   bool steps_are_slower() const {
-    return !on_device_ || other_ms_.empty() || median(with_new_ms_) > kSlower * median(other_ms_);
+    if (!on_device_) return true;
+    if (with_new_ms_.empty()) return false;
+    return other_ms_.empty() || median(with_new_ms_) > kSlower * median(other_ms_);
   }
 
-  Finding about(ModuleId id, const Module& module, const CycleEndEvent& event,
-                const RunState& state) const {
+  Finding about(ModuleId id, const Module& module, const Stamp& at, const RunState& state) const {
     Finding finding;
     finding.severity = Severity::kWarning;
-    finding.step = event.at.step;
+    finding.step = at.step;
     finding.phase = Phase::kForward;
     finding.op = module.op;
     place_in(id, state, finding);
@@ -120,8 +132,8 @@ class PerfShapeChurn final : public Check {
   }
 
   std::map<ModuleId, Module> modules_;
-  std::int64_t in_window_ = 0;
-  bool has_new_shape_ = false;
+  std::int64_t last_of_window_ = 0;  ///< the step that ends it
+  std::int64_t last_new_ = 0;        ///< the last step with a new shape
   bool on_device_ = false;
   std::vector<double> with_new_ms_;
   std::vector<double> other_ms_;

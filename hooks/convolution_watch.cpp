@@ -65,7 +65,8 @@ struct Convolution<Result(const at::Tensor&, Rest...)> {
   using Hooked = Interposed<Convolution, Result(const at::Tensor&, Rest...)>;
   static Result call(const at::Tensor& input, Rest... rest) {
     if (is_searched(input)) {
-      as_observer("convolution", [&](Capture& capture) { note(capture, input); });
+      as_guest(
+          "convolution", [&](Capture& capture) { note(capture, input); }, Timed::kSampled);
     }
     const auto run = [&] { return Hooked::original(input, std::forward<Rest>(rest)...); };
     return run_operator(at::_ops::convolution::name, run, input, rest...);

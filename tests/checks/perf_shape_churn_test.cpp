@@ -10,6 +10,7 @@ struct Steps {
   std::int64_t step = 0;
   double new_ms = 412;
   double other_ms = 96;
+  std::int64_t watched_every = 1;
 
   Steps() { program.attach(1, {{.id = 1, .path = "conv1.weight"}}); }
   /// 100 steps, of which the first `count` have a new shape.
@@ -25,6 +26,7 @@ struct Steps {
                                                                           .dtype = "float32",
                                                                           .device = device}));
       }
+      if (step % watched_every != 0) continue;
       program.send(CycleEndEvent{.at = at, .wall_ms = i < count ? new_ms : other_ms});
     }
   }
@@ -70,6 +72,16 @@ TEST_CASE("perf-shape-churn counts on a host, which searches nothing", "[check]"
   CHECK(steps.program.findings[0].evidence_status == EvidenceStatus::kHypothesis);
 }
 
+TEST_CASE("perf-shape-churn counts the steps in which hooks rest too", "[check]") {
+  Steps steps;
+  steps.watched_every = 16;
+  for (int i = 0; i < 4; ++i) steps.window(60);
+  REQUIRE(steps.program.findings.size() == 1);
+  CHECK(steps.program.findings[0].step == 301);  // the first that is told of after the third window
+  CHECK(fact_of<std::int64_t>(steps.program.findings[0], "distinct_shapes_count") == 60);
+  CHECK(fact_of<double>(steps.program.findings[0], "new_shape_ms") == 412);
+}
+
 TEST_CASE("perf-shape-churn names the convolution with the most shapes", "[check]") {
   Steps steps;
   steps.program.attach(2, {{.id = 2, .path = "conv2.weight"}});
@@ -101,6 +113,10 @@ TEST_CASE("perf-shape-churn stays silent", "[check]") {
   }
   SECTION("where steps with a new shape take as long as others") {
     steps.new_ms = 130;
+    for (int i = 0; i < 5; ++i) steps.window(60);
+  }
+  SECTION("on a device of which no step with a new shape was watched") {
+    steps.watched_every = 1000;
     for (int i = 0; i < 5; ++i) steps.window(60);
   }
   SECTION("after events were lost, until there are three windows again") {
