@@ -1,7 +1,11 @@
 // Who judges: the training thread while the program has no other, then a thread of ddpscope.
+#include <dlfcn.h>
+#include <pthread.h>
 #include <signal.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <cerrno>
 #include <chrono>
 #include <filesystem>
 #include <fstream>
@@ -15,6 +19,21 @@ namespace ddpscope::test::worker_turns_test {
 namespace {
 using nlohmann::json;
 constexpr int kSteps = 40;
+std::atomic<bool> has_no_more_threads{false};
+}  // namespace
+}  // namespace ddpscope::test::worker_turns_test
+
+/// Stands before that of libc, so that a process can have no more threads.
+extern "C" int pthread_create(pthread_t* thread, const pthread_attr_t* attributes,
+                              void* (*start)(void*), void* argument) {
+  if (ddpscope::test::worker_turns_test::has_no_more_threads) return EAGAIN;
+  static const auto real =
+      reinterpret_cast<decltype(&pthread_create)>(dlsym(RTLD_NEXT, "pthread_create"));
+  return real(thread, attributes, start, argument);
+}
+
+namespace ddpscope::test::worker_turns_test {
+namespace {
 
 /// Names of the threads of this process.
 std::multiset<std::string> threads() {
@@ -151,6 +170,40 @@ TEST_CASE("A step of more than a second is judged by a thread of ddpscope") {
     net->loss();
     held(gets_worker());
   });
+}
+
+TEST_CASE("Many events between two places for a turn are judged by a thread of ddpscope") {
+  check_held([](torch::optim::Optimizer& optimizer, Net&, Held& held) {
+    for (int i = 0; i < 100; ++i) optimizer.zero_grad();
+    held(!has_worker());
+    for (int i = 0; i < 40'000; ++i) optimizer.zero_grad();
+    held(gets_worker());
+  });
+  CHECK(summary_record()["events_dropped"] == 0);
+}
+
+TEST_CASE("Where a process can have no more threads the training thread judges") {
+  const Outcome outcome = in_child([] {
+    Held held;
+    Side net;
+    Options options = of_one_thread();
+    options.console = "full";
+    std::thread([] {}).join();  // from here on the program may have others
+    has_no_more_threads = true;
+    attach_diagnostics(net, options);
+    torch::optim::SGD optimizer(net->parameters(), 0.01);
+    train(
+        optimizer, [&net] { return net->main_loss(); }, kSteps);
+    held(!has_worker());
+    held(flush().warnings > 0);
+    held(records("step").size() == kSteps);
+    return held.first_wrong();
+  });
+  CAPTURE(outcome.said);
+  CHECK(outcome.exit_code == 0);
+  CHECK(outcome.said.find("grad-missing") != std::string::npos);
+  CHECK(summary_record()["steps"] == kSteps);
+  CHECK(summary_record()["events_dropped"] == 0);
 }
 
 TEST_CASE("What a program of one thread throws is judged with all that came before") {
