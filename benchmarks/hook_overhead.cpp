@@ -1,10 +1,11 @@
 // Trains a network on made-up data and prints what a step took.
-// hook_overhead MODEL STEPS [anomaly|thread|hooks|nothing|stale STEP]; the variable DDPSCOPE says
-// at which level it is watched. With `thread` the program has a second thread, which only sleeps:
-// that alone makes each malloc of LibTorch slower. With `hooks` each module has an empty hook of
-// the program's own in every second block of 8 steps, and the blocks are compared; `nothing`
-// compares the same blocks without hooks. With `stale` gradients are not cleared from that step on,
-// counted from 1.
+// hook_overhead MODEL STEPS [anomaly|thread|hooks|gate|nothing|stale STEP]; the variable DDPSCOPE
+// says at which level it is watched. With `thread` the program has a second thread, which only
+// sleeps: that alone makes each malloc of LibTorch slower. With `hooks` each module has an empty
+// hook of the program's own in every second block of 8 steps, and the blocks are compared; with
+// `gate` the hooks of ddpscope are in the gate in every second block; `nothing` compares the same
+// blocks without a difference. With `stale` gradients are not cleared from that step on, counted
+// from 1.
 #include <torch/torch.h>
 #include <unistd.h>
 
@@ -20,6 +21,7 @@
 #include <utility>
 #include <vector>
 
+#include "benchmarks/gate_switch.h"
 #include "benchmarks/larger_tasks.h"
 #include "benchmarks/step_times.h"
 #include "benchmarks/watched.h"
@@ -113,7 +115,7 @@ void start_thread() {
   std::thread([] { pause(); }).detach();
 }
 
-enum class Mode { kPlain, kAnomaly, kThread, kHooks, kNothing, kStale };
+enum class Mode { kPlain, kAnomaly, kThread, kHooks, kGate, kNothing, kStale };
 std::size_t first_stale = 0;  // step, from 1; 0: none
 
 /// Moves what is allocated from here on to other places. The same step takes up to 4 % more or less
@@ -127,11 +129,26 @@ void shuffle_heap() {
   }
 }
 
-void begin_block(bool with_hooks) {
-  if (with_hooks) {
-    empty_hooks.add();
-  } else {
-    empty_hooks.remove();
+/// What is compared: blocks of steps alternate, the first without and the next with it.
+void begin_block(Mode mode, bool with) {
+  if (mode == Mode::kHooks) {
+    with ? empty_hooks.add() : empty_hooks.remove();
+  } else if (mode == Mode::kGate) {
+    static GateSwitch gate(DDPSCOPE_GATE_NAMES);
+    with ? gate.turn_on() : gate.turn_off();
+  }
+}
+
+const char* compared_name(Mode mode) {
+  switch (mode) {
+    case Mode::kHooks:
+      return "hooks";
+    case Mode::kGate:
+      return "gate";
+    case Mode::kNothing:
+      return "nothing";
+    default:
+      return nullptr;
   }
 }
 
@@ -142,15 +159,14 @@ void run(std::size_t steps, Mode mode) {
   StepTimes times(steps);
   times.mark();
   for (std::size_t i = 0; i < steps; ++i) {
-    const bool is_compared = mode == Mode::kHooks || mode == Mode::kNothing;
     if (i % kBlock == 0) shuffle_heap();
-    if (is_compared && i % kBlock == 0) begin_block(mode == Mode::kHooks && i / kBlock % 2 == 1);
+    if (i >= kWarmUp && i % kBlock == 0) begin_block(mode, i / kBlock % 2 == 1);
     if (i + 1 == first_stale) clears_gradients = false;
     task.step(i);
     times.mark();
   }
-  if (mode == Mode::kHooks || mode == Mode::kNothing) {
-    times.print_pairs(mode == Mode::kHooks ? "hooks" : "nothing", kWarmUp, kBlock);
+  if (const char* const name = compared_name(mode)) {
+    times.print_pairs(name, kWarmUp, kBlock);
   } else if (steps < 2 * kWarmUp) {
     times.print("all", 0, steps);
   } else {
@@ -163,7 +179,8 @@ void run(std::size_t steps, Mode mode) {
 Mode mode_of(const std::string& word) {
   static const std::map<std::string, Mode> modes = {
       {"", Mode::kPlain},      {"anomaly", Mode::kAnomaly}, {"thread", Mode::kThread},
-      {"hooks", Mode::kHooks}, {"nothing", Mode::kNothing}, {"stale", Mode::kStale}};
+      {"hooks", Mode::kHooks}, {"gate", Mode::kGate},       {"nothing", Mode::kNothing},
+      {"stale", Mode::kStale}};
   return modes.at(word);
 }
 
@@ -190,11 +207,12 @@ int main_of(std::vector<std::string> words) try {
   train(steps, mode);
   return 0;
 } catch (const std::logic_error&) {
-  std::fprintf(stderr,
-               "usage: hook_overhead digits|mlp|chars|gan|resnet STEPS [thread|hooks|nothing|stale "
-               "STEP], %zu or more, or\n"
-               "       hook_overhead MODEL STEPS anomaly\n",
-               2 * kWarmUp);
+  std::fprintf(
+      stderr,
+      "usage: hook_overhead digits|mlp|chars|gan|resnet STEPS [thread|hooks|gate|nothing|stale "
+      "STEP], %zu or more, or\n"
+      "       hook_overhead MODEL STEPS anomaly\n",
+      2 * kWarmUp);
   return 2;
 }
 

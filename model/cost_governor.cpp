@@ -15,6 +15,10 @@ constexpr std::int64_t kInARow = 4;      // what one cycle leaves behind is seen
 constexpr std::size_t kLeftOut = 2;      // of 16: a cycle in which the machine did something else
 constexpr std::int64_t kMaxStretch = 8;  // a hook in which the thread lost its core is no reason
 constexpr double kOfBudget = 0.75;       // estimates are not exact
+// Of what the clock sees of hooks at rest: most of them return too soon to read it. In four models
+// 5 to 7 times as much (benchmarks/results/hooks_at_rest-2026-11-23.md).
+constexpr double kRestWeight = 5;
+constexpr double kMostForRests = 0.5;  // of what is allowed, else a tiny model is never watched
 constexpr std::int64_t kWeighEvery = 8;
 constexpr std::int64_t kCertainPairs = 64;  // as many tell, even on a busy machine
 constexpr double kCertain = 0.2;  // so small a share of the difference is its standard error
@@ -146,7 +150,8 @@ void CostGovernor::choose(bool may_rest) {
     values_every_ = one_of(values, allowed - structure);
     return;
   }
-  structure_every_ = one_of(structure + values, allowed - resting_.mean());
+  const double resting = std::min(kRestWeight * resting_.mean(), kMostForRests * allowed);
+  structure_every_ = one_of(structure + values, allowed - resting);
   values_every_ = structure_every_;
 }
 

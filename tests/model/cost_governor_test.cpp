@@ -166,6 +166,17 @@ TEST_CASE("A few hundred cycles tell what the clock of hooks misses, where they 
   CHECK(Run(2).cycles(400, costs).governor.structure_every() == 8);  // 1.6 times
 }
 
+TEST_CASE("What hooks at rest take beside their clock is part of the budget, at most half of it",
+          "[governor]") {
+  const auto every = [](double resting_ms) {
+    const Costs costs{.structure_ms = 0.5, .resting_ms = resting_ms};
+    return Run(2).cycles(1000, costs).governor.structure_every();
+  };
+  CHECK(every(0) == 4);
+  CHECK(every(0.013) == 8);  // 65 us of the 150 that are allowed
+  CHECK(every(0.1) == 8);
+}
+
 TEST_CASE("A hook in which the thread lost its core does not end the watch", "[governor]") {
   Run run(2);
   const Costs costs{.step_ms = 1, .structure_ms = 0.01};
