@@ -7,8 +7,9 @@
 #include "checks/check.h"
 #include "checks/finding_text.h"
 #include "checks/gradient_intervals.h"
+#include "checks/own_updates.h"
 #include "checks/run_state.h"
-#include "checks/subtree.h"
+#include "checks/stale_gradients.h"
 #include "model/fact_keys.h"
 
 namespace ddpscope {
@@ -22,6 +23,7 @@ class OptimStaleGradient final : public Check {
     const TensorState* tensor = state.tensor(event.tensor);
     if (tensor == nullptr || !event.defined) return;
     for (const OptimizerId owner : tensor->owners) intervals_.add(owner, event);
+    if (tensor->owners.empty()) own_.add(event, event.at.cycle);
   }
 
   // Only at the owner's step it is known whether somebody cleared what others left in between.
@@ -37,12 +39,38 @@ class OptimStaleGradient final : public Check {
     Watched& watched = watched_[event.optimizer];
     if (!closed.stale.empty() && watched.said_in_cycle != event.at.cycle) {
       watched.said_in_cycle = event.at.cycle;
-      say_stale(closed, optimizer, state, findings);
+      const std::string label = optimizer_label(optimizer);
+      say_stale({.parameters = closed.stale,
+                 .all = closed.all,
+                 .accumulations = closed.accumulations,
+                 .updates = fmt::format("{} of {}", counted(optimizer.steps, "step"), label),
+                 .clearing = fmt::format("zero_grad() of {}", label),
+                 .optimizers = {label},
+                 .cleared = intervals_.cleared()},
+                state, findings);
     }
     if (closed.longest > 0) learn(watched, closed.longest, optimizer, state, findings);
   }
 
+  // What no optimizer holds the program's own code updates.
+  void on_cycle_end(const CycleEndEvent& event, const RunState& state,
+                    Findings& findings) override {
+    OwnUpdates::Closed closed = own_.close(event.at.cycle);
+    for (std::vector<TensorId>* ids : {&closed.stale, &closed.cleared}) {
+      std::erase_if(*ids, [&](TensorId id) { return !is_updated_by_program(id, state); });
+    }
+    if (closed.stale.empty()) return;
+    say_stale({.parameters = std::move(closed.stale),
+               .all = closed.cleared.empty(),
+               .accumulations = closed.accumulations,
+               .updates = counted(closed.updates, "update") + " by the program's own code",
+               .clearing = "zero_grad() of the model",
+               .cleared = std::move(closed.cleared)},
+              state, findings);
+  }
+
   void on_dropped(const DroppedEvent&, const RunState&) override {
+    own_.clear();
     intervals_.clear();
     watched_.clear();
   }
@@ -75,6 +103,11 @@ class OptimStaleGradient final : public Check {
     watched.period = accumulations;
   }
 
+  static bool is_updated_by_program(TensorId id, const RunState& state) {
+    const TensorState* tensor = state.tensor(id);
+    return tensor != nullptr && tensor->owners.empty() && !tensor->registrations.empty();
+  }
+
   static Finding place(const OptimizerState& optimizer, const RunState& state) {
     Finding finding;
     if (const ModelState* model = state.first_model()) finding.model = model->label;
@@ -82,53 +115,9 @@ class OptimStaleGradient final : public Check {
     return finding;
   }
 
-  /// Whether other tensors of the same model are cleared; another model has its own loop.
-  bool is_cleared_in_part(const TensorState& stale, const RunState& state) const {
-    const ModelState* model = state.model_of(stale);
-    return std::ranges::any_of(intervals_.cleared(), [&](TensorId id) {
-      const TensorState* other = state.tensor(id);
-      return other != nullptr && state.model_of(*other) == model;
-    });
-  }
-
-  void say_stale(const GradientIntervals::Closed& closed, const OptimizerState& optimizer,
-                 const RunState& state, Findings& findings) const {
-    std::vector<const TensorState*> stale;
-    for (const TensorId id : closed.stale) stale.push_back(state.tensor(id));
-    std::erase(stale, nullptr);
-    for (const TensorGroup& group : collapse(state, stale)) {
-      const bool others_cleared = is_cleared_in_part(*group.tensors.front(), state);
-      const std::string cause = others_cleared ? "outside_optimizer" : "never_zeroed";
-      Finding finding = about(group);
-      finding.severity = others_cleared ? Severity::kWarning : Severity::kError;
-      const auto count = static_cast<std::int64_t>(group.tensors.size());
-      const bool all = closed.all && !others_cleared && count > 1;
-      finding.what = fmt::format("gradients of earlier steps are still in {}{} ({}; {})",
-                                 all ? "all " : "", counted(count, "parameter"),
-                                 counted(elements_of(group.tensors), "element"), cause);
-      finding.why = fmt::format("{} since they were last cleared, {} of {}, no reset in between{}",
-                                counted(closed.accumulations, "accumulation"),
-                                counted(optimizer.steps, "step"), optimizer_label(optimizer),
-                                others_cleared ? "; others were cleared before the step" : "");
-      finding.fixes = {
-          {fmt::format("zero_grad() of {} before each first backward", optimizer_label(optimizer)),
-           Applicability::kLikely}};
-      if (others_cleared) {
-        finding.fixes.push_back(
-            {"or clear these too: " + joined(paths_of(group)), Applicability::kLikely});
-        finding.fixes.push_back(
-            {"several optimizers: zero_grad() of the model clears for all of them",
-             Applicability::kLikely});
-      }
-      finding.facts.push_back({fact::kCause, cause});
-      finding.facts.push_back({fact::kAccumulationsCount, closed.accumulations});
-      finding.facts.push_back({fact::kOptimizers, as_fact({optimizer_label(optimizer)})});
-      findings.push_back(std::move(finding));
-    }
-  }
-
   std::map<OptimizerId, Watched> watched_;
   GradientIntervals intervals_;
+  OwnUpdates own_;
 };
 }  // namespace
 

@@ -79,13 +79,27 @@ void RunState::on(const TreeEndEvent& event) {
   models_.erase(event.model);
 }
 
+// A module of two models stays where it was; another one, at the address of one that died, does
+// not.
+void RunState::place_modules(const TreeEvent& event) {
+  std::set<ModelId> sharing;
+  for (const RegisteredTensor& registered : event.tensors) {
+    const TensorState* tensor = tensors_.find(registered.tensor.id);
+    if (tensor == nullptr) continue;
+    for (const Registration& at : tensor->registrations) sharing.insert(at.model);
+  }
+  for (const ModuleInfo& module : event.modules) {
+    const ModulePlace place{event.model, module.path};
+    const auto [known, is_new] = module_places_.try_emplace(module.id, place);
+    if (!is_new && !sharing.contains(known->second.model)) known->second = place;
+  }
+}
+
 void RunState::on(const TreeEvent& event) {
   begin_cycle_if_new(event.at);
   std::erase_if(module_places_,
                 [&](const auto& entry) { return entry.second.model == event.model; });
-  for (const ModuleInfo& module : event.modules) {
-    module_places_.try_emplace(module.id, ModulePlace{event.model, module.path});
-  }
+  place_modules(event);
   tensors_.remove_registrations(event.model);
   // What a model holds when it is seen first may have been registered long before.
   const std::int64_t registered_at = models_.contains(event.model) ? event_number_ : 1;
@@ -250,7 +264,7 @@ std::vector<const TensorState*> RunState::loose_leaves() const {
   for (const TensorId id : repeated_leaves_) {
     const TensorState* tensor = tensors_.find(id);
     if (tensor != nullptr && tensor->registrations.empty() && tensor->owners.empty() &&
-        tensor->info.floating) {
+        tensor->info.floating && !tensor->left_with_root) {
       loose.push_back(tensor);
     }
   }

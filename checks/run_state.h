@@ -164,6 +164,7 @@ class RunState {
   void set_requires_grad(TensorState& tensor, bool requires_grad);
   OptimizerState& optimizer(OptimizerId id);
   void begin_cycle_if_new(const Stamp& at);
+  void place_modules(const TreeEvent& event);
 
   Stamp now_;
   std::int64_t world_size_ = 1;

@@ -34,6 +34,28 @@ bool is_hooked(const AccumulateGrad& node) {
          torch::autograd::impl::post_acc_grad_hooks(leaf) != nullptr;
 }
 
+// Also through a tensor that shares its memory, but not its version.
+bool was_written(const WriteLog& writes, const TensorSlot& slot, const at::Tensor& leaf) {
+  const std::uint64_t since = slot.next_write.load(std::memory_order_relaxed);
+  if (since == 0) return false;
+  const c10::TensorImpl& impl = *leaf.unsafeGetTensorImpl();
+  return version_of(impl) != slot.version.load(std::memory_order_relaxed) ||
+         values_of(impl) != slot.values.load(std::memory_order_relaxed) ||
+         (writes.any_hidden() && writes.last_hidden(impl) >= since);
+}
+
+// What `p.grad().data().zero_()` wrote is no gradient that was kept.
+GradientBefore before_of(const Capture& capture, const TensorSlot& slot, const at::Tensor& leaf) {
+  const GradientBefore before = gradient_before(slot, leaf, capture.options().values);
+  const WriteLog& writes = capture.writes();
+  const std::uint64_t since = slot.next_write.load(std::memory_order_relaxed);
+  if (before != GradientBefore::kKept || since == 0 || !writes.any_hidden()) return before;
+  const c10::TensorImpl& gradient = *leaf.grad().unsafeGetTensorImpl();
+  const bool hidden =
+      writes.last_hidden(gradient) >= since && writes.hidden_in(gradient, since).writes > 0;
+  return hidden ? GradientBefore::kReset : before;
+}
+
 TensorSlot& before_accumulation(Capture& capture, const AccumulateGrad& node, bool defined) {
   const at::Tensor& leaf = node.variable;
   TensorSlot& slot = capture.announced_slot(leaf);
@@ -41,10 +63,11 @@ TensorSlot& before_accumulation(Capture& capture, const AccumulateGrad& node, bo
   leaves_hash += scatter(id);
   capture.put(GradientEvent{.at = capture.marker().now(),
                             .tensor = id,
-                            .before = gradient_before(slot, leaf, capture.options().values),
+                            .before = before_of(capture, slot, leaf),
                             .defined = defined,
                             .hooked = is_hooked(node),
-                            .depth = backward_depth()});
+                            .depth = backward_depth(),
+                            .written = was_written(capture.writes(), slot, leaf)});
   return slot;
 }
 
@@ -82,7 +105,10 @@ void see_values(Capture& capture, TensorSlot& slot, const at::Tensor& gradient) 
 void remember_after(TensorSlot* slot, const at::Tensor& leaf) noexcept {
   const Capture* const capture = Capture::active();
   if (slot == nullptr || capture == nullptr) return;
-  remember_gradient(*slot, leaf);
+  remember_gradient(*slot, leaf, capture->writes().next());
+  const c10::TensorImpl& impl = *leaf.unsafeGetTensorImpl();
+  slot->version.store(version_of(impl), std::memory_order_relaxed);
+  slot->values.store(values_of(impl), std::memory_order_relaxed);
   const CaptureOptions& options = capture->options();
   if (options.values || options.calls != nullptr) gradient_table().put(*slot, leaf);
 }

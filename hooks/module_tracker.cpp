@@ -158,8 +158,11 @@ ModuleTracker::Root& ModuleTracker::find_or_add(Capture& capture, const Module* 
 }
 
 std::string ModuleTracker::label_for(const std::string& class_name) const {
-  const auto same = std::ranges::count(roots_, class_name, &Root::class_name);
-  return same == 0 ? class_name : class_name + "#" + std::to_string(same + 1);
+  std::string label = class_name;
+  for (int number = 2; std::ranges::find(roots_, label, &Root::label) != roots_.end(); ++number) {
+    label = class_name + "#" + std::to_string(number);
+  }
+  return label;
 }
 
 void ModuleTracker::detach(Capture& capture, ModelId model) {

@@ -63,7 +63,7 @@ std::uint64_t hash_members(Capture& capture, const std::vector<OptimizerParamGro
       if (!member.defined()) continue;
       TensorSlot& slot = capture.tensors().slot(member);
       hash.fold((slot.id << 2) | (member.requires_grad() ? 2 : 0) | (has_gradient(member) ? 1 : 0));
-      if (remember) remember_gradient(slot, member);
+      if (remember) remember_gradient(slot, member, capture.writes().next());
     }
   }
   return hash.value();

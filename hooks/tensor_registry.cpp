@@ -64,6 +64,7 @@ TensorSlot& TensorRegistry::find_or_add(const at::Tensor& tensor) {
   slot.gradient = nullptr;
   slot.gradient_version = 0;
   slot.gradient_values = nullptr;
+  slot.next_write = 0;
   slot.gradient_name = 0;
   slot.impl.store(impl, std::memory_order_release);
   by_impl_.emplace(impl, &slot);
@@ -211,10 +212,12 @@ TensorInfo describe(const at::Tensor& tensor, TensorId id) {
   return info;
 }
 
-void remember_gradient(TensorSlot& slot, const at::Tensor& tensor) noexcept {
+void remember_gradient(TensorSlot& slot, const at::Tensor& tensor,
+                       std::uint64_t next_write) noexcept {
   const c10::TensorImpl* impl = gradient_of(tensor);
   slot.gradient.store(impl, std::memory_order_relaxed);
   slot.gradient_version.store(impl != nullptr ? version_of(*impl) : 0, std::memory_order_relaxed);
+  slot.next_write.store(next_write, std::memory_order_relaxed);
 }
 
 GradientBefore gradient_before(const TensorSlot& slot, const at::Tensor& tensor, bool test_zero) {

@@ -29,6 +29,10 @@ struct TensorSlot {
   std::atomic<std::uint32_t> gradient_version{0};
   std::atomic<const void*> gradient_values{nullptr};  ///< where they lie, as last seen
   std::atomic<NameId> gradient_name{0};               ///< in the call log; 0: not asked yet
+  std::atomic<std::uint64_t> next_write{0};           ///< when it was last seen; 0: it was not
+  // The tensor itself when a gradient was last added.
+  std::atomic<std::uint32_t> version{0};
+  std::atomic<const void*> values{nullptr};
   std::optional<c10::weak_intrusive_ptr<c10::TensorImpl>> weak;  // guarded by the table's mutex
 };
 
@@ -89,7 +93,9 @@ bool is_readable(const at::Tensor& tensor);
 bool has_gradient(const at::Tensor& tensor);
 
 /// Remembers the gradient that `tensor` has now, so that `gradient_before` can tell a later change.
-void remember_gradient(TensorSlot& slot, const at::Tensor& tensor) noexcept;
+/// `next_write`: the next number of the write log.
+void remember_gradient(TensorSlot& slot, const at::Tensor& tensor,
+                       std::uint64_t next_write) noexcept;
 
 /// What the gradient of `tensor` is now, compared with what was remembered. `test_zero` also reads
 /// values: of dense CPU gradients, up to the first that is not zero.

@@ -72,9 +72,10 @@ struct GradientEvent {
   Stamp at;
   TensorId tensor = 0;
   GradientBefore before = GradientBefore::kUndefined;
-  bool defined = true;  ///< the incoming gradient is a tensor
-  bool hooked = false;  ///< the program's own hooks wait for this gradient
-  int depth = 1;        ///< 2 inside a backward that a node of a backward called, and so on
+  bool defined = true;   ///< the incoming gradient is a tensor
+  bool hooked = false;   ///< the program's own hooks wait for this gradient
+  int depth = 1;         ///< 2 inside a backward that a node of a backward called, and so on
+  bool written = false;  ///< the leaf's own values were, since its last gradient
 };
 
 }  // namespace ddpscope

@@ -46,6 +46,85 @@ TEST_CASE("optim-stale-gradient reports a loop without zero_grad in step 4", "[c
         "4 accumulations since they were last cleared, 4 steps of SGD, no reset in between");
 }
 
+TEST_CASE("optim-stale-gradient reports updates of the program's own without zero_grad",
+          "[check]") {
+  Program program("optim-stale-gradient");
+  program.attach(1, kNet);
+  for (int i = 0; i < 4; ++i) {
+    CHECK(program.findings.empty());
+    program.backward({1, 2});
+    program.write({1, 2});
+  }
+  REQUIRE(program.findings.size() == 1);
+  const Finding& finding = program.findings[0];
+  CHECK(finding.severity == Severity::kError);
+  CHECK(cause_of(finding) == "never_zeroed");
+  CHECK(finding.step == 4);
+  CHECK(finding.what ==
+        "gradients of earlier steps are still in all 2 parameters (8 elements; never_zeroed)");
+  CHECK(finding.why ==
+        "4 accumulations since they were last cleared, 3 updates by the program's own code, no "
+        "reset in between");
+  CHECK(finding.fixes[0].text == "zero_grad() of the model before each first backward");
+}
+
+TEST_CASE("optim-stale-gradient warns of what the program's own code does not clear", "[check]") {
+  Program program("optim-stale-gradient");
+  program.attach(1, kNet);
+  for (int i = 0; i < 4; ++i) {
+    program.backward({1, 2});
+    program.write({1, 2});
+    program.clear({1});
+  }
+  REQUIRE(program.findings.size() == 1);
+  CHECK(program.findings[0].severity == Severity::kWarning);
+  CHECK(cause_of(program.findings[0]) == "outside_optimizer");
+  CHECK(program.findings[0].fixes[1].text == "or clear these too: b.weight");
+}
+
+TEST_CASE("optim-stale-gradient is silent on correct updates of the program's own", "[check]") {
+  Program program("optim-stale-gradient");
+  program.attach(1, kNet);
+  SECTION("of micro-batches, cleared after the update") {
+    for (int i = 0; i < 24; ++i) {
+      program.backward({1, 2});
+      if (i % 4 < 3) continue;
+      program.write({1, 2});
+      program.clear({1, 2});
+    }
+  }
+  SECTION("that are long in coming") {
+    for (int i = 0; i < 100; ++i) program.backward({1, 2});
+    program.write({1, 2});
+    program.backward({1, 2});
+  }
+  SECTION("with gradients that are zeroed in place") {
+    for (int i = 0; i < 10; ++i) {
+      program.backward({1, 2});
+      program.write({1, 2});
+      program.clear({1, 2}, GradientBefore::kReset);
+    }
+  }
+  SECTION("of inputs, which belong to no model") {
+    for (int i = 0; i < 10; ++i) {
+      program.backward({77});
+      program.write({77});
+    }
+  }
+  SECTION("before an optimizer takes over") {
+    program.backward({1, 2});
+    program.write({1, 2});
+    program.optimizer(1, {1, 2});
+    for (int i = 0; i < 10; ++i) {
+      program.zero_grad(1);
+      program.backward({1, 2});
+      program.write({1, 2});
+      program.step(1);
+    }
+  }
+  CHECK(program.findings.empty());
+}
+
 TEST_CASE("optim-stale-gradient reports the optimizer of two that is not zeroed", "[check]") {
   Program program("optim-stale-gradient");
   program.attach(1, kNet);

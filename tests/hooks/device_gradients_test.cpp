@@ -63,7 +63,7 @@ class Training {
     for (const at::Tensor& leaf : leaves) arrive(leaf);
     loss.backward();
     for (const at::Tensor& leaf : leaves) {
-      remember_gradient(capture_.tensors().slot(leaf), leaf);
+      remember_gradient(capture_.tensors().slot(leaf), leaf, 1);
     }
     gradients_.end(capture_, /*threw=*/false);
   }

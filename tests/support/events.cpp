@@ -146,7 +146,8 @@ void Program::accumulate(const std::vector<TensorId>& leaves) {
     send(GradientEvent{
         .at = now(),
         .tensor = leaf,
-        .before = before == gradients_.end() ? GradientBefore::kUndefined : before->second});
+        .before = before == gradients_.end() ? GradientBefore::kUndefined : before->second,
+        .written = written_.erase(leaf) > 0});
     gradients_[leaf] = GradientBefore::kKept;
   }
   if (const auto send_more = std::exchange(in_backward, nullptr)) send_more();

@@ -108,6 +108,8 @@ class Program {
   void step(OptimizerId optimizer, bool with_closure = false);
   void zero_grad(OptimizerId optimizer);
   void clear(const std::vector<TensorId>& leaves, GradientBefore left = GradientBefore::kUndefined);
+  /// The program's own code writes these leaves, as an update without an optimizer does.
+  void write(const std::vector<TensorId>& leaves) { written_.insert(leaves.begin(), leaves.end()); }
   void drop_events() { send(DroppedEvent{3}); }
   void exit() { send(ExitEvent{now()}); }
 
@@ -126,6 +128,7 @@ class Program {
   Judge judge_;
   std::map<TensorId, TensorInfo> tensors_;
   std::map<TensorId, GradientBefore> gradients_;
+  std::set<TensorId> written_;
   std::map<OptimizerId, std::vector<std::vector<TensorId>>> members_;
   std::map<OptimizerId, std::set<TensorId>> frozen_;
 };

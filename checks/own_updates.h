@@ -1,0 +1,36 @@
+#pragma once
+
+#include <unordered_map>
+#include <vector>
+
+#include "model/backward_event.h"
+
+namespace ddpscope {
+
+/// Parameters that no optimizer holds and that the program's own code updates: whether it clears
+/// their gradients in between. An update is a write between two gradients.
+class OwnUpdates {
+ public:
+  /// Of the cycle that ends.
+  struct Closed {
+    std::vector<TensorId> stale;     ///< updated 3 times or more since they were cleared
+    std::vector<TensorId> cleared;   ///< the others that got a gradient
+    std::int64_t accumulations = 0;  ///< the most since a stale one was cleared
+    std::int64_t updates = 0;        ///< as many of it
+  };
+
+  void add(const GradientEvent& event, std::int64_t cycle);
+  Closed close(std::int64_t cycle) const;
+  void clear() { parameters_.clear(); }
+
+ private:
+  struct Parameter {
+    std::int64_t accumulations = 0;  ///< since it was cleared, as `updates`
+    std::int64_t updates = 0;
+    std::int64_t cycle = 0;  ///< of the last gradient
+  };
+
+  std::unordered_map<TensorId, Parameter> parameters_;
+};
+
+}  // namespace ddpscope

@@ -1,0 +1,60 @@
+#include "checks/stale_gradients.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "checks/finding_text.h"
+#include "checks/subtree.h"
+#include "model/fact_keys.h"
+
+namespace ddpscope {
+namespace {
+/// Whether other tensors of the same model are cleared; another model has its own loop.
+bool is_cleared_in_part(const TensorState& stale, const std::vector<TensorId>& cleared,
+                        const RunState& state) {
+  const ModelState* model = state.model_of(stale);
+  return std::ranges::any_of(cleared, [&](TensorId id) {
+    const TensorState* other = state.tensor(id);
+    return other != nullptr && state.model_of(*other) == model;
+  });
+}
+
+Finding about(const TensorGroup& group, const StaleGradients& stale, const RunState& state) {
+  const bool others = is_cleared_in_part(*group.tensors.front(), stale.cleared, state);
+  const std::string cause = others ? "outside_optimizer" : "never_zeroed";
+  Finding finding = about(group);
+  finding.severity = others ? Severity::kWarning : Severity::kError;
+  const auto count = static_cast<std::int64_t>(group.tensors.size());
+  finding.what =
+      fmt::format("gradients of earlier steps are still in {}{} ({}; {})",
+                  stale.all && !others && count > 1 ? "all " : "", counted(count, "parameter"),
+                  counted(elements_of(group.tensors), "element"), cause);
+  finding.why = fmt::format("{} since they were last cleared, {}, no reset in between{}",
+                            counted(stale.accumulations, "accumulation"), stale.updates,
+                            others ? "; others were cleared before the step" : "");
+  finding.fixes = {{stale.clearing + " before each first backward", Applicability::kLikely}};
+  if (others) {
+    finding.fixes.push_back(
+        {"or clear these too: " + joined(paths_of(group)), Applicability::kLikely});
+    finding.fixes.push_back({"several optimizers: zero_grad() of the model clears for all of them",
+                             Applicability::kLikely});
+  }
+  finding.facts = {{fact::kCause, cause}, {fact::kAccumulationsCount, stale.accumulations}};
+  if (!stale.optimizers.empty()) {
+    finding.facts.push_back({fact::kOptimizers, as_fact(stale.optimizers)});
+  }
+  return finding;
+}
+}  // namespace
+
+void say_stale(const StaleGradients& stale, const RunState& state, Findings& findings) {
+  std::vector<const TensorState*> tensors;
+  for (const TensorId id : stale.parameters) tensors.push_back(state.tensor(id));
+  std::erase(tensors, nullptr);
+  for (const TensorGroup& group : collapse(state, tensors)) {
+    findings.push_back(about(group, stale, state));
+  }
+}
+
+}  // namespace ddpscope

@@ -1,0 +1,101 @@
+// Loops whose updates are the program's own: gradients that nobody clears are found, whatever
+// writes the parameters, and every way to clear them is silent.
+#include "tests/support/torch_test.h"
+
+namespace ddpscope::test::own_updates_test {
+namespace {
+using Way = std::function<void(at::Tensor& parameter)>;
+constexpr double kRate = 0.01;
+
+void write_in_place(at::Tensor& parameter) {
+  const torch::NoGradGuard guard;
+  parameter.sub_(kRate * parameter.grad());
+}
+void write_through_data(at::Tensor& parameter) { parameter.data().sub_(kRate * parameter.grad()); }
+void write_new_data(at::Tensor& parameter) {
+  parameter.set_data(parameter.data() - kRate * parameter.grad());
+}
+
+void do_nothing(at::Tensor&) {}
+const std::vector<Way> kUpdates = {write_in_place, write_through_data, write_new_data};
+const std::vector<Way> kClears = {
+    [](at::Tensor& parameter) { parameter.mutable_grad() = at::Tensor(); },
+    [](at::Tensor& parameter) { parameter.mutable_grad().zero_(); },
+    [](at::Tensor& parameter) { parameter.grad().data().zero_(); },
+    [](at::Tensor& parameter) { parameter.mutable_grad().mul_(0.9); },
+    [](at::Tensor& parameter) { parameter.mutable_grad() = at::zeros_like(parameter); }};
+
+Options at(const std::string& level) {
+  Options options = quiet();
+  options.level = level;
+  return options;
+}
+
+/// Eight updates of a model of its own, of which each may follow several backwards.
+Net train_by_hand(const std::string& level, const Way& update, const Way& clear, int backwards) {
+  Net net;
+  attach_diagnostics(net, at(level));
+  net->train();  // where nothing is attached it is found by that
+  for (int i = 0; i < 8; ++i) {
+    for (int k = 0; k < backwards; ++k) net->loss().backward();
+    for (at::Tensor& parameter : net->parameters()) {
+      update(parameter);
+      clear(parameter);
+    }
+  }
+  return net;
+}
+
+void check_stale(const std::string& level) {
+  std::vector<Net> alive;  // else they have one label, and the finding is told once
+  for (const Way& update : kUpdates) alive.push_back(train_by_hand(level, update, do_nothing, 1));
+  alive.push_back(train_by_hand(level, write_in_place, do_nothing, 3));
+  check_findings(std::vector<std::string>(4, "optim-stale-gradient error - - never_zeroed -"));
+}
+
+void check_cleared(const std::string& level) {
+  for (const Way& clear : kClears) {
+    train_by_hand(level, write_through_data, clear, 1);
+    train_by_hand(level, write_in_place, clear, 3);
+  }
+  check_silent();
+}
+
+/// Gradients are changed through their data, before or after the step.
+void train_with_optimizer(const std::string& level, const Way& before, const Way& after) {
+  Net net;
+  attach_diagnostics(net, at(level));
+  torch::optim::SGD optimizer(net->parameters(), kRate);
+  for (int i = 0; i < 8; ++i) {
+    net->loss().backward();
+    for (at::Tensor& parameter : net->parameters()) before(parameter);
+    optimizer.step();
+    for (at::Tensor& parameter : net->parameters()) after(parameter);
+  }
+}
+
+void zero_data(at::Tensor& parameter) { parameter.grad().data().zero_(); }
+void average_data(at::Tensor& parameter) { parameter.grad().data().div_(2); }
+}  // namespace
+
+TEST_CASE("Gradients that no update of the program's own clears are stale") {
+  check_stale("values");
+}
+TEST_CASE("They are at level watch too") { check_stale("watch"); }
+
+TEST_CASE("Updates of the program's own that clear the gradients are silent") {
+  check_cleared("values");
+}
+TEST_CASE("They are at level watch too, however they clear") { check_cleared("watch"); }
+
+TEST_CASE("Gradients that are zeroed through their data are cleared, without reading them") {
+  train_with_optimizer("watch", do_nothing, zero_data);
+  check_silent();
+}
+
+TEST_CASE("Gradients that are averaged through their data before the step are not cleared") {
+  train_with_optimizer("watch", average_data, do_nothing);
+  check_findings({"optim-stale-gradient error - - never_zeroed -"});
+}
+
+}  // namespace ddpscope::test::own_updates_test
