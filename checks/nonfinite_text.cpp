@@ -46,6 +46,14 @@ void place_between(const Between& place, const RunState& state, Finding& finding
   finding.module_path = common_path(before->path, after->path);
 }
 
+namespace {
+// A model may be one layer, without a path.
+std::string name_of(const ModulePlace& place, const RunState& state) {
+  const auto model = state.models().find(place.model);
+  return place.path.empty() && model != state.models().end() ? model->second.label : place.path;
+}
+}  // namespace
+
 std::string ran_text(const Between& place, const std::optional<Doing>& by, const RunState& state,
                      Finding& finding) {
   const std::string line = by.has_value() ? add_site("created", by->stack, state, finding) : "";
@@ -54,10 +62,11 @@ std::string ran_text(const Between& place, const std::optional<Doing>& by, const
   const ModulePlace* after = state.place_of(place.after);
   if (place.module != 0) return text;
   if (before != nullptr && after != nullptr) {
-    return fmt::format(" between {} and {}{}", before->path, after->path, text);
+    return fmt::format(" between {} and {}{}", name_of(*before, state), name_of(*after, state),
+                       text);
   }
-  if (before != nullptr) return fmt::format(" after {}{}", before->path, text);
-  return after != nullptr ? fmt::format(" before {}{}", after->path, text) : text;
+  if (before != nullptr) return fmt::format(" after {}{}", name_of(*before, state), text);
+  return after != nullptr ? fmt::format(" before {}{}", name_of(*after, state), text) : text;
 }
 
 void add_counts(const ValueRange& values, Finding& finding) {

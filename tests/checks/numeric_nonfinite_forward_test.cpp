@@ -132,6 +132,11 @@ TEST_CASE("numeric-nonfinite-forward places an operator between two modules", "[
     run.bad_forward(origin);
     CHECK(run.program.findings.at(0).why.ends_with("ran after head"));
   }
+  SECTION("after the model itself, which has no path") {
+    origin.before = 1000;
+    run.bad_forward(origin);
+    CHECK(run.program.findings.at(0).why.ends_with("ran after net"));
+  }
   SECTION("before the first") {
     origin.after = kConvModule;
     run.bad_forward(origin);

@@ -68,6 +68,20 @@ TEST_CASE("optim-stale-gradient reports updates of the program's own without zer
   CHECK(finding.fixes[0].text == "zero_grad() of the model before each first backward");
 }
 
+TEST_CASE(
+    "optim-stale-gradient reports an optimizer of the program's own, whose steps are not seen",
+    "[check]") {
+  Program program("optim-stale-gradient");
+  program.attach(1, kNet);
+  program.optimizer(1, {1, 2});
+  for (int i = 0; i < 4; ++i) {
+    program.backward({1, 2});
+    program.write({1, 2});
+  }
+  REQUIRE(program.findings.size() == 1);
+  CHECK(cause_of(program.findings[0]) == "never_zeroed");
+}
+
 TEST_CASE("optim-stale-gradient warns of what the program's own code does not clear", "[check]") {
   Program program("optim-stale-gradient");
   program.attach(1, kNet);

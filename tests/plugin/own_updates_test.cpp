@@ -1,5 +1,7 @@
 // Loops whose updates are the program's own: gradients that nobody clears are found, whatever
 // writes the parameters, and every way to clear them is silent.
+#include <algorithm>
+
 #include "tests/support/torch_test.h"
 
 namespace ddpscope::test::own_updates_test {
@@ -74,6 +76,30 @@ void train_with_optimizer(const std::string& level, const Way& before, const Way
   }
 }
 
+class Lion : public torch::optim::Optimizer {
+ public:
+  explicit Lion(std::vector<at::Tensor> parameters)
+      : Optimizer({torch::optim::OptimizerParamGroup(std::move(parameters))},
+                  std::make_unique<torch::optim::SGDOptions>(kRate)) {}
+  at::Tensor step(LossClosure = nullptr) override {
+    for (auto& group : param_groups()) std::ranges::for_each(group.params(), write_in_place);
+    return {};
+  }
+  void save(torch::serialize::OutputArchive&) const override {}
+  void load(torch::serialize::InputArchive&) override {}
+};
+
+void train_with_lion(bool clears) {
+  Net net;
+  attach_diagnostics(net, quiet());
+  Lion optimizer(net->parameters());
+  for (int i = 0; i < 80; ++i) {
+    if (clears) optimizer.zero_grad();
+    net->loss().backward();
+    optimizer.step();
+  }
+}
+
 void zero_data(at::Tensor& parameter) { parameter.grad().data().zero_(); }
 void average_data(at::Tensor& parameter) { parameter.grad().data().div_(2); }
 }  // namespace
@@ -87,6 +113,16 @@ TEST_CASE("Updates of the program's own that clear the gradients are silent") {
   check_cleared("values");
 }
 TEST_CASE("They are at level watch too, however they clear") { check_cleared("watch"); }
+
+TEST_CASE("Gradients that an optimizer of the program's own class never clears are stale") {
+  train_with_lion(/*clears=*/false);
+  check_findings({"optim-stale-gradient error - - never_zeroed -"});
+}
+
+TEST_CASE("An optimizer of the program's own class that clears them is silent") {
+  train_with_lion(/*clears=*/true);
+  check_silent();
+}
 
 TEST_CASE("Gradients that are zeroed through their data are cleared, without reading them") {
   train_with_optimizer("watch", do_nothing, zero_data);
