@@ -23,7 +23,7 @@ class OptimStaleGradient final : public Check {
     const TensorState* tensor = state.tensor(event.tensor);
     if (tensor == nullptr || !event.defined) return;
     for (const OptimizerId owner : tensor->owners) intervals_.add(owner, event);
-    if (is_updated_by_program(*tensor, state)) own_.add(event, event.at.cycle);
+    if (is_updated_by_program(*tensor, state)) own_.add(event);
   }
 
   // Only at the owner's step it is known whether somebody cleared what others left in between.
@@ -55,14 +55,10 @@ class OptimStaleGradient final : public Check {
   // Before an optimizer's first step, which may not be seen, a cycle is long.
   void on_backward_end(const BackwardEndEvent& event, const RunState& state,
                        Findings& findings) override {
-    OwnUpdates::Closed closed = own_.close(event.at.cycle);
-    for (std::vector<TensorId>* ids : {&closed.stale, &closed.cleared}) {
-      std::erase_if(*ids, [&](TensorId id) {
-        const TensorState* tensor = state.tensor(id);
-        return tensor == nullptr || tensor->registrations.empty() ||
-               !is_updated_by_program(*tensor, state);
-      });
-    }
+    OwnUpdates::Closed closed = own_.close(event.at.cycle, [&state](TensorId id) {
+      const TensorState* tensor = state.tensor(id);
+      return tensor != nullptr && is_updated_by_program(*tensor, state);
+    });
     if (closed.stale.empty()) return;
     say_stale({.parameters = std::move(closed.stale),
                .all = closed.cleared.empty(),
@@ -107,12 +103,14 @@ class OptimStaleGradient final : public Check {
     watched.period = accumulations;
   }
 
-  /// No optimizer holds it whose steps are seen: those of a class of the program's own are not.
+  /// Of a model, and no optimizer holds it whose steps are seen: those of a class of the program's
+  /// own are not.
   static bool is_updated_by_program(const TensorState& tensor, const RunState& state) {
-    return std::ranges::none_of(tensor.owners, [&state](OptimizerId owner) {
-      const auto known = state.optimizers().find(owner);
-      return known != state.optimizers().end() && known->second.steps > 0;
-    });
+    return !tensor.registrations.empty() &&
+           std::ranges::none_of(tensor.owners, [&state](OptimizerId owner) {
+             const auto known = state.optimizers().find(owner);
+             return known != state.optimizers().end() && known->second.steps > 0;
+           });
   }
 
   static Finding place(const OptimizerState& optimizer, const RunState& state) {

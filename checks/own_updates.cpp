@@ -7,15 +7,17 @@ namespace {
 constexpr std::int64_t kUpdates = 3;
 }  // namespace
 
-void OwnUpdates::add(const GradientEvent& event, std::int64_t cycle) {
+void OwnUpdates::add(const GradientEvent& event) {
   Parameter& parameter = parameters_[event.tensor];
   if (event.before != GradientBefore::kKept) parameter = {};
   if (event.before == GradientBefore::kKept && event.written) ++parameter.updates;
   ++parameter.accumulations;
-  parameter.cycle = cycle;
+  parameter.cycle = event.at.cycle;
 }
 
-OwnUpdates::Closed OwnUpdates::close(std::int64_t cycle) const {
+OwnUpdates::Closed OwnUpdates::close(std::int64_t cycle,
+                                     const std::function<bool(TensorId)>& is_judged) {
+  std::erase_if(parameters_, [&](const auto& entry) { return !is_judged(entry.first); });
   Closed closed;
   for (const auto& [id, parameter] : parameters_) {
     if (parameter.cycle != cycle) continue;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <unordered_map>
 #include <vector>
 
@@ -11,7 +12,7 @@ namespace ddpscope {
 /// their gradients in between. An update is a write between two gradients.
 class OwnUpdates {
  public:
-  /// Of the cycle that ends.
+  /// Of a cycle, so far.
   struct Closed {
     std::vector<TensorId> stale;     ///< updated 3 times or more since they were cleared
     std::vector<TensorId> cleared;   ///< the others that got a gradient
@@ -19,8 +20,9 @@ class OwnUpdates {
     std::int64_t updates = 0;        ///< as many of it
   };
 
-  void add(const GradientEvent& event, std::int64_t cycle);
-  Closed close(std::int64_t cycle) const;
+  void add(const GradientEvent& event);
+  /// `is_judged`: whether it is still such a parameter; others are forgotten.
+  Closed close(std::int64_t cycle, const std::function<bool(TensorId)>& is_judged);
   void clear() { parameters_.clear(); }
 
  private:
