@@ -114,6 +114,13 @@ TEST_CASE("module-unregistered stays silent", "[check]") {
       train(program, {1, input}, 1);
     }
   }
+  SECTION("on what a model held that was detached or died") {
+    program.attach(1, net);
+    program.attach(2, {{.id = 7, .path = "b.weight"}});
+    train(program, {1, 7}, 1);
+    program.detach(2);
+    train(program, {1, 7});
+  }
   SECTION("on tensors that some optimizer holds") {
     program.attach(1, net);
     program.leaf(5);

@@ -1,5 +1,6 @@
 // Attaching and detaching at odd moments: one attachment per model, never a fault of the program.
 #include <atomic>
+#include <nlohmann/json.hpp>
 #include <thread>
 
 #include "tests/plugin/twin_runs.h"
@@ -63,6 +64,23 @@ TEST_CASE("A model can be attached again after a detach") {
   SGD optimizer(net->parameters(), 0.01);
   train(optimizer, [&] { return net->loss(); });
   check_findings({"module-unregistered error body tensor [8] - aten::mul"});
+}
+
+TEST_CASE("Models of one class that live together have labels of their own") {
+  Net first;
+  Net second;
+  Net third;
+  Attachment attachment = attach_diagnostics(first, quiet());
+  attach_diagnostics(second, quiet());
+  attachment.detach();
+  attach_diagnostics(third, quiet());
+  for (Net net : {second, third}) {
+    torch::optim::SGD optimizer(net->parameters(), 0.01);
+    train(optimizer, [&] { return net->loss(); });
+  }
+  const auto models = records("model");
+  REQUIRE(models.size() == 2);
+  CHECK(nlohmann::json::parse(models[0])["name"] != nlohmann::json::parse(models[1])["name"]);
 }
 
 TEST_CASE("Two threads that attach one model make one attachment") {
