@@ -41,7 +41,7 @@ bool was_written(const WriteLog& writes, const TensorSlot& slot, const at::Tenso
   const c10::TensorImpl& impl = *leaf.unsafeGetTensorImpl();
   return version_of(impl) != slot.version.load(std::memory_order_relaxed) ||
          values_of(impl) != slot.values.load(std::memory_order_relaxed) ||
-         (writes.any_hidden() && writes.last_hidden(impl) >= since);
+         (writes.any_hidden() && writes.was_hidden_written(impl, since));
 }
 
 // What `p.grad().data().zero_()` wrote is no gradient that was kept.
@@ -51,9 +51,7 @@ GradientBefore before_of(const Capture& capture, const TensorSlot& slot, const a
   const std::uint64_t since = slot.next_write.load(std::memory_order_relaxed);
   if (before != GradientBefore::kKept || since == 0 || !writes.any_hidden()) return before;
   const c10::TensorImpl& gradient = *leaf.grad().unsafeGetTensorImpl();
-  const bool hidden =
-      writes.last_hidden(gradient) >= since && writes.hidden_in(gradient, since).writes > 0;
-  return hidden ? GradientBefore::kReset : before;
+  return writes.was_hidden_written(gradient, since) ? GradientBefore::kReset : before;
 }
 
 TensorSlot& before_accumulation(Capture& capture, const AccumulateGrad& node, bool defined) {

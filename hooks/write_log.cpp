@@ -76,7 +76,7 @@ void WriteLog::put_hidden(const c10::TensorImpl& impl, WriteRecord& record,
                           std::uint64_t number) noexcept {
   record.hidden = hidden_count_.fetch_add(1, std::memory_order_relaxed) + 1;
   hidden_bytes_.put(record.hidden, record.hidden, bytes_of(impl));
-  last_hidden_in(record.storage).store(number, std::memory_order_relaxed);
+  last_hidden_.put(record.storage, number);
   any_hidden_.store(true, std::memory_order_relaxed);
 }
 
@@ -85,8 +85,9 @@ std::uint64_t WriteLog::oldest() const noexcept {
   return end > slots_.size() ? end - slots_.size() : 1;
 }
 
-std::uint64_t WriteLog::last_hidden(const c10::TensorImpl& impl) const noexcept {
-  return last_hidden_in(storage_of(impl)).load(std::memory_order_relaxed);
+bool WriteLog::was_hidden_written(const c10::TensorImpl& impl, std::uint64_t since) const {
+  const LastWrites::Last last = last_hidden_.of(storage_of(impl));
+  return last.number >= since && (last.is_known || hidden_in(impl, since).writes > 0);
 }
 
 template <class Matches>

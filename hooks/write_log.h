@@ -3,10 +3,10 @@
 #include <ATen/core/Tensor.h>
 
 #include <algorithm>
-#include <array>
 #include <atomic>
 #include <optional>
 
+#include "hooks/last_writes.h"
 #include "hooks/packed_doing.h"
 #include "hooks/shared_slots.h"
 
@@ -54,8 +54,12 @@ class WriteLog {
   /// The oldest number that is still remembered.
   std::uint64_t oldest() const noexcept;
   bool any_hidden() const noexcept { return any_hidden_.load(std::memory_order_relaxed); }
-  /// The number of the last hidden write to this storage, or to one of the same hash; 0: none.
-  std::uint64_t last_hidden(const c10::TensorImpl& impl) const noexcept;
+  /// No hidden write to the storage of `impl` has a higher number; 0: there was none.
+  std::uint64_t last_hidden(const c10::TensorImpl& impl) const noexcept {
+    return last_hidden_.of(storage_of(impl)).number;
+  }
+  /// Whether there was one since number `since`.
+  bool was_hidden_written(const c10::TensorImpl& impl, std::uint64_t since) const;
 
   struct Found {
     std::optional<WriteRecord> first;
@@ -76,10 +80,6 @@ class WriteLog {
   Found hidden_in(const c10::TensorImpl& impl, std::uint64_t since) const;
 
  private:
-  static constexpr std::size_t kHashes = 4096;
-  std::atomic<std::uint64_t>& last_hidden_in(std::uint64_t storage) const noexcept {
-    return hidden_[(storage * 0x9E3779B97F4A7C15) >> 52];
-  }
   template <class Matches>
   Found search(std::uint64_t since, Matches&& matches) const;
 
@@ -90,7 +90,7 @@ class WriteLog {
   std::atomic<std::uint32_t> hidden_count_{0};
   std::atomic<std::uint64_t> next_{1};
   std::atomic<bool> any_hidden_{false};
-  mutable std::array<std::atomic<std::uint64_t>, kHashes> hidden_{};
+  LastWrites last_hidden_;
 };
 
 }  // namespace ddpscope
