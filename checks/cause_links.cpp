@@ -100,6 +100,14 @@ bool spoilt_the_parameters(const Finding& cause, const Finding& effect) {
          cause.step < effect.step;
 }
 
+/// A clip that wrote NaN into gradients, and a later norm of what the parameters then give.
+bool spoilt_the_norm(const Finding& cause, const Finding& effect) {
+  const FactValue* kind = fact_of(cause, fact::kNormKind);
+  const bool left_nan = (kind != nullptr && *kind == FactValue(std::string("nan"))) ||
+                        !is_fact_zero(cause, fact::kNonfiniteCount);
+  return left_nan && cause.id == effect.id && cause.rank == effect.rank && cause.step < effect.step;
+}
+
 /// What made a gradient not finite; and, folded below it, the edge that its operator stood at.
 bool is_why_nonfinite(const Finding& cause, const Finding& effect) {
   const bool of_step = cause.rank == effect.rank && cause.step == effect.step;
@@ -129,6 +137,7 @@ bool explains(const Finding& cause, const Finding& effect) {
     return effect.id == "grad-missing" &&
            all_in(effect, fact::kParameters, cause, fact::kParameters);
   }
+  if (effect.id == "clip-nonfinite-norm") return spoilt_the_norm(cause, effect);
   if (effect.id == "clip-always-active") return cause.id == "clip-before-unscale";
   if (cause.id == "module-trainable-changed") {
     return effect.id == "optim-missing-parameter" &&

@@ -99,6 +99,23 @@ TEST_CASE("clip-nonfinite-norm explains the parameters that a later forward read
   CHECK_FALSE(explains(clipped, batch));
 }
 
+TEST_CASE("clip-nonfinite-norm explains later norms where it left NaN in parameters", "[check]") {
+  const auto clipped = [](std::int64_t step, const char* kind, std::int64_t nonfinite) {
+    return Finding{.id = "clip-nonfinite-norm",
+                   .step = step,
+                   .model = "net",
+                   .facts = {{"norm_kind", std::string(kind)}, {"nonfinite_count", nonfinite}}};
+  };
+  const Finding later = clipped(9, "nan", 3);
+  CHECK(explains(clipped(4, "nan", 0), later));
+  CHECK(explains(clipped(4, "inf", 1), later));
+  CHECK_FALSE(explains(clipped(4, "inf", 0), later));  // it set all gradients to 0
+  CHECK_FALSE(explains(clipped(9, "nan", 3), later));
+  Finding of_other = clipped(4, "nan", 0);
+  of_other.model = "other";
+  CHECK_FALSE(explains(of_other, later));
+}
+
 TEST_CASE("clip-nonfinite-norm says what it does not know", "[check]") {
   Program program("clip-nonfinite-norm");
   begin(program);
