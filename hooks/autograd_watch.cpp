@@ -3,8 +3,6 @@
 #include <torch/csrc/autograd/engine.h>
 #include <torch/csrc/autograd/functions/accumulate_grad.h>
 
-#include <exception>
-
 #include "hooks/batch_watch.h"
 #include "hooks/capture.h"
 #include "hooks/device_gradients.h"
@@ -24,6 +22,7 @@
 #include "hooks/step_wait.h"
 #include "hooks/survey_outputs.h"
 #include "hooks/write_scope.h"
+#include "model/hot_code.h"
 
 namespace ddpscope {
 namespace {
@@ -51,7 +50,8 @@ void tell_roots(Capture& capture, const edge_list& roots, BackwardEvent& event) 
   if (event.roots_are_leaves) event.stack = doing_now(capture).stack;
 }
 
-void begin_backward(Capture& capture, const edge_list& roots, bool keep_graph, bool accumulates) {
+DDPSCOPE_HOT void begin_backward(Capture& capture, const edge_list& roots, bool keep_graph,
+                                 bool accumulates) {
   LoopPhase::enter(Phase::kBackward);
   DeviceWaits::see_backward();
   StepWait::see_backward(capture);
@@ -82,16 +82,18 @@ void begin_backward(Capture& capture, const edge_list& roots, bool keep_graph, b
   capture.put_large(std::move(event));
 }
 
-void end_backward(Capture& capture, bool accumulates, bool threw) {
+DDPSCOPE_HOT void end_backward(Capture& capture, bool accumulates, bool threw) {
   const Stamp now = capture.marker().now();
-  device_gradients().end(capture, threw);
   const bool watched = Capture::watch() != Watch::kNothing;
+  if (watched || hook_state.device_values.load(std::memory_order_relaxed)) {
+    device_gradients().end(capture, threw);
+  }
   if (watched) {
     capture.put(BackwardEndEvent{.at = now, .threw = threw});
     backward_ended(capture);
   }
   if (threw) return;
-  tell_unfinished_reducers(capture);
+  if (hook_state.has_reducers.load(std::memory_order_relaxed)) tell_unfinished_reducers(capture);
   LoopPhase::enter(Phase::kReduce);
   if (!accumulates) return;
   if (watched) capture.marker().leaves_reached(take_leaves_hash());
@@ -110,12 +112,11 @@ void tell_nested(Capture& capture, int depth) {
 // Reports the end of a backward also when it is left by an exception, without catching it.
 class OutermostBackward {
  public:
-  OutermostBackward(const edge_list& roots, bool keep_graph, bool accumulates)
+  DDPSCOPE_HOT OutermostBackward(const edge_list& roots, bool keep_graph, bool accumulates)
       : roots_(roots),
         accumulates_(accumulates),
         calls_before_(calls),
-        is_nested_(inside_backward()),
-        exceptions_(std::uncaught_exceptions()) {
+        is_nested_(inside_backward()) {
     calls = backward_depth() + 1;
     if (!is_nested_) outermost = this;
     as_guest("graph", [&](Capture& capture) {
@@ -126,13 +127,16 @@ class OutermostBackward {
       }
     });
   }
-  ~OutermostBackward() {
+  DDPSCOPE_HOT ~OutermostBackward() {
     calls = calls_before_;
     if (is_nested_) return;
     outermost = nullptr;
-    ended(std::uncaught_exceptions() > exceptions_);
+    RestingWriters::end();
+    ended(!returned_);
   }
-  void ended(bool threw) const noexcept {
+  /// Before it ends, else it threw. Asking the runtime for that takes longer.
+  void returned() noexcept { returned_ = true; }
+  DDPSCOPE_HOT void ended(bool threw) const noexcept {
     as_guest("graph", [&](Capture& capture) {
       if (threw) tell_freed(capture, roots_);
       end_backward(capture, accumulates_, threw);
@@ -145,20 +149,23 @@ class OutermostBackward {
   bool accumulates_;
   int calls_before_;
   bool is_nested_;
-  int exceptions_;
+  bool returned_ = false;
 };
 
 thread_local const OutermostBackward* OutermostBackward::outermost = nullptr;
 
-variable_list on_execute(Engine* self, const edge_list& roots, const variable_list& inputs,
-                         bool keep_graph, bool create_graph, bool accumulate_grad,
-                         const edge_list& outputs) {
-  start_discovery_session();
+DDPSCOPE_HOT variable_list on_execute(Engine* self, const edge_list& roots,
+                                      const variable_list& inputs, bool keep_graph,
+                                      bool create_graph, bool accumulate_grad,
+                                      const edge_list& outputs) {
+  if (Capture::active() == nullptr) start_discovery_session();
   Capture::halt_if_asked();
-  const OutermostBackward call(roots, keep_graph, accumulate_grad);
-  const NoFailingWrites writes(!create_graph);
-  return InterposedExecute::original(self, roots, inputs, keep_graph, create_graph, accumulate_grad,
-                                     outputs);
+  OutermostBackward call(roots, keep_graph, accumulate_grad);
+  if (!create_graph) RestingWriters::begin();
+  variable_list gradients = InterposedExecute::original(self, roots, inputs, keep_graph,
+                                                        create_graph, accumulate_grad, outputs);
+  call.returned();
+  return gradients;
 }
 }  // namespace
 

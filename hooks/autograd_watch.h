@@ -1,5 +1,7 @@
 #pragma once
 
+#include "model/hot_code.h"
+
 namespace at {
 class Tensor;
 }
@@ -15,7 +17,7 @@ void walk_loss(const at::Tensor& loss);
 
 /// How many backward calls this thread is inside of; a thread of the engine that runs a node is
 /// inside of one at least.
-int backward_depth() noexcept;
+DDPSCOPE_HOT int backward_depth() noexcept;
 inline bool inside_backward() noexcept { return backward_depth() > 0; }
 
 }  // namespace ddpscope

@@ -1,5 +1,6 @@
 #include "hooks/capture.h"
 
+#include <ATen/Context.h>
 #include <ATen/Parallel.h>
 
 #include <algorithm>
@@ -14,6 +15,8 @@
 #include "hooks/own_thread.h"
 #include "hooks/replica_bits.h"
 #include "hooks/step_wait.h"
+#include "hooks/user_hooks.h"
+#include "hooks/write_scope.h"
 #include "model/clock.h"
 #include "model/recorded_steps.h"
 
@@ -31,8 +34,10 @@ std::uint64_t weighted(std::uint64_t spent, std::uint32_t weight) {
 }
 }  // namespace
 
-constinit std::atomic<Capture*> Capture::active_{nullptr};
-constinit std::atomic<Watch> Capture::watch_{Watch::kFull};
+void Capture::set_active(Capture* capture) noexcept {
+  hook_state.compares_ranks = capture != nullptr && capture->options_.compares_ranks;
+  hook_state.active.store(capture);
+}
 
 HookScope::HookScope(Timed timed, Watch needs) noexcept : reads_values_(needs == Watch::kFull) {
   if (Capture::watch() < needs || inside_hook) return;
@@ -70,6 +75,9 @@ TensorSlot& Capture::announced_slot(const at::Tensor& tensor) {
 
 void Capture::clock_moved(const Stamp& before, StepClock::Change change) {
   if (!change.step_ended) return;
+  if (watch() == Watch::kNothing && !options_.compares_ranks) {
+    return rested_step_ended(before, change);
+  }
   // What a survey saw dies with its step. A weak reference that stays would keep the dead tensor
   // object between the program's own blocks and so split the heap the next step needs.
   if (!swept_.exchange(!marker_.surveying())) tensors_.sweep();
@@ -93,6 +101,23 @@ void Capture::clock_moved(const Stamp& before, StepClock::Change change) {
   } else {
     StepWait::begin(*this, rests);
   }
+  survey_operators(marker_.surveying());
+}
+
+// Hooks rest in most steps, so that this is what a step takes. What was put off is made up for
+// where they wake.
+void Capture::rested_step_ended(const Stamp& before, StepClock::Change change) {
+  if (!swept_.exchange(true)) tensors_.sweep();
+  DeviceWaits::step_ended(*this, before);
+  if (change.cycle_ended) tell_cycle(before);
+  OutputsOfStep::step_ended(*this);
+  if (has_news_.exchange(false)) sink_.take_turn();
+  if (change.cycle_ended) choose_watch();
+  const bool rests = watch() == Watch::kNothing;
+  if (rests && !options_.values) return StepWait::forget();
+  StepWait::begin(*this, rests);
+  if (rests) return;
+  BatchWatch::step_ended(*this);
   survey_operators(marker_.surveying());
 }
 
@@ -183,14 +208,26 @@ void Capture::wake() {
 }
 
 void Capture::set_watch(Watch next) noexcept {
+  const Watch before = hook_state.watch.exchange(next, std::memory_order_relaxed);
   const bool rests = next == Watch::kNothing;
+  if (rests == (before == Watch::kNothing)) return;
   if (rests) {
     cycle_hooks().rest();
+    let_operators_rest();
   } else {
     cycle_hooks().wake();
+    operator_hooks().wake();
+    RestingWriters::end();
   }
-  watch_.store(next, std::memory_order_relaxed);
   marker_.rest(rests);
+}
+
+void Capture::let_operators_rest() const noexcept {
+  const bool is_needed = options_.compares_ranks || options_.waits_for_targets ||
+                         DeviceWaits::is_device_used() || at::globalContext().benchmarkCuDNN();
+  if (is_needed) return;
+  operator_hooks().rest();
+  if (UserHooks::any()) operator_hooks().wake();  // now, or on another thread meanwhile
 }
 
 void Capture::fault(const char* source) noexcept {

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "hooks/hook_scope.h"
+#include "hooks/hook_state.h"
 #include "hooks/module_tracker.h"
 #include "hooks/saved_nodes.h"
 #include "hooks/step_marker.h"
@@ -15,6 +16,7 @@
 #include "model/call_log.h"
 #include "model/cost_governor.h"
 #include "model/event_sink.h"
+#include "model/hot_code.h"
 #include "stacks/stack_table.h"
 
 namespace ddpscope {
@@ -37,23 +39,26 @@ class Capture {
   Capture(EventSink& sink, CaptureOptions options)
       : sink_(sink),
         options_(options),
+        governor_(options.overhead_percent, options.full_cycles),
         writes_(options.history),
-        nodes_(options.history),
-        governor_(options.overhead_percent, options.full_cycles) {}
+        nodes_(options.history) {}
 
   /// The running capture; null before the first attach, after exit and in forked children.
-  static Capture* active() noexcept { return active_.load(std::memory_order_acquire); }
-  static void set_active(Capture* capture) noexcept { active_.store(capture); }
+  static Capture* active() noexcept { return hook_state.active.load(std::memory_order_acquire); }
+  static void set_active(Capture* capture) noexcept;
 
   /// How much of this cycle is watched.
-  static Watch watch() noexcept { return watch_.load(std::memory_order_relaxed); }
+  static Watch watch() noexcept { return hook_state.watch.load(std::memory_order_relaxed); }
   /// Something is wrong: the next cycles are watched in full.
   void arm();
   /// Where hooks rest, they run from here to the end of the cycle. A backward is about to begin.
   void wake();
   CostGovernor governor();
 
-  void put(Event&& event) noexcept { sink_.put(std::move(event)); }
+  void put(Event&& event) noexcept {
+    has_news_.store(true, std::memory_order_relaxed);
+    sink_.put(std::move(event));
+  }
   template <class T>
   void put_large(T&& event) {
     put(Event(std::make_unique<T>(std::move(event))));
@@ -66,7 +71,7 @@ class Capture {
   TensorId id_of(const at::Tensor& tensor) { return tensors_.slot(tensor).id; }
 
   /// Turns a change of the clock into events, surveys and a new look at the module trees.
-  void clock_moved(const Stamp& before, StepClock::Change change);
+  DDPSCOPE_HOT void clock_moved(const Stamp& before, StepClock::Change change);
 
   TensorRegistry& tensors() noexcept { return tensors_; }
   StepMarker& marker() noexcept { return marker_; }
@@ -85,9 +90,9 @@ class Capture {
     double values_ms = 0;  ///< of these, those that pass over values
   };
   /// Since the start, and up to the end of the first cycles.
-  Spent spent() const noexcept;
+  DDPSCOPE_HOT Spent spent() const noexcept;
   Spent spent_first() const noexcept { return first_; }
-  double ms_of(std::uint64_t spent_ticks) const noexcept;
+  DDPSCOPE_HOT double ms_of(std::uint64_t spent_ticks) const noexcept;
 
   /// Lets the sink work on what was put, as part of what hooks take; not from within a hook.
   void give_turn() noexcept;
@@ -109,42 +114,44 @@ class Capture {
   const char* faulted_source() const noexcept { return faulted_.load(); }
 
  private:
-  static constinit std::atomic<Capture*> active_;
-  static constinit std::atomic<Watch> watch_;
-
-  void tell_cycle(const Stamp& at);
-  void choose_watch();
-  void set_watch(Watch next) noexcept;
+  DDPSCOPE_HOT void rested_step_ended(const Stamp& before, StepClock::Change change);
+  DDPSCOPE_HOT void tell_cycle(const Stamp& at);
+  DDPSCOPE_HOT void choose_watch();
+  DDPSCOPE_HOT void set_watch(Watch next) noexcept;
+  void let_operators_rest() const noexcept;
   Spent spent_since_cycle_end();
-  double ms_per_tick(std::uint64_t since_start) const noexcept;
+  DDPSCOPE_HOT double ms_per_tick(std::uint64_t since_start) const noexcept;
 
+  // First what is asked in every step (Note [What a hook reads]); the log of writes is large.
   EventSink& sink_;
   CaptureOptions options_;
-  TensorRegistry tensors_;
-  StepMarker marker_;
-  ModuleTracker modules_;
-  WriteLog writes_;
-  SavedNodes nodes_;
-
+  std::atomic<void (*)()> halt_{nullptr};
   std::atomic<std::uint64_t> hook_ticks_{0};
   std::atomic<std::uint64_t> value_ticks_{0};
-  std::atomic<void (*)()> halt_{nullptr};
   const std::uint64_t start_ticks_ = ticks();
   const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
   mutable std::atomic<double> ms_per_tick_{0};
   std::atomic<bool> swept_{false};
-  std::mutex time_mutex_;  // guards what follows
-  CostGovernor governor_;
+  std::atomic<bool> has_news_{false};  ///< something was put since the sink had its last turn
+  StepMarker marker_;
+  std::mutex time_mutex_;  // guards what follows, up to `first_`
   bool surveyed_ = true;
   Spent last_;
+  CostGovernor governor_;
   Spent first_;
+
+  TensorRegistry tensors_;
+  ModuleTracker modules_;
+  WriteLog writes_;
+  SavedNodes nodes_;
   std::atomic<const char*> faulted_{nullptr};
 };
 
 /// Runs `work(capture)` as a guest: not when we are inside a hook already, nothing is thrown.
 template <class Work>
-void as_guest(const char* source, Work&& work, Timed timed = Timed::kAlways,
-              Watch needs = Watch::kNothing) noexcept {
+[[gnu::always_inline]] inline void as_guest(const char* source, Work&& work,
+                                            Timed timed = Timed::kAlways,
+                                            Watch needs = Watch::kNothing) noexcept {
   const HookScope scope(timed, needs);
   if (!scope) return;
   try {

@@ -76,7 +76,8 @@ struct Convolution<Result(const at::Tensor&, Rest...)> {
 
 bool install_convolution_watch() noexcept {
   using Watched = Convolution<at::_ops::convolution::schema>;
-  return Watched::Hooked::install(
+  return Watched::Hooked::install_in(
+      operator_hooks(),
       "_ZN2at4_ops11convolution4callERKNS_6TensorES4_RKSt8optionalIS2_EN3c108ArrayRefINS9_"
       "6SymIntEEESC_SC_bSC_SB_",
       Watched::call);

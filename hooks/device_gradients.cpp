@@ -62,6 +62,7 @@ void DeviceGradients::roots(Capture& capture, const variable_list& roots) {
     if (!root.defined() || root.device().type() != type_) continue;
     TensorSlot& slot = capture.tensors().slot(root);
     mine.push_back({&slot, slot.id.load(std::memory_order_relaxed)});
+    hook_state.device_values.store(true, std::memory_order_relaxed);
   }
 }
 
@@ -80,6 +81,7 @@ void DeviceGradients::add(Capture& capture, TensorSlot& slot, const AccumulateGr
   const at::Tensor& leaf = node.variable;
   const bool adds_up = gradient_before(slot, leaf, false) == GradientBefore::kKept;
   seen_.store(true, std::memory_order_relaxed);
+  hook_state.device_values.store(true, std::memory_order_relaxed);
   const std::lock_guard lock(mutex_);
   arrivals_.add(
       leaf.device().index(),

@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "hooks/hook_scope.h"
+#include "hooks/hook_state.h"
 #include "hooks/near_tls.h"
 #include "model/wait_event.h"
 
@@ -26,10 +27,12 @@ class DeviceWaits {
   static bool lies_on_device(const at::Tensor& tensor) {
     const c10::TensorImpl& impl = *tensor.unsafeGetTensorImpl();
     if (impl.is_cpu() || !tensor.defined() || impl.is_meta()) return false;
-    if (!is_device_used()) device_used_.store(true, std::memory_order_relaxed);
+    if (!is_device_used()) hook_state.device_used.store(true, std::memory_order_relaxed);
     return true;
   }
-  static bool is_device_used() noexcept { return device_used_.load(std::memory_order_relaxed); }
+  static bool is_device_used() noexcept {
+    return hook_state.device_used.load(std::memory_order_relaxed);
+  }
   static void count_host_read() noexcept { ++here_.host_reads; }
 
   /// This thread runs a part of a forward.
@@ -50,7 +53,6 @@ class DeviceWaits {
  private:
   using Place = TrainingThread::Place;
 
-  static inline constinit std::atomic<bool> device_used_{false};
   DDPSCOPE_NEAR static inline constinit thread_local TrainingThread here_{};
 };
 

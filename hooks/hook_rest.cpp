@@ -1,5 +1,7 @@
 #include "hooks/hook_rest.h"
 
+#include <algorithm>
+
 namespace ddpscope {
 namespace {
 void exchange(void** slot, void* from, void* to) noexcept {
@@ -9,9 +11,11 @@ void exchange(void** slot, void* from, void* to) noexcept {
 }  // namespace
 
 void HookGroup::add(const HookedSlot& hooked) noexcept {
-  if (hooked.slot == nullptr || hooked.original == nullptr) return;
+  if (hooked.slot == nullptr || hooked.at_rest == nullptr) return;
   const std::lock_guard lock(adding_);
   const std::size_t count = count_.load(std::memory_order_relaxed);
+  const auto end = hooks_.begin() + static_cast<std::ptrdiff_t>(count);
+  if (std::ranges::find(hooks_.begin(), end, hooked.slot, &HookedSlot::slot) != end) return;
   if (count == kMost) return;
   hooks_[count] = hooked;
   count_.store(count + 1, std::memory_order_release);
@@ -24,14 +28,19 @@ void HookGroup::for_each(Exchange&& exchange) noexcept {
 }
 
 void HookGroup::rest() noexcept {
-  for_each([](const HookedSlot& at) { exchange(at.slot, at.hook, at.original); });
+  for_each([](const HookedSlot& at) { exchange(at.slot, at.hook, at.at_rest); });
 }
 
 void HookGroup::wake() noexcept {
-  for_each([](const HookedSlot& at) { exchange(at.slot, at.original, at.hook); });
+  for_each([](const HookedSlot& at) { exchange(at.slot, at.at_rest, at.hook); });
 }
 
 HookGroup& cycle_hooks() noexcept {
+  static constinit HookGroup group;
+  return group;
+}
+
+HookGroup& operator_hooks() noexcept {
   static constinit HookGroup group;
   return group;
 }

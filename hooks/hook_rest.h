@@ -5,13 +5,15 @@
 #include <cstddef>
 #include <mutex>
 
+#include "model/hot_code.h"
+
 namespace ddpscope {
 
 /// A hook that stands in its slot of the gate.
 struct HookedSlot {
   void** slot = nullptr;  ///< null: the gate has none
   void* hook = nullptr;
-  void* original = nullptr;
+  void* at_rest = nullptr;  ///< what stands there where it rests: LibTorch's function, mostly
 };
 
 // Note [Hooks at rest]
@@ -22,10 +24,10 @@ struct HookedSlot {
 /// Hooks that rest together. A hook before which another one was put stays (Note [Outer hooks]).
 class HookGroup {
  public:
-  /// From the next `rest` on; one too many stays in the gate.
+  /// From the next `rest` on; one too many stays in the gate. Again: no difference.
   void add(const HookedSlot& hooked) noexcept;
-  void rest() noexcept;
-  void wake() noexcept;
+  DDPSCOPE_HOT void rest() noexcept;
+  DDPSCOPE_HOT void wake() noexcept;
 
  private:
   template <class Exchange>
@@ -39,5 +41,7 @@ class HookGroup {
 
 /// Hooks that do nothing in cycles that are not watched.
 HookGroup& cycle_hooks() noexcept;
+/// Hooks of operators that then serve hooks of the program and waits for devices alone.
+HookGroup& operator_hooks() noexcept;
 
 }  // namespace ddpscope

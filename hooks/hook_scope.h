@@ -3,6 +3,7 @@
 #include <cstdint>
 
 #include "model/cost_governor.h"
+#include "model/hot_code.h"
 
 namespace ddpscope {
 
@@ -19,8 +20,9 @@ enum class Timed : std::uint8_t { kAlways, kSampled };
 /// on this thread is not recorded.
 class HookScope {
  public:
-  explicit HookScope(Timed timed = Timed::kAlways, Watch needs = Watch::kNothing) noexcept;
-  ~HookScope() noexcept;
+  DDPSCOPE_HOT explicit HookScope(Timed timed = Timed::kAlways,
+                                  Watch needs = Watch::kNothing) noexcept;
+  DDPSCOPE_HOT ~HookScope() noexcept;
   HookScope(const HookScope&) = delete;
   HookScope& operator=(const HookScope&) = delete;
 

@@ -33,15 +33,27 @@ struct Interposed {
   }
   /// A hook that has nothing to do in cycles that are not watched.
   static bool install_for_watched(const char* symbol, Function* hook) noexcept {
+    return install_in(cycle_hooks(), symbol, hook);
+  }
+  /// One that then does less.
+  static bool install_for_watched(const char* symbol, Function* hook, Function* at_rest) noexcept {
     const bool live = install(symbol, hook);
-    cycle_hooks().add(in_slot(symbol, hook));
+    HookedSlot hooked = in_slot(symbol, hook);
+    hooked.at_rest = reinterpret_cast<void*>(at_rest);
+    cycle_hooks().add(hooked);
+    return live;
+  }
+  /// A hook that belongs to a group.
+  static bool install_in(HookGroup& group, const char* symbol, Function* hook) noexcept {
+    const bool live = install(symbol, hook);
+    group.add(in_slot(symbol, hook));
     return live;
   }
   /// After it was installed.
   static HookedSlot in_slot(const char* symbol, Function* hook) noexcept {
     return {.slot = Gate::slot(symbol),
             .hook = reinterpret_cast<void*>(hook),
-            .original = reinterpret_cast<void*>(original)};
+            .at_rest = reinterpret_cast<void*>(original)};
   }
 };
 

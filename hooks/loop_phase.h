@@ -1,8 +1,6 @@
 #pragma once
 
-#include <atomic>
-
-#include "model/finding.h"
+#include "hooks/hook_state.h"
 
 namespace ddpscope {
 
@@ -10,14 +8,13 @@ namespace ddpscope {
 /// `reduce` from its end to the optimizer's step or to the next forward that is seen.
 class LoopPhase {
  public:
-  static Phase now() noexcept { return phase_.load(std::memory_order_relaxed); }
-  static void enter(Phase phase) noexcept { phase_.store(phase, std::memory_order_relaxed); }
+  static Phase now() noexcept { return hook_state.phase.load(std::memory_order_relaxed); }
+  static void enter(Phase phase) noexcept {
+    hook_state.phase.store(phase, std::memory_order_relaxed);
+  }
   static void see_forward() noexcept {
     if (now() == Phase::kInit || now() == Phase::kReduce) enter(Phase::kForward);
   }
-
- private:
-  static inline constinit std::atomic<Phase> phase_{Phase::kInit};
 };
 
 }  // namespace ddpscope

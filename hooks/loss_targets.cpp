@@ -40,9 +40,10 @@ void add_mean_loss(const Capture& capture, const MeanLoss& loss) noexcept {
 }
 
 void tell_loss_targets(Capture& capture, const std::vector<at::Tensor>& roots) {
+  if (mean_losses.losses == 0) return;
   const MeanLosses known = std::exchange(mean_losses, {});
   const Stamp at = capture.marker().now();
-  if (known.losses == 0 || known.step != at.step) return;
+  if (known.step != at.step) return;
   capture.put_large(LossTargetsEvent{.at = at,
                                      .op = known.first.op,
                                      .module = known.first.module,

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "model/hot_code.h"
 #include "model/tensor_info.h"
 
 namespace ddpscope {
@@ -23,6 +24,6 @@ struct MeanLoss {
 void add_mean_loss(const Capture& capture, const MeanLoss& loss) noexcept;
 
 /// Sends what this thread remembers, and forgets it; a backward from `roots` is about to begin.
-void tell_loss_targets(Capture& capture, const std::vector<at::Tensor>& roots);
+DDPSCOPE_HOT void tell_loss_targets(Capture& capture, const std::vector<at::Tensor>& roots);
 
 }  // namespace ddpscope

@@ -2,6 +2,7 @@
 
 #include <torch/csrc/autograd/variable.h>
 
+#include <algorithm>
 #include <cmath>
 #include <optional>
 
@@ -14,6 +15,7 @@
 #include "hooks/node_values.h"
 #include "hooks/nonfinite_search.h"
 #include "hooks/value_reader.h"
+#include "model/hot_code.h"
 #include "model/recorded_steps.h"
 
 namespace ddpscope {
@@ -28,14 +30,19 @@ using InterposedBackward =
 constexpr int kSearches = 8;  // of backwards in a row: the first ones tell, the others follow
 DDPSCOPE_NEAR thread_local int nonfinite_in_row = 0;
 
+bool lies_on_device(const variable_list& roots) {
+  return std::ranges::any_of(
+      roots, [](const at::Tensor& root) { return root.defined() && !root.is_cpu(); });
+}
+
 /// Reads the roots of an outermost backward before it runs; searches while it does.
 class Roots {
  public:
-  explicit Roots(const variable_list& roots) : roots_(roots) {
+  DDPSCOPE_HOT explicit Roots(const variable_list& roots) : roots_(roots) {
     if (backward_depth() > 0 || NonfiniteSearch::here() != nullptr) return;
     as_guest("value", [&](Capture& capture) {
       if (!capture.options().values) return;
-      device_gradients().roots(capture, roots);
+      if (lies_on_device(roots)) device_gradients().roots(capture, roots);
       tell_loss_targets(capture, roots);
       const bool bad = tell(capture);
       nonfinite_in_row = bad ? nonfinite_in_row + 1 : 0;
@@ -56,7 +63,7 @@ class Roots {
 
  private:
   // Whether one is not finite. One number costs next to nothing and is looked at in every cycle.
-  bool tell(Capture& capture) const {
+  DDPSCOPE_HOT bool tell(Capture& capture) const {
     bool bad = false;
     for (const at::Tensor& root : roots_) {
       if (const auto value = number_in(root)) {
@@ -77,8 +84,9 @@ class Roots {
   std::optional<NodeValues> nodes_;
 };
 
-void on_backward(const variable_list& roots, const variable_list& gradients,
-                 std::optional<bool> keep_graph, bool create_graph, const variable_list& inputs) {
+DDPSCOPE_HOT void on_backward(const variable_list& roots, const variable_list& gradients,
+                              std::optional<bool> keep_graph, bool create_graph,
+                              const variable_list& inputs) {
   const Roots read(roots);
   InterposedBackward::original(roots, gradients, keep_graph, create_graph, inputs);
 }

@@ -5,6 +5,7 @@
 #include "hooks/interposed.h"
 #include "hooks/module_tracker.h"
 #include "hooks/near_tls.h"
+#include "model/hot_code.h"
 
 namespace ddpscope {
 namespace {
@@ -14,7 +15,7 @@ DDPSCOPE_NEAR thread_local const Module* asked = nullptr;
 
 struct IsTraining {
   using Hooked = Interposed<IsTraining, bool(const Module*)>;
-  static bool call(const Module* self) noexcept {
+  DDPSCOPE_HOT static bool call(const Module* self) noexcept {
     asked = self;
     return Hooked::original(self);
   }

@@ -26,7 +26,6 @@ struct Candidate {
 };
 
 constinit std::atomic<void (*)() noexcept> start_session{nullptr};
-constinit std::atomic<bool> has_news{false};
 thread_local int discovery_depth = 0;
 
 class Candidates {
@@ -60,7 +59,7 @@ void Candidates::touch(Module& module) {
   all_.push_back({.module = &module,
                   .life = ModuleLife::of_object(module),
                   .thread = std::this_thread::get_id()});
-  has_news.store(true, std::memory_order_release);
+  hook_state.has_discovered.store(true, std::memory_order_release);
 }
 
 void Candidates::make_room() {
@@ -154,10 +153,9 @@ void start_discovery_session() noexcept {
   if (start != nullptr && Capture::active() == nullptr) start();
 }
 
-bool has_discovered() noexcept { return has_news.load(std::memory_order_relaxed); }
-
 void attach_discovered(Capture& capture) {
-  if (is_discovering() && has_news.exchange(false)) candidates().attach_roots(capture);
+  if (is_discovering() && hook_state.has_discovered.exchange(false))
+    candidates().attach_roots(capture);
 }
 
 }  // namespace ddpscope

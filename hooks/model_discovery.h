@@ -1,5 +1,7 @@
 #pragma once
 
+#include "hooks/hook_state.h"
+
 namespace torch::nn {
 class Module;
 }
@@ -33,7 +35,9 @@ class ProgramCall {
 };
 
 /// Whether there are candidates that `attach_discovered` has not seen.
-bool has_discovered() noexcept;
+inline bool has_discovered() noexcept {
+  return hook_state.has_discovered.load(std::memory_order_relaxed);
+}
 
 /// Attaches the roots among the candidates of this thread, detaches those that got a parent.
 void attach_discovered(Capture& capture);

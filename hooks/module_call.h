@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "hooks/hooked_call.h"
-#include "hooks/module_hooks.h"
+#include "hooks/module_forward.h"
 #include "hooks/module_tracker.h"
 #include "hooks/user_hooks.h"
 

@@ -17,10 +17,9 @@ namespace {
 using torch::nn::Module;
 
 // Of float16 alone the largest element is followed: it ends at 65504.
-void see_half(const Module& module, const at::Tensor& result) {
-  if (!result.defined() || result.scalar_type() != at::kHalf || !c10::GradMode::is_enabled())
-    return;
-  if (!reads_values()) return;
+inline void see_half(const Module& module, const at::Tensor& result) {
+  if (!reads_values() || !result.defined() || result.scalar_type() != at::kHalf) return;
+  if (!c10::GradMode::is_enabled()) return;
   as_reader([&](Capture& capture) {
     const ValueRange range = range_of(result);
     if (range.elements == 0) return;
@@ -38,7 +37,7 @@ struct Forward<Result (Layer::*)(Arguments...)> {
   using Hooked = Interposed<Forward, Result(Layer*, Arguments...)>;
   static constexpr bool kReturnsOneTensor = std::is_same_v<Result, at::Tensor>;
 
-  static Result call(Layer* self, Arguments... arguments) {
+  DDPSCOPE_HOT static Result call(Layer* self, Arguments... arguments) {
     ModuleCall call(*self);
     if (call.is_hooked()) call.begin(CallTensors::of(arguments...));
     Result result = Hooked::original(self, std::forward<Arguments>(arguments)...);
@@ -85,6 +84,7 @@ bool install_module_hooks() noexcept {
   };
 #define DDPSCOPE_FORWARD(Layer, symbol) note(ForwardOf<torch::nn::Layer>::install(symbol));
 #include "forward_list.inc"
+#include "model/hot_code.h"
 #undef DDPSCOPE_FORWARD
   return all_live;
 }

@@ -7,9 +7,6 @@
 
 namespace ddpscope {
 
-/// Tells all that waits for the part of a forward that this module begins. Not `ModuleCalls`.
-void see_module_forward(const torch::nn::Module& module);
-
 /// Hooks the builtin forwards that this LibTorch exports. False when none is live.
 bool install_module_hooks() noexcept;
 

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "hooks/near_tls.h"
 #include "hooks/parameter_updates.h"
 #include "model/tensor_info.h"
 
@@ -33,10 +34,20 @@ struct EarlyOptimizer {
 /// which meets an optimizer without groups and then starts a new entry.
 class OptimizerTable {
  public:
+  /// There is one.
+  static OptimizerTable& get() {
+    static auto* const leaked = new OptimizerTable;
+    return *leaked;
+  }
+  static KnownOptimizer& known(const torch::optim::Optimizer& optimizer) {
+    return last_asked_ == &optimizer ? *last_known_ : get().entry(optimizer, /*is_new=*/false);
+  }
   KnownOptimizer& entry(const torch::optim::Optimizer& optimizer, bool is_new) {
     const std::lock_guard lock(mutex_);
     KnownOptimizer& known = known_[&optimizer];
     if (known.id == 0 || is_new) known = KnownOptimizer{.id = ++last_id_};
+    last_asked_ = &optimizer;
+    last_known_ = &known;
     return known;
   }
 
@@ -58,6 +69,11 @@ class OptimizerTable {
   }
 
  private:
+  /// What this thread asked for last: entries stay where they are.
+  DDPSCOPE_NEAR static inline constinit thread_local const torch::optim::Optimizer* last_asked_ =
+      nullptr;
+  DDPSCOPE_NEAR static inline constinit thread_local KnownOptimizer* last_known_ = nullptr;
+
   static constexpr std::size_t kMaxEarly = 256;
   std::vector<EarlyOptimizer> early_;
   std::mutex mutex_;

@@ -4,7 +4,6 @@
 #include <torch/optim.h>
 
 #include <bit>
-#include <exception>
 
 #include "hooks/capture.h"
 #include "hooks/gradient_scaling.h"
@@ -18,6 +17,7 @@
 #include "hooks/write_scope.h"
 #include "hooks/zero_gradients.h"
 #include "model/hash.h"
+#include "model/hot_code.h"
 
 namespace ddpscope {
 namespace {
@@ -36,11 +36,6 @@ using InterposedZeroGrad = Interposed<ZeroGrad, void(Optimizer*, bool)>;
 
 DDPSCOPE_NEAR thread_local OptimizerId stepping = 0;
 DDPSCOPE_NEAR thread_local int step_depth = 0;
-
-OptimizerTable& table() {
-  static auto* const leaked = new OptimizerTable;
-  return *leaked;
-}
 
 std::uint64_t hash_rates(const std::vector<GroupOptions>& groups) {
   Hash hash;
@@ -153,8 +148,8 @@ void tell_step(Capture& capture, Optimizer& optimizer, KnownOptimizer& known, co
       .at = now, .optimizer = known.id, .with_closure = end.with_closure, .threw = end.threw});
 }
 
-void after_step(Capture& capture, Optimizer& optimizer, const StepEnd& end) {
-  KnownOptimizer& known = table().entry(optimizer, /*is_new=*/false);
+DDPSCOPE_HOT void after_step(Capture& capture, Optimizer& optimizer, KnownOptimizer& known,
+                             const StepEnd& end) {
   if (Capture::watch() != Watch::kNothing) tell_step(capture, optimizer, known, end);
   known.backwards_at_step = capture.marker().backwards();
   if (end.threw) return;
@@ -167,57 +162,61 @@ void after_step(Capture& capture, Optimizer& optimizer, const StepEnd& end) {
 // inside a step (an optimizer that wraps another) is part of the outer one.
 class OutermostStep {
  public:
-  OutermostStep(Optimizer& optimizer, bool with_closure)
-      : optimizer_(optimizer), exceptions_(std::uncaught_exceptions()) {
+  DDPSCOPE_HOT OutermostStep(Optimizer& optimizer, bool with_closure) : optimizer_(optimizer) {
     end_.with_closure = with_closure;
     if (++step_depth > 1) return;
     LoopPhase::enter(Phase::kOptimizer);
+    if (!with_closure) RestingWriters::begin();
     as_guest("zero_gradient", [&](Capture& capture) {
-      KnownOptimizer& known = table().entry(optimizer, /*is_new=*/false);
-      stepping = known.id;
+      known_ = &OptimizerTable::known(optimizer);
+      stepping = known_->id;
       if (Capture::watch() != Watch::kNothing) tell_scaling(capture);
       tell_repaired(capture);
     });
     // A closure computes the gradients of its step itself.
     if (with_closure || !reads_values()) return;
     as_reader([&](Capture& capture) {
-      KnownOptimizer& known = table().entry(optimizer, /*is_new=*/false);
-      end_.zero.find(capture, optimizer.param_groups(), known.next_zero_test);
-      known.updates.begin(capture, optimizer.param_groups());
-      if (ReducedGradients::are_wanted()) {
-        ReducedGradients::before_step(capture, optimizer.param_groups());
-      }
+      if (known_ == nullptr) return;
+      end_.zero.find(capture, optimizer.param_groups(), known_->next_zero_test);
+      known_->updates.begin(capture, optimizer.param_groups());
+      if (!ReducedGradients::are_wanted()) return;
+      ReducedGradients::before_step(capture, optimizer.param_groups());
     });
   }
-  ~OutermostStep() {
+  DDPSCOPE_HOT ~OutermostStep() {
     if (--step_depth > 0) return;
     stepping = 0;
-    end_.threw = std::uncaught_exceptions() > exceptions_;
-    as_guest("optimizer", [&](Capture& capture) { after_step(capture, optimizer_, end_); });
+    RestingWriters::end();
+    as_guest("optimizer", [&](Capture& capture) {
+      if (known_ != nullptr) after_step(capture, optimizer_, *known_, end_);
+    });
   }
+  /// Before it ends, else it threw. Asking the runtime for that takes longer.
+  void returned() noexcept { end_.threw = false; }
 
  private:
   Optimizer& optimizer_;
-  int exceptions_;
-  StepEnd end_;
+  KnownOptimizer* known_ = nullptr;  // where capture runs; entries stay where they are
+  StepEnd end_{.threw = true};
 };
 
 template <class Kind>
-at::Tensor on_step(Kind* self, Closure closure) {
+DDPSCOPE_HOT at::Tensor on_step(Kind* self, Closure closure) {
   Capture::halt_if_asked();
-  const OutermostStep call(*self, closure != nullptr);
-  const NoFailingWrites writes(closure == nullptr);
-  return InterposedStep<Kind>::original(self, std::move(closure));
+  OutermostStep call(*self, closure != nullptr);
+  at::Tensor loss = InterposedStep<Kind>::original(self, std::move(closure));
+  call.returned();
+  return loss;
 }
 
 void on_add_group(Optimizer* self, const OptimizerParamGroup& group) {
   const bool is_new = self->param_groups().empty();
   start_discovery_session();
   InterposedAddGroup::original(self, group);
-  if (Capture::active() == nullptr) table().remember_early(*self, group, is_new);
+  if (Capture::active() == nullptr) OptimizerTable::get().remember_early(*self, group, is_new);
   as_guest("optimizer", [&](Capture& capture) {
     attach_discovered(capture);
-    const KnownOptimizer& known = table().entry(*self, is_new);
+    const KnownOptimizer& known = OptimizerTable::get().entry(*self, is_new);
     if (is_new) tell_created(capture, known);
     tell_members(capture, members_of(*self), known, "");  // its class is not complete yet
   });
@@ -230,14 +229,15 @@ bool ships_with_torch(const Optimizer& optimizer) {
          type == typeid(RMSprop) || type == typeid(Adagrad) || type == typeid(LBFGS);
 }
 
-void on_zero_grad(Optimizer* self, bool set_to_none) {
+DDPSCOPE_HOT void on_zero_grad(Optimizer* self, bool set_to_none) {
   as_guest("optimizer", [&](Capture& capture) {
     const bool watched = Capture::watch() != Watch::kNothing;
     if (watched) tell_scaling(capture);
-    KnownOptimizer& known = table().entry(*self, /*is_new=*/false);
-    const bool own_step = !ships_with_torch(*self) && step_depth == 0 &&
-                          capture.marker().backwards() > known.backwards_at_step;
-    if (own_step) after_step(capture, *self, {});
+    KnownOptimizer& known = OptimizerTable::known(*self);
+    const bool own_step = step_depth == 0 &&
+                          capture.marker().backwards() > known.backwards_at_step &&
+                          !ships_with_torch(*self);
+    if (own_step) after_step(capture, *self, known, {});
     if (watched) capture.put(ZeroGradEvent{.at = capture.marker().now(), .optimizer = known.id});
   });
   InterposedZeroGrad::original(self, set_to_none);
@@ -262,7 +262,7 @@ bool install_optimizer_creation() noexcept {
 }
 
 void tell_early_optimizers(Capture& capture) {
-  for (const EarlyOptimizer& early : table().take_early()) {
+  for (const EarlyOptimizer& early : OptimizerTable::get().take_early()) {
     Members members;
     for (const auto& weak_group : early.groups) {
       auto& group = members.groups.emplace_back();
@@ -270,7 +270,7 @@ void tell_early_optimizers(Capture& capture) {
         if (auto impl = weak.lock(); impl.defined()) group.emplace_back(std::move(impl));
       }
     }
-    const KnownOptimizer& known = table().entry(*early.optimizer, /*is_new=*/true);
+    const KnownOptimizer& known = OptimizerTable::get().entry(*early.optimizer, /*is_new=*/true);
     tell_created(capture, known);
     tell_members(capture, std::move(members), known, "");
   }
@@ -290,7 +290,7 @@ bool install_optimizer_watch() noexcept {
 
 void watch_optimizer(Optimizer& optimizer, const std::string& name) {
   as_guest("optimizer", [&](Capture& capture) {
-    KnownOptimizer& known = table().entry(optimizer, /*is_new=*/false);
+    KnownOptimizer& known = OptimizerTable::known(optimizer);
     known.name = name;
     known.told_hash = hash_members(capture, optimizer.param_groups(), /*remember=*/false);
     tell_members(capture, members_of(optimizer), known, c10::demangle(typeid(optimizer).name()));

@@ -28,6 +28,7 @@ OutputsOfStep& OutputsOfStep::here() { return PerThread<OutputsOfStep>::get(); }
 
 void OutputsOfStep::add(const at::Tensor& output, ModuleId module, const std::string& op) {
   if (of_step_.size() >= kMaxOutputs) return;
+  is_awaited_ = true;
   of_step_.push_back({.tensor = c10::weak_intrusive_ptr<c10::TensorImpl>(output.getIntrusivePtr()),
                       .module = module,
                       .op = op});
@@ -37,14 +38,13 @@ void OutputsOfStep::drop_dead(std::vector<Output>& outputs) {
   std::erase_if(outputs, [](const Output& output) { return output.tensor.expired(); });
 }
 
-void OutputsOfStep::step_ended(Capture& capture) {
-  OutputsOfStep& mine = here();
-  const bool told = std::exchange(mine.surveyed_, !mine.of_step_.empty());
-  if (!told && !mine.surveyed_) return;
-  drop_dead(mine.of_step_);
-  drop_dead(mine.of_step_before_);
-  if (told) mine.tell(capture);
-  mine.of_step_before_ = std::exchange(mine.of_step_, {});
+void OutputsOfStep::end_step(Capture& capture) {
+  const bool told = std::exchange(surveyed_, !of_step_.empty());
+  drop_dead(of_step_);
+  drop_dead(of_step_before_);
+  if (told) tell(capture);
+  of_step_before_ = std::exchange(of_step_, {});
+  is_awaited_ = surveyed_;
 }
 
 void OutputsOfStep::tell(Capture& capture) const {

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "hooks/near_tls.h"
 #include "model/count_event.h"
 
 namespace ddpscope {
@@ -18,7 +19,9 @@ class OutputsOfStep {
   /// Those of the calling thread.
   static OutputsOfStep& here();
   /// The calling thread has ended a step.
-  static void step_ended(Capture& capture);
+  static void step_ended(Capture& capture) {
+    if (is_awaited_) here().end_step(capture);
+  }
 
   void add(const at::Tensor& output, ModuleId module, const std::string& op);
 
@@ -28,8 +31,12 @@ class OutputsOfStep {
     ModuleId module = 0;
     std::string op;
   };
+  void end_step(Capture& capture);
   static void drop_dead(std::vector<Output>& outputs);
   void tell(Capture& capture) const;
+
+  /// The calling thread has outputs of this step, or of the one before.
+  DDPSCOPE_NEAR static inline constinit thread_local bool is_awaited_ = false;
 
   bool surveyed_ = false;  // the step that ended last
   std::vector<Output> of_step_;

@@ -202,7 +202,9 @@ struct Looked<Op, Looker, Result(Arguments...)> {
     const auto run = [&] { return Hooked::original(std::forward<Arguments>(arguments)...); };
     return run_operator(Op::name, run, arguments...);
   }
-  static bool install(const char* symbol) noexcept { return Hooked::install(symbol, call); }
+  static bool install(const char* symbol) noexcept {
+    return Hooked::install_in(operator_hooks(), symbol, call);
+  }
 };
 
 template <class Op>

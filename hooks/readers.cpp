@@ -24,6 +24,9 @@ struct Reader<Op, Result(Arguments...)> {
     const auto run = [&] { return Hooked::original(std::forward<Arguments>(arguments)...); };
     return run_operator(Op::name, run, arguments...);
   }
+  static bool install(const char* symbol) noexcept {
+    return Hooked::install_in(operator_hooks(), symbol, call);
+  }
 };
 }  // namespace
 
@@ -39,10 +42,8 @@ bool is_first_of_models(std::string_view op) {
 
 bool install_where(bool (*wanted)(std::string_view op)) {
   bool live = true;
-#define DDPSCOPE_READER(Op, symbol)                                      \
-  if (wanted(#Op))                                                       \
-    live &= Reader<at::_ops::Op, at::_ops::Op::schema>::Hooked::install( \
-        symbol, Reader<at::_ops::Op, at::_ops::Op::schema>::call);
+#define DDPSCOPE_READER(Op, symbol) \
+  if (wanted(#Op)) live &= Reader<at::_ops::Op, at::_ops::Op::schema>::install(symbol);
 #include "reader_list.inc"
 #undef DDPSCOPE_READER
   return live;

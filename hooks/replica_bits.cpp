@@ -87,7 +87,7 @@ void ReplicaBits::step_ended(Capture& capture, const Stamp& at) {
   if (is_compared_step(at.step)) tell(capture, at.step, /*of_buffers=*/true);
 }
 
-void see_forward_begin() noexcept {
+void ReplicaBits::layer_called() noexcept {
   Capture* const capture = Capture::active();
   if (capture == nullptr) return;
   if (!c10::GradMode::is_enabled()) return ReplicaBits::see_other_forward();

@@ -2,6 +2,7 @@
 
 #include <atomic>
 
+#include "hooks/hook_state.h"
 #include "model/tensor_info.h"
 
 namespace ddpscope {
@@ -31,6 +32,7 @@ class ReplicaBits {
   }
   static void see_backward(Capture& capture);
   static void step_ended(Capture& capture, const Stamp& at);
+  static void layer_called() noexcept;
 
  private:
   static void before_forward() noexcept;
@@ -42,6 +44,8 @@ class ReplicaBits {
 };
 
 /// A layer is called.
-void see_forward_begin() noexcept;
+inline void see_forward_begin() noexcept {
+  if (hook_state.compares_ranks.load(std::memory_order_relaxed)) ReplicaBits::layer_called();
+}
 
 }  // namespace ddpscope

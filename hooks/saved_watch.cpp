@@ -14,6 +14,7 @@
 #include "hooks/nonfinite_search.h"
 #include "hooks/step_wait.h"
 #include "hooks/write_scope.h"
+#include "model/hot_code.h"
 
 namespace ddpscope {
 namespace {
@@ -130,16 +131,18 @@ class Asked {
 };
 
 // Sees an exception pass without catching it.
-class Unpacking {
+class FailedUnpacking {
  public:
-  explicit Unpacking(const SavedVariable& saved) : saved_(saved) {
-    if (!may_be_hidden(saved)) return;
-    as_observer(
-        "saved", [&](Capture& capture) { Asked(capture, saved_).find_hidden_write(); },
-        Timed::kSampled);
+  explicit FailedUnpacking(const SavedVariable& saved) noexcept : saved_(saved) {}
+  ~FailedUnpacking() {
+    if (!returned_) tell();
   }
-  ~Unpacking() {
-    if (returned_) return;
+  void returned() noexcept { returned_ = true; }
+  FailedUnpacking(const FailedUnpacking&) = delete;
+  FailedUnpacking& operator=(const FailedUnpacking&) = delete;
+
+ private:
+  void tell() const noexcept {
     as_guest("saved", [&](Capture& capture) {
       if (data_of(saved_).defined()) {
         Asked(capture, saved_).find_visible_write();
@@ -148,31 +151,38 @@ class Unpacking {
       }
     });
   }
-  void returned() noexcept { returned_ = true; }
-  Unpacking(const Unpacking&) = delete;
-  Unpacking& operator=(const Unpacking&) = delete;
-
- private:
-  // Most saved tensors were never written so: those are told apart without a scope.
-  static bool may_be_hidden(const SavedVariable& saved) noexcept {
-    if (Capture::watch() == Watch::kNothing) return false;
-    const Capture* capture = Capture::active();
-    if (capture == nullptr || !capture->writes().any_hidden()) return false;
-    const at::Tensor& data = data_of(saved);
-    return data.defined() && capture->writes().last_hidden(*data.unsafeGetTensorImpl()) > 0;
-  }
 
   const SavedVariable& saved_;
   bool returned_ = false;
 };
 
+// Most saved tensors were never written so: those are told apart without a scope.
+bool may_be_hidden(const SavedVariable& saved) noexcept {
+  if (Capture::watch() == Watch::kNothing) return false;
+  const Capture* capture = Capture::active();
+  if (capture == nullptr || !capture->writes().any_hidden()) return false;
+  const at::Tensor& data = data_of(saved);
+  return data.defined() && capture->writes().last_hidden(*data.unsafeGetTensorImpl()) > 0;
+}
+
 struct Unpack;
 using InterposedUnpack =
     Interposed<Unpack, at::Tensor(const SavedVariable*, std::shared_ptr<Node>)>;
-at::Tensor on_unpack(const SavedVariable* self, std::shared_ptr<Node> saved_for) {
-  Unpacking call(*self);
+DDPSCOPE_HOT at::Tensor on_unpack_at_rest(const SavedVariable* self,
+                                          std::shared_ptr<Node> saved_for) {
+  FailedUnpacking call(*self);
   at::Tensor saved = InterposedUnpack::original(self, std::move(saved_for));
   call.returned();
+  return saved;
+}
+
+at::Tensor on_unpack(const SavedVariable* self, std::shared_ptr<Node> saved_for) {
+  if (may_be_hidden(*self)) {
+    as_observer(
+        "saved", [&](Capture& capture) { Asked(capture, *self).find_hidden_write(); },
+        Timed::kSampled);
+  }
+  at::Tensor saved = on_unpack_at_rest(self, std::move(saved_for));
   if (NodeValues* values = NodeValues::here()) values->see_saved(saved);
   if (NonfiniteSearch* search = NonfiniteSearch::here()) {
     as_guest("value", [&](Capture&) { search->see(saved); });
@@ -195,8 +205,9 @@ bool install_saved_watch() noexcept {
       "_ZN5torch8autograd13SavedVariableC1ERKN2at6TensorEbb", on_save);
   live &= InterposedSaveMaybe::install_for_watched(
       "_ZN5torch8autograd13SavedVariableC1ERKSt8optionalIN2at6TensorEEbb", on_save_maybe);
-  live &= InterposedUnpack::install(
-      "_ZNK5torch8autograd13SavedVariable6unpackESt10shared_ptrINS0_4NodeEE", on_unpack);
+  live &= InterposedUnpack::install_for_watched(
+      "_ZNK5torch8autograd13SavedVariable6unpackESt10shared_ptrINS0_4NodeEE", on_unpack,
+      on_unpack_at_rest);
   return live;
 }
 

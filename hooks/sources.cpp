@@ -1,7 +1,5 @@
 #include "hooks/sources.h"
 
-#include <c10/core/GradMode.h>
-#include <c10/util/Type.h>
 #include <dlfcn.h>
 #include <torch/version.h>
 
@@ -33,40 +31,6 @@
 #include "hooks/write_scope.h"
 
 namespace ddpscope {
-namespace {
-using torch::nn::Module;
-
-// An unregistered layer is told by its type and the tensors it registers itself.
-void tell_loose_module(Capture& capture, const Module& module) {
-  if (capture.modules().is_registered(module_id(&module))) return;
-  LooseModuleEvent event{.at = capture.marker().now(),
-                         .module = module_id(&module),
-                         .type = c10::demangle(typeid(module).name())};
-  for (const auto& item : module.named_parameters()) {
-    event.tensors.push_back(capture.announce(item.value()));
-  }
-  if (!event.tensors.empty()) capture.put_large(std::move(event));
-}
-
-}  // namespace
-
-void see_module_forward(const Module& module) {
-  LoopPhase::see_forward();
-  StepWait::see_forward();
-  if (DeviceWaits::is_device_used()) {
-    DeviceWaits::see_forward(module.is_training() && c10::GradMode::is_enabled());
-  }
-  const Capture* const active = Capture::active();
-  if (active == nullptr) return;
-  if (active->marker().surveying() || has_discovered()) {
-    as_guest("forward", [&](Capture& capture) {
-      attach_discovered(capture);
-      if (capture.marker().surveying()) tell_loose_module(capture, module);
-    });
-  }
-  see_forward_begin();
-}
-
 namespace {
 // The functions of each source that could not be taken; written once, before capture runs.
 std::map<std::string, Gate::Refused>& refusals() {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "hooks/near_tls.h"
 #include "model/clock.h"
 
 namespace ddpscope {
@@ -102,8 +103,9 @@ bool StepMarker::is_surveyed() const {
 }
 
 std::uint64_t thread_number() noexcept {
-  static std::atomic<std::uint64_t> last{0};
-  thread_local const std::uint64_t number = ++last;
+  static constinit std::atomic<std::uint64_t> last{0};
+  DDPSCOPE_NEAR static constinit thread_local std::uint64_t number = 0;
+  if (number == 0) number = ++last;
   return number;
 }
 

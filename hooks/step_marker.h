@@ -4,6 +4,7 @@
 #include <atomic>
 #include <mutex>
 
+#include "model/hot_code.h"
 #include "model/step_clock.h"
 #include "model/step_event.h"
 
@@ -15,11 +16,11 @@ namespace ddpscope {
 class StepMarker {
  public:
   void optimizer_created();
-  StepClock::Change optimizer_stepped(OptimizerId optimizer);
-  StepClock::Change backward_ended();
+  DDPSCOPE_HOT StepClock::Change optimizer_stepped(OptimizerId optimizer);
+  DDPSCOPE_HOT StepClock::Change backward_ended();
   StepClock::Change marked();
 
-  Stamp now() const noexcept;
+  DDPSCOPE_HOT Stamp now() const noexcept;
   /// A model came: the cycles that follow are surveyed as those after the first attach are.
   void model_attached();
   bool surveying() const noexcept { return surveying_.load(std::memory_order_relaxed); }
@@ -77,6 +78,6 @@ class StepMarker {
 };
 
 /// A small number for the calling thread, equal for the life of the thread.
-std::uint64_t thread_number() noexcept;
+DDPSCOPE_HOT std::uint64_t thread_number() noexcept;
 
 }  // namespace ddpscope

@@ -3,6 +3,7 @@
 #include <cstdint>
 
 #include "hooks/near_tls.h"
+#include "model/hot_code.h"
 
 namespace ddpscope {
 
@@ -28,7 +29,7 @@ class StepWait {
  public:
   /// This thread has ended a step. `resting`: hooks rest in the next one, of which only a wait that
   /// is long by itself is told.
-  static void begin(Capture& capture, bool resting) noexcept;
+  DDPSCOPE_HOT static void begin(Capture& capture, bool resting) noexcept;
   /// This thread runs a part of a forward.
   static void see_forward() noexcept {
     if (now_.pending) end();
@@ -49,8 +50,8 @@ class StepWait {
   static void add_drawn(std::uint64_t ticks) noexcept { now_.drawn_ticks += ticks; }
 
  private:
-  static void end() noexcept;
-  static void end_forward(const Capture& capture) noexcept;
+  DDPSCOPE_HOT static void end() noexcept;
+  DDPSCOPE_HOT static void end_forward(const Capture& capture) noexcept;
 
   DDPSCOPE_NEAR static inline constinit thread_local PendingWait now_{};
 };

@@ -17,6 +17,7 @@
 #include "hooks/near_tls.h"
 #include "hooks/replica_bits.h"
 #include "model/hash.h"
+#include "model/hot_code.h"
 #include "model/node_name.h"
 #include "model/reduction_event.h"
 
@@ -156,14 +157,18 @@ using InstanceNorm = Normalization<1>;
 
 struct BatchNorm {
   using Hooked = Normalization<0>::Hooked;
-  static at::Tensor call(const at::Tensor& input, const MaybeTensor& weight,
-                         const MaybeTensor& bias, const MaybeTensor& mean,
-                         const MaybeTensor& variance, bool training, double momentum,
-                         double epsilon, bool cudnn_enabled) {
+  DDPSCOPE_HOT static at::Tensor call(const at::Tensor& input, const MaybeTensor& weight,
+                                      const MaybeTensor& bias, const MaybeTensor& mean,
+                                      const MaybeTensor& variance, bool training, double momentum,
+                                      double epsilon, bool cudnn_enabled) {
     if (training) {
       see_forward_begin();
     } else if (without_grad()) {
       ReplicaBits::see_evaluation();
+    }
+    if (Capture::watch() == Watch::kNothing && !UserHooks::any()) {
+      return Hooked::original(input, weight, bias, mean, variance, training, momentum, epsilon,
+                              cudnn_enabled);
     }
     // Without running statistics there is no other mode: evaluation then says nothing.
     const bool is_told = without_grad()
@@ -210,7 +215,9 @@ struct Dropout {
     }
     return Hooked::original(input, p, train);
   }
-  static bool install(const char* symbol) noexcept { return Hooked::install(symbol, call); }
+  static bool install(const char* symbol) noexcept {
+    return Hooked::install_for_watched(symbol, call);
+  }
 };
 
 template <const char* kOp>
@@ -238,7 +245,8 @@ bool install_training_ops() noexcept {
   install_mode_asked();
   bool live = BatchNorm::Hooked::install(
       "_ZN2at4_ops10batch_norm4callERKNS_6TensorERKSt8optionalIS2_ES8_S8_S8_bddb", BatchNorm::call);
-  live &= InstanceNorm::Hooked::install(
+  live &= InstanceNorm::Hooked::install_in(
+      operator_hooks(),
       "_ZN2at4_ops13instance_norm4callERKNS_6TensorERKSt8optionalIS2_ES8_S8_S8_bddb",
       InstanceNorm::call);
   normalizations_live = live;

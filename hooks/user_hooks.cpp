@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <mutex>
 
+#include "hooks/hook_rest.h"
 #include "hooks/inferred_calls.h"
 #include "hooks/module_hooks.h"
 #include "hooks/module_sight.h"
@@ -56,8 +57,9 @@ std::vector<HookPtr> living(const std::vector<HookPtr>& hooks) {
   return kept;
 }
 
-void publish(std::vector<HookPtr> hooks, std::atomic<bool>& any) {
-  any.store(!hooks.empty());
+void publish(std::vector<HookPtr> hooks) {
+  hook_state.has_user_hooks.store(!hooks.empty());
+  if (!hooks.empty()) operator_hooks().wake();
   const bool reads =
       std::ranges::any_of(hooks, [](const HookPtr& hook) { return hook->reads_operators(); });
   published().table.store(table_of(std::move(hooks)));
@@ -74,8 +76,6 @@ const Module* first_of(std::vector<HookPtr> Table::*hooks, const Find& find) {
   return nullptr;
 }
 }  // namespace
-
-constinit std::atomic<bool> UserHooks::any_{false};
 
 void UserHooks::install_sources() {
   static std::once_flag once;
@@ -95,7 +95,7 @@ std::uint64_t UserHooks::add(Module& module, bool whole_tree, HookCallbacks call
   before = now.table.load();
   std::vector<HookPtr> hooks = living(before->all);
   hooks.push_back(std::make_shared<UserHook>(id, module, whole_tree, std::move(callbacks)));
-  publish(std::move(hooks), any_);
+  publish(std::move(hooks));
   return id;
 }
 
@@ -107,7 +107,7 @@ void UserHooks::remove(std::uint64_t id) noexcept try {
   const auto hook = std::ranges::find(before->all, id, &UserHook::id);
   if (hook == before->all.end()) return;
   (*hook)->remove();
-  publish(living(before->all), any_);
+  publish(living(before->all));
 } catch (...) {  // no memory for the shorter list: the hook is removed all the same
 }
 

@@ -13,6 +13,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "hooks/hook_state.h"
 #include "hooks/module_life.h"
 #include "hooks/module_tree.h"
 
@@ -117,7 +118,7 @@ using HookMatches = c10::SmallVector<HookMatch, 2>;
 class UserHooks {
  public:
   /// Whether there is any: all that a forward asks where there is none.
-  static bool any() noexcept { return any_.load(std::memory_order_relaxed); }
+  static bool any() noexcept { return hook_state.has_user_hooks.load(std::memory_order_relaxed); }
 
   /// Puts the hooks of ours in that hooks of the program need, once.
   static void install_sources();
@@ -131,9 +132,6 @@ class UserHooks {
   static const torch::nn::Module* module_at(std::string_view path);
   /// Every hook that operators may tell of looks at its modules.
   static void settle();
-
- private:
-  static constinit std::atomic<bool> any_;
 };
 
 }  // namespace ddpscope

@@ -5,6 +5,7 @@
 #include <functional>
 #include <optional>
 
+#include "model/hot_code.h"
 #include "model/reduction_event.h"
 #include "model/value_event.h"
 #include "values/tensor_values.h"
@@ -32,6 +33,6 @@ void for_each_element(const at::Tensor& tensor, const std::function<void(double)
 std::optional<double> smallest_of(const at::Tensor& tensor);
 
 /// The number in a tensor of one element; none where it cannot be read.
-std::optional<double> number_in(const at::Tensor& tensor);
+DDPSCOPE_HOT std::optional<double> number_in(const at::Tensor& tensor);
 
 }  // namespace ddpscope

@@ -35,6 +35,11 @@ struct MaskedSelect {
   }
 };
 
+template <class Op>
+bool install(const char* symbol) noexcept {
+  return Op::Hooked::install_in(operator_hooks(), symbol, Op::call);
+}
+
 // Without the headers of CUDA and of c10d, which not every LibTorch has.
 struct Stream {
   using Hooked = Interposed<Stream, void(const void*)>;
@@ -74,11 +79,9 @@ void install_optional() noexcept {
 
 bool install_wait_ops() noexcept {
   install_optional();
-  bool live =
-      Item::Hooked::install("_ZN2at4_ops19_local_scalar_dense4callERKNS_6TensorE", Item::call);
-  live &= Nonzero::Hooked::install("_ZN2at4_ops7nonzero4callERKNS_6TensorE", Nonzero::call);
-  live &= MaskedSelect::Hooked::install("_ZN2at4_ops13masked_select4callERKNS_6TensorES4_",
-                                        MaskedSelect::call);
+  bool live = install<Item>("_ZN2at4_ops19_local_scalar_dense4callERKNS_6TensorE");
+  live &= install<Nonzero>("_ZN2at4_ops7nonzero4callERKNS_6TensorE");
+  live &= install<MaskedSelect>("_ZN2at4_ops13masked_select4callERKNS_6TensorES4_");
   return live;
 }
 

@@ -101,6 +101,7 @@ void WatchedReducers::born(const void* reducer, WatchedReducer::Plan plan) {
   free->begin(reducer, ++births_, std::move(plan));
   const auto place = static_cast<std::size_t>(free - all_.begin());
   used_.store(std::max(used_.load(), place + 1), std::memory_order_release);
+  hook_state.has_reducers.store(true, std::memory_order_relaxed);
 }
 
 void WatchedReducers::died(const void* reducer) noexcept {

@@ -74,18 +74,30 @@ void WriteScope::tell_left_open() noexcept {
   if (depth_ > 0 && !outermost_here_->returned_) outermost_here_->ended();
 }
 
-NoFailingWrites::NoFailingWrites(bool here) noexcept {
+void RestingWriters::begin() noexcept {
+  if (Capture::watch() != Watch::kNothing ||
+      hook_state.writers_rest.load(std::memory_order_relaxed))
+    return;
   const Capture* const capture = Capture::active();
-  if (!here || capture == nullptr || Capture::watch() != Watch::kNothing) return;
   // The forward of another thread may fail meanwhile.
-  if (!capture->marker().has_one_thread()) return;
-  rests_ = true;
+  if (capture == nullptr || !capture->marker().has_one_thread()) return;
+  hook_state.writers_rest.store(true, std::memory_order_relaxed);
   writer_hooks().rest();
+}
+
+void RestingWriters::wake() noexcept {
+  hook_state.writers_rest.store(false, std::memory_order_relaxed);
+  writer_hooks().wake();
 }
 
 void WriteScope::ended() const noexcept {
   const bool is_watched = Capture::watch() != Watch::kNothing;
-  if (is_watched) let_rest();
+  if (is_watched) {
+    let_rest();
+  } else if (hook_state.writers_rest.load(std::memory_order_relaxed)) {
+    // In watched cycles it is part of one that rests now.
+    if (HookGroup* const group = let_rest()) group->rest();
+  }
   if ((returned_ && !is_watched) || below_autograd()) return;
   if (returned_) {
     record();

@@ -22,7 +22,10 @@ class WriteScope {
   }
   ~WriteScope() noexcept {
     --depth_;
-    if (outermost_ && (!returned_ || Capture::watch() != Watch::kNothing)) ended();
+    if (outermost_ && (!returned_ || Capture::watch() != Watch::kNothing ||
+                       hook_state.writers_rest.load(std::memory_order_relaxed))) {
+      ended();
+    }
   }
   WriteScope(const WriteScope&) = delete;
   WriteScope& operator=(const WriteScope&) = delete;
@@ -45,7 +48,7 @@ class WriteScope {
 
  private:
   void ended() const noexcept;
-  void let_rest() const noexcept;
+  HookGroup* let_rest() const noexcept;
   void record() const noexcept;
   void tell_failed() const noexcept;
   template <class Visit>
@@ -69,21 +72,19 @@ const char* writer_name(std::uint16_t op) noexcept;
 std::string writer_base_name(std::uint16_t op);
 bool install_writers() noexcept;
 /// Of the writers that were called in watched cycles.
-HookGroup& writer_hooks() noexcept;
+DDPSCOPE_HOT HookGroup& writer_hooks() noexcept;
 
-/// Stands where autograd records nothing, so that no write can fail for its rules: in cycles that
-/// are not watched the hooks of writers then have nothing to do.
-class NoFailingWrites {
+/// Inside a backward and an optimizer of LibTorch autograd records nothing, so that no write can
+/// fail for its rules: in cycles that are not watched the hooks of writers rest there.
+class RestingWriters {
  public:
-  explicit NoFailingWrites(bool here) noexcept;
-  ~NoFailingWrites() noexcept {
-    if (rests_) writer_hooks().wake();
+  DDPSCOPE_HOT static void begin() noexcept;
+  static void end() noexcept {
+    if (hook_state.writers_rest.load(std::memory_order_relaxed)) wake();
   }
-  NoFailingWrites(const NoFailingWrites&) = delete;
-  NoFailingWrites& operator=(const NoFailingWrites&) = delete;
 
  private:
-  bool rests_ = false;
+  DDPSCOPE_HOT static void wake() noexcept;
 };
 
 }  // namespace ddpscope

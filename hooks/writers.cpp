@@ -118,10 +118,12 @@ HookGroup& writer_hooks() noexcept {
   return group;
 }
 
-void WriteScope::let_rest() const noexcept {
+HookGroup* WriteScope::let_rest() const noexcept {
   WriterSlot& slot = slots[op_];
-  if (slot.rests.load(std::memory_order_relaxed) || slot.rests.exchange(true)) return;
-  (allocates(kNames[op_]) ? cycle_hooks() : writer_hooks()).add(slot.hooked);
+  if (slot.rests.load(std::memory_order_relaxed) || slot.rests.exchange(true)) return nullptr;
+  HookGroup& group = allocates(kNames[op_]) ? cycle_hooks() : writer_hooks();
+  group.add(slot.hooked);
+  return &group;
 }
 
 const char* writer_name(std::uint16_t op) noexcept { return kNames[op]; }
@@ -132,8 +134,8 @@ bool install_writers() noexcept {
   live &= Writer<k_##Op, at::_ops::Op::schema, __VA_ARGS__>::install(symbol);
 #include "writer_list.inc"
 #undef DDPSCOPE_WRITER
-#define DDPSCOPE_VIEWS(Op, name, symbol)                              \
-  live &= Views<at::_ops::Op, at::_ops::Op::schema>::Hooked::install( \
+#define DDPSCOPE_VIEWS(Op, name, symbol)                                          \
+  live &= Views<at::_ops::Op, at::_ops::Op::schema>::Hooked::install_for_watched( \
       symbol, Views<at::_ops::Op, at::_ops::Op::schema>::call);
 #include "view_list.inc"
 #undef DDPSCOPE_VIEWS

@@ -6,6 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "model/hot_code.h"
+
 namespace ddpscope {
 
 /// How much of a cycle the hooks look at.
@@ -53,7 +55,7 @@ class CostGovernor {
       : budget_(budget_percent / 100), full_cycles_(full_cycles) {}
 
   /// How much of the next cycle is watched. `may_rest`: hooks may rest in whole cycles.
-  Watch cycle_ended(const Cycle& ended, bool may_rest);
+  DDPSCOPE_HOT Watch cycle_ended(const Cycle& ended, bool may_rest);
   /// Something is wrong: the next cycles are watched in full. At most once in 64 cycles.
   void arm();
   /// The cycle in progress is watched in full from here on.
@@ -83,13 +85,13 @@ class CostGovernor {
     std::int64_t cycles = 0;
     double mean() const { return sum_ms / static_cast<double>(cycles); }
   };
-  void learn(const Cycle& ended);
-  void compare(const Cycle& ended);
-  void count(const Cycle& ended);
+  DDPSCOPE_HOT void learn(const Cycle& ended);
+  DDPSCOPE_HOT void compare(const Cycle& ended);
+  DDPSCOPE_HOT void count(const Cycle& ended);
   void weigh();
   bool is_certain(const Difference& seen) const;
   void choose(bool may_rest);
-  Watch next() const;
+  DDPSCOPE_HOT Watch next() const;
 
   const double budget_;
   const std::int64_t full_cycles_;

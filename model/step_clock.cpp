@@ -4,34 +4,46 @@
 
 namespace ddpscope {
 namespace {
-constexpr std::size_t kRecentSteps = 32;
-constexpr int kGapsToLearn = 3;
 constexpr std::int64_t kBackwardsWithoutStep = 64;
 }  // namespace
 
+void StepClock::forget_oldest() {
+  if (optimizer_steps_ < kRecentSteps) return;
+  Recent& oldest = recent(last_[optimizer_steps_ % kRecentSteps]);
+  if (--oldest.steps > 0) return;
+  if (oldest.in_cycle) --in_cycle_;
+  oldest = recent_.back();
+  recent_.pop_back();
+}
+
+StepClock::Recent& StepClock::recent(OptimizerId optimizer) {
+  const auto known = std::ranges::find(recent_, optimizer, &Recent::optimizer);
+  return known != recent_.end() ? *known : recent_.emplace_back(Recent{.optimizer = optimizer});
+}
+
 StepClock::Change StepClock::optimizer_stepped(OptimizerId optimizer) {
   // The backward before the first step of an optimizer nobody announced has ended this step.
-  const bool already_ended = recent_.empty() && completed_steps_ > 0;
-  recent_.push_back(optimizer);
-  if (recent_.size() > kRecentSteps) recent_.pop_front();
-  ++stepped_in_cycle_[optimizer];
-
-  Learned& learned = periods_[optimizer];
-  const std::int64_t gap = backwards_ - learned.backwards_at_step;
-  learned.agreed = gap == learned.period ? learned.agreed + 1 : 1;
-  learned.period = gap;
-  learned.backwards_at_step = backwards_;
+  const bool already_ended = optimizer_steps_ == 0 && completed_steps_ > 0;
+  forget_oldest();
+  last_[optimizer_steps_++ % kRecentSteps] = optimizer;
+  Recent& stepped = recent(optimizer);
+  ++stepped.steps;
+  if (!stepped.in_cycle) ++in_cycle_;
+  stepped.in_cycle = true;
 
   if (markers_rule_) return {};
-  const bool cycle_ended = all_recent_stepped();
-  if (cycle_ended) stepped_in_cycle_.clear();
+  const bool cycle_ended = in_cycle_ == recent_.size();
+  if (cycle_ended) {
+    for (Recent& one : recent_) one.in_cycle = false;
+    in_cycle_ = 0;
+  }
   return already_ended ? Change{} : end_step(cycle_ended);
 }
 
 StepClock::Change StepClock::backward_ended() {
   ++backwards_;
   if (optimizer_expected_ && backwards_ <= kBackwardsWithoutStep) return {};
-  if (markers_rule_ || !recent_.empty()) return {};
+  if (markers_rule_ || optimizer_steps_ > 0) return {};
   return end_step(/*cycle_ended=*/true);
 }
 
@@ -41,17 +53,6 @@ StepClock::Change StepClock::marked() {
   markers_rule_ = true;
   if (already_ended) return {};
   return end_step(/*cycle_ended=*/true);
-}
-
-std::optional<std::int64_t> StepClock::period(OptimizerId optimizer) const {
-  const auto learned = periods_.find(optimizer);
-  if (learned == periods_.end() || learned->second.agreed < kGapsToLearn) return std::nullopt;
-  return learned->second.period;
-}
-
-bool StepClock::all_recent_stepped() const {
-  return std::ranges::all_of(
-      recent_, [this](OptimizerId optimizer) { return stepped_in_cycle_.contains(optimizer); });
 }
 
 StepClock::Change StepClock::end_step(bool cycle_ended) {

@@ -12,7 +12,7 @@ struct Gate {
   int original = 0;
   int outer = 0;
   void* slot = &hook;
-  HookedSlot hooked() { return {.slot = &slot, .hook = &hook, .original = &original}; }
+  HookedSlot hooked() { return {.slot = &slot, .hook = &hook, .at_rest = &original}; }
 };
 }  // namespace
 
@@ -42,11 +42,23 @@ TEST_CASE("A hook before which another one was put stays in the gate") {
   CHECK(gate.slot == &gate.outer);
 }
 
+TEST_CASE("A hook that joins again takes no further place") {
+  HookGroup group;
+  std::vector<Gate> gates(64);
+  for (Gate& gate : gates) {
+    gate.slot = &gate.hook;
+    group.add(gate.hooked());
+    group.add(gate.hooked());
+  }
+  group.rest();
+  CHECK(gates[63].slot == &gates[63].original);
+}
+
 TEST_CASE("What the gate does not stand before, and one hook too many, are left alone") {
   Gate missing;
   HookGroup group;
-  group.add({.slot = nullptr, .hook = &missing.hook, .original = &missing.original});
-  group.add({.slot = &missing.slot, .hook = &missing.hook, .original = nullptr});
+  group.add({.slot = nullptr, .hook = &missing.hook, .at_rest = &missing.original});
+  group.add({.slot = &missing.slot, .hook = &missing.hook, .at_rest = nullptr});
   std::vector<Gate> gates(70);
   for (Gate& gate : gates) {
     gate.slot = &gate.hook;

@@ -67,19 +67,4 @@ TEST_CASE("an optimizer that did not step for 32 optimizer steps leaves the cycl
   for (int i = 0; i < 31; ++i) CHECK(clock.optimizer_stepped(1).cycle_ended == (i == 0));
   CHECK(clock.optimizer_stepped(1).cycle_ended);
 }
-
-TEST_CASE("a period is known once three gaps agreed, and anew after a change", "[step_clock]") {
-  StepClock clock;
-  const auto iterate = [&clock](int backwards) {
-    for (int i = 0; i < backwards; ++i) clock.backward_ended();
-    clock.optimizer_stepped(1);
-  };
-  iterate(4);
-  iterate(4);
-  CHECK_FALSE(clock.period(1).has_value());
-  iterate(4);
-  CHECK(clock.period(1) == 4);
-  iterate(2);
-  CHECK_FALSE(clock.period(1).has_value());
-}
 }  // namespace ddpscope
