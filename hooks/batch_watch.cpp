@@ -82,6 +82,7 @@ bool is_data(Capture& capture, const at::Tensor& tensor) {
 }  // namespace
 
 void BatchWatch::see(const OperatorTensors& inputs) noexcept {
+  if (StepWait::is_pending()) begins_.store(true, std::memory_order_relaxed);
   StepWait::see_forward();
   if (Capture::watch() == Watch::kNothing) return awaited_.store(false, std::memory_order_relaxed);
   if (!c10::GradMode::is_enabled() || inside_backward() || inside_optimizer_step()) return;

@@ -14,6 +14,8 @@ class OperatorTensors;
 /// values.
 class BatchWatch {
  public:
+  /// Some forward began with such an operator, before any layer of LibTorch was called.
+  static bool begins_forwards() noexcept { return begins_.load(std::memory_order_relaxed); }
   static bool is_awaited() noexcept { return awaited_.load(std::memory_order_relaxed); }
   /// An operator runs while a batch is awaited.
   static void see(const OperatorTensors& inputs) noexcept;
@@ -23,6 +25,7 @@ class BatchWatch {
 
  private:
   static inline constinit std::atomic<bool> awaited_{true};
+  static inline constinit std::atomic<bool> begins_{false};
 };
 
 }  // namespace ddpscope

@@ -223,8 +223,10 @@ void Capture::set_watch(Watch next) noexcept {
 }
 
 void Capture::let_operators_rest() const noexcept {
-  const bool is_needed = options_.compares_ranks || options_.waits_for_targets ||
-                         DeviceWaits::is_device_used() || at::globalContext().benchmarkCuDNN();
+  // Ranks are compared by how long they fetch data in each step.
+  const bool is_begin = options_.compares_ranks && BatchWatch::begins_forwards();
+  const bool is_needed = is_begin || options_.waits_for_targets || DeviceWaits::is_device_used() ||
+                         at::globalContext().benchmarkCuDNN();
   if (is_needed) return;
   operator_hooks().rest();
   if (UserHooks::any()) operator_hooks().wake();  // now, or on another thread meanwhile

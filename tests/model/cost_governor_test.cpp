@@ -68,14 +68,14 @@ TEST_CASE("The first cycles are watched in full whatever they cost", "[governor]
 }
 
 TEST_CASE("What stays within the budget is always watched in full", "[governor]") {
-  const Run run = Run(2).cycles(2000, {.structure_ms = 0.05, .values_ms = 0.07});
+  const Run run = Run(2).cycles(2000, {.structure_ms = 0.045, .values_ms = 0.05});
   CHECK(all(run.watched, Watch::kFull));
   CHECK(run.governor.coverage().longest_values_gap == 0);
 }
 
 TEST_CASE("Dear passes over values are made in some cycles, structure is watched in all",
           "[governor]") {
-  const Run run = Run(2).cycles(4000, {.structure_ms = 0.05, .values_ms = 1});
+  const Run run = Run(2).cycles(4000, {.structure_ms = 0.05, .values_ms = 0.8});
   const CostGovernor::Coverage& seen = run.governor.coverage();
   CHECK(run.percent() <= 2);
   CHECK(seen.structure == seen.cycles);
@@ -161,9 +161,13 @@ TEST_CASE("What watched cycles take longer beside the clock of hooks is part of 
 
 TEST_CASE("A few hundred cycles tell what the clock of hooks misses, where they agree",
           "[governor]") {
-  const Costs costs{.structure_ms = 0.3, .values_ms = 0.2, .unseen_ms = 0.3};
-  CHECK(Run(2).cycles(150, costs).governor.structure_every() == 4);  // 1.2 times the clock
-  CHECK(Run(2).cycles(400, costs).governor.structure_every() == 8);  // 1.6 times
+  const auto every = [](int cycles, double unseen_ms) {
+    const Costs costs{.structure_ms = 0.3, .values_ms = 0.2, .unseen_ms = unseen_ms};
+    return Run(2).cycles(cycles, costs).governor.structure_every();
+  };
+  for (const double unseen_ms : {0.0, 0.9}) CHECK(every(150, unseen_ms) == 8);  // 1.5 times it
+  CHECK(every(400, 0) == 4);
+  CHECK(every(400, 0.9) == 16);  // 2.8 times
 }
 
 TEST_CASE("What hooks at rest take beside their clock is part of the budget, at most half of it",
