@@ -22,6 +22,10 @@ class BatchWatch {
   /// A backward is about to begin: what it trains with was seen, or never will be.
   static void see_backward(Capture& capture);
   static void step_ended(const Capture& capture) noexcept;
+  /// The same where hooks rest: the next operator may begin a forward.
+  static void await_forward() noexcept {
+    if (begins_forwards()) awaited_.store(true, std::memory_order_relaxed);
+  }
 
  private:
   static inline constinit std::atomic<bool> awaited_{true};

@@ -116,7 +116,7 @@ void Capture::rested_step_ended(const Stamp& before, StepClock::Change change) {
   const bool rests = watch() == Watch::kNothing;
   if (rests && !options_.values) return StepWait::forget();
   StepWait::begin(*this, rests);
-  if (rests) return;
+  if (rests) return BatchWatch::await_forward();
   BatchWatch::step_ended(*this);
   survey_operators(marker_.surveying());
 }
@@ -223,10 +223,9 @@ void Capture::set_watch(Watch next) noexcept {
 }
 
 void Capture::let_operators_rest() const noexcept {
-  // Ranks are compared by how long they fetch data in each step.
-  const bool is_begin = options_.compares_ranks && BatchWatch::begins_forwards();
-  const bool is_needed = is_begin || options_.waits_for_targets || DeviceWaits::is_device_used() ||
-                         at::globalContext().benchmarkCuDNN();
+  // Where they tell that a forward begins, they tell how long data was waited for.
+  const bool is_needed = BatchWatch::begins_forwards() || options_.waits_for_targets ||
+                         DeviceWaits::is_device_used() || at::globalContext().benchmarkCuDNN();
   if (is_needed) return;
   operator_hooks().rest();
   if (UserHooks::any()) operator_hooks().wake();  // now, or on another thread meanwhile

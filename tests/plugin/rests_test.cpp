@@ -1,5 +1,6 @@
 // Cycles that are not watched: hooks that have nothing to do there are not even called, and what
 // no later cycle could tell is told all the same.
+#include <ddpscope/hooks.h>
 #include <dlfcn.h>
 
 #include <cstdlib>
@@ -47,24 +48,30 @@ json summary_of_rests(const Work& in_forward, const Work& after_backward) {
   return summary;
 }
 
-/// The library in which the engine's calls for what its nodes returned end.
-std::string checks_outputs_in() {
-  constexpr char kSymbol[] =
-      "_ZN5torch8autograd16validate_outputsERKSt6vectorINS0_4EdgeESaIS2_EERS1_IN2at6TensorESaIS8_"
-      "EERKSt8functionIFNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEERKSI_EE";
+/// What the engine calls for what its nodes returned.
+constexpr char kOutputs[] =
+    "_ZN5torch8autograd16validate_outputsERKSt6vectorINS0_4EdgeESaIS2_EERS1_IN2at6TensorESaIS8_"
+    "EERKSt8functionIFNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEERKSI_EE";
+constexpr char kEmbedding[] = "_ZN2at4_ops9embedding4callERKNS_6TensorES4_N3c106SymIntEbb";
+constexpr char kLinear[] = "_ZN2at4_ops6linear4callERKNS_6TensorES4_RKSt8optionalIS2_E";
+
+/// The library in which calls of that function end.
+std::string called_in(const char* symbol) {
   using SlotOf = void**(const char*);
   auto* const slot_of = reinterpret_cast<SlotOf*>(dlsym(RTLD_DEFAULT, "ddpscope_gate_slot"));
   Dl_info place{};
-  if (dladdr(*slot_of(kSymbol), &place) == 0) return "";
+  void** const slot = slot_of(symbol);
+  if (slot == nullptr || dladdr(*slot, &place) == 0) return "";
   const std::string path = place.dli_fname;
   return path.substr(path.rfind('/') + 1);
 }
 }  // namespace
 
 TEST_CASE("Where hooks rest, calls go straight to LibTorch") {
+  const char* const function = GENERATE(kOutputs, kLinear);
   const json summary = summary_of_rests(
-      [unhooked = 0](Net&, int step) mutable {
-        const std::string library = checks_outputs_in();
+      [function, unhooked = 0](Net&, int step) mutable {
+        const std::string library = called_in(function);
         if (step <= kFullCycles && !library.starts_with("libddpscope.so")) std::abort();
         if (library.starts_with("libtorch_cpu.so")) ++unhooked;
         if (step == kSteps && unhooked < kSteps / 2) std::abort();
@@ -72,6 +79,33 @@ TEST_CASE("Where hooks rest, calls go straight to LibTorch") {
       nothing);
   CHECK(summary["errors"] == 0);
   CHECK(summary["warnings"] == 0);
+}
+
+// A class of the program's own, whose calls are told by an operator.
+struct WordsImpl : torch::nn::Module {
+  at::Tensor forward(const at::Tensor& words) { return torch::embedding(weight, words); }
+  at::Tensor weight = register_parameter("weight", torch::randn({10, 4}));
+};
+TORCH_MODULE(Words);
+
+TEST_CASE("A hook that the program registers in a rest sees the next call") {
+  constexpr int kCalls = 50;
+  int calls = 0;
+  Words words;
+  HookHandle handle;
+  const json summary = summary_of_rests(
+      [&](Net&, int step) {
+        if (step == 1) handle = register_forward_hook(words, [](const ForwardCall&) {});
+        if (step == 2) handle.remove();
+        if (step == kSteps - kCalls) {
+          if (!called_in(kEmbedding).starts_with("libtorch_cpu.so")) std::abort();
+          handle = register_forward_hook(words, [&calls](const ForwardCall&) { ++calls; });
+        }
+        if (step >= kSteps - kCalls) words->forward(torch::arange(3));
+        if (step == kSteps && calls != kCalls + 1) std::abort();
+      },
+      nothing);
+  CHECK(summary["errors"] == 0);
 }
 
 TEST_CASE("A write that fails in a rest is told with its tensor") {
