@@ -13,6 +13,8 @@ namespace ddpscope {
 namespace {
 // A heart beats each second: who moves has moved by then.
 constexpr std::int64_t kFirstPauseNs = 1'300'000'000;
+constexpr std::int64_t kRenewEveryNs = 100'000'000;
+constexpr std::int64_t kMsNs = 1'000'000;
 constexpr std::int64_t kLongestPauseNs = 60'000'000'000;
 
 constexpr std::string_view kLag = "rank-step-lag";
@@ -26,12 +28,6 @@ std::set<std::string> checks_of_hangs(const Settings& settings) {
   }
   return ids;
 }
-
-std::map<std::int64_t, std::uint64_t> progress_of(const RingSet& set) {
-  std::map<std::int64_t, std::uint64_t> progress;
-  for (const RingReader& ring : set.rings) progress[ring.head().rank] = ring.heartbeat().progress;
-  return progress;
-}
 }  // namespace
 
 LiveCompare::LiveCompare(const RunRecord& run, const Settings& settings)
@@ -43,16 +39,44 @@ LiveCompare::LiveCompare(const RunRecord& run, const Settings& settings)
 
 RingSet LiveCompare::open() const { return open_rings(list_rings(dir_), run_id_); }
 
+LiveCompare::Beats LiveCompare::beats_of(const RingSet& set) {
+  Beats beats;
+  for (const RingReader& ring : set.rings) {
+    const Heartbeat beat = ring.heartbeat();
+    beats[ring.head().rank] = {.progress = beat.progress, .unix_ns = beat.unix_ns};
+  }
+  return beats;
+}
+
 void LiveCompare::begin(const std::string& dir, std::int64_t now_ns) {
   dir_ = dir;
-  before_ = progress_of(open());
+  before_ = beats_of(open());
+  // A rank that hangs stopped about when this one began to wait.
+  moved_until_unix_ns_ = unix_ns() - hang_after_ms_ * kMsNs * 3 / 4;
   pause_ns_ = kFirstPauseNs;
   lag_told_ = false;
   due_ns_ = now_ns + pause_ns_;
 }
 
+// The worker of a rank may have been late with its beat: what that says is no movement.
+void LiveCompare::renew_old_beats() {
+  const auto is_old = [this](const auto& entry) {
+    return entry.second.unix_ns < moved_until_unix_ns_;
+  };
+  if (std::ranges::none_of(before_, is_old)) return;
+  for (const auto& [rank, beat] : beats_of(open())) {
+    const auto before = before_.find(rank);
+    if (before != before_.end() && is_old(*before)) before->second = beat;
+  }
+}
+
 Findings LiveCompare::look(std::int64_t now_ns) {
-  if (due_ns_ == 0 || now_ns < due_ns_) return {};
+  if (due_ns_ == 0) return {};
+  if (pause_ns_ == kFirstPauseNs && now_ns >= renewal_ns_) {
+    renewal_ns_ = now_ns + kRenewEveryNs;
+    renew_old_beats();
+  }
+  if (now_ns < due_ns_) return {};
   Findings findings = compare();
   pause_ns_ *= 2;
   const bool is_explained =
@@ -87,9 +111,9 @@ Findings LiveCompare::compare() const {
                          .still_since_unix_ns = {},
                          .hang_after_ms = hang_after_ms_,
                          .progress = {}};
-  for (const auto& [rank, progress] : progress_of(set)) {
+  for (const auto& [rank, beat] : beats_of(set)) {
     const auto before = before_.find(rank);
-    const bool moves = before != before_.end() && before->second != progress;
+    const bool moves = before != before_.end() && before->second.progress != beat.progress;
     if (moves) options.still_since_unix_ns[rank] = now;
   }
   const RanksComparedEvent run = compare_ranks(set.rings, options);

@@ -26,7 +26,13 @@ class LiveCompare {
   Findings look(std::int64_t now_ns);
 
  private:
-  using Progress = std::map<std::int64_t, std::uint64_t>;
+  struct Beat {
+    std::uint64_t progress = 0;
+    std::int64_t unix_ns = 0;
+  };
+  using Beats = std::map<std::int64_t, Beat>;
+  static Beats beats_of(const RingSet& set);
+  void renew_old_beats();
   RingSet open() const;
   bool is_first_of_waiting(const RanksComparedEvent& run) const;
   Findings compare() const;
@@ -39,7 +45,9 @@ class LiveCompare {
   std::set<std::string> checks_;
   bool lag_told_ = false;  ///< of this hang
   std::string dir_;
-  Progress before_;          ///< of each rank, when this one began to look
+  Beats before_;                          ///< of each rank, when this one began to look
+  std::int64_t moved_until_unix_ns_ = 0;  ///< a beat from before may not tell the last movement
+  std::int64_t renewal_ns_ = 0;
   std::int64_t due_ns_ = 0;  ///< 0: not looking
   std::int64_t pause_ns_ = 0;
 };
