@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdio>
+#include <numeric>
 #include <vector>
 
 namespace benchmarks {
@@ -59,10 +60,12 @@ class StepTimes {
       const double with = mean(&Moment::wall, at + length + 1, at + 2 * length);
       extra.push_back(100 * (with / without - 1));
     }
+    const auto pairs = static_cast<double>(extra.size());
+    const double sum = std::accumulate(extra.begin(), extra.end(), 0.0);
     std::sort(extra.begin(), extra.end());
     const auto at = [&](std::size_t quarter) { return extra[(extra.size() - 1) * quarter / 4]; };
-    std::printf("%s extra_percent %.3f lower %.3f upper %.3f pairs %zu\n", name, at(2), at(1),
-                at(3), extra.size());
+    std::printf("%s extra_percent %.3f lower %.3f upper %.3f mean %.3f pairs %zu\n", name, at(2),
+                at(1), at(3), sum / pairs, extra.size());
   }
 
  private:

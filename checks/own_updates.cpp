@@ -9,8 +9,8 @@ constexpr std::int64_t kUpdates = 3;
 
 void OwnUpdates::add(const GradientEvent& event) {
   Parameter& parameter = parameters_[event.tensor];
-  if (event.before != GradientBefore::kKept) parameter = {};
-  if (event.before == GradientBefore::kKept && event.written) ++parameter.updates;
+  if (event.before != GradientBefore::kKept && !event.outlived_update) parameter = {};
+  if (event.outlived_update) ++parameter.updates;
   ++parameter.accumulations;
   parameter.cycle = event.at.cycle;
 }

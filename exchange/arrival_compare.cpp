@@ -220,8 +220,8 @@ class ArrivalComparison {
     for (const StepWays& row : window_) {
       if (!std::ranges::all_of(row.ways, &Way::batch_seen)) continue;
       const double others =
-          of_others(rank, [&](std::size_t other) { return batches[other].at(row.step); });
-      if (others > 0) ratios.push_back(batches[rank].at(row.step) / others);
+          of_others(rank, [&](std::size_t other) { return batches[other].at(row.step).elements; });
+      if (others > 0) ratios.push_back(batches[rank].at(row.step).elements / others);
     }
     return 2 * ratios.size() > window_.size() ? median(std::move(ratios)) : 0;
   }

@@ -7,15 +7,19 @@
 
 namespace ddpscope {
 
-/// Elements of the batches of one rank, each from its step on.
+struct BatchSize {
+  double rows = 0;  ///< 0 where it is not known, as the elements
+  double elements = 0;
+};
+
+/// The batches of one rank, each from its step on.
 class BatchSizes {
  public:
   explicit BatchSizes(const RingReader& ring);
-  /// 0 where it is not known.
-  double at(std::int64_t step) const;
+  BatchSize at(std::int64_t step) const;
 
  private:
-  std::map<std::int64_t, double> sizes_;
+  std::map<std::int64_t, BatchSize> sizes_;
 };
 
 }  // namespace ddpscope

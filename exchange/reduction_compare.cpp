@@ -6,6 +6,7 @@
 #include <map>
 #include <set>
 
+#include "exchange/batch_sizes.h"
 #include "exchange/reduction_record.h"
 #include "exchange/tensor_compare.h"
 
@@ -97,16 +98,20 @@ void read_ring(const RingReader& ring, Steps& steps) {
   }
 }
 
-// By their number alone where it cannot be that of backwards.
-bool divides_by_ranks(double loss_scale, double ranks, double backwards) {
-  const bool by_both = is_near(loss_scale * ranks * backwards, 1);
-  return by_both || (is_near(loss_scale * ranks, 1) && backwards != ranks);
+// By their number alone where it cannot be that of backwards. A sum is divided by the rows, or the
+// elements, of all batches.
+bool divides_by_ranks(double loss_scale, const BatchSize& batch, double ranks, double backwards) {
+  const auto is_divided_by = [loss_scale](double count) { return is_near(loss_scale * count, 1); };
+  const double all = ranks * backwards;
+  return is_divided_by(all) || (is_divided_by(ranks) && backwards != ranks) ||
+         is_divided_by(all * batch.rows) || is_divided_by(all * batch.elements);
 }
 
 // What happened in the step, by the digests of the ranks; the most of them all.
 void add_counts(const RingReader& ring, double ranks, Steps& steps) {
   std::optional<StepDigest> last;
   double loss_scale = 0;  // known of surveyed steps
+  const BatchSizes batches(ring);
   for (auto place = ring.first_digest(); place < ring.digest_count(); ++place) {
     const auto digest = ring.digest(place);
     if (!digest) continue;
@@ -119,7 +124,8 @@ void add_counts(const RingReader& ring, double ranks, Steps& steps) {
       step.calls = std::max<std::int64_t>(step.calls, digest->call_count - before.call_count);
       const std::int64_t backwards = digest->backwards - before.backwards;
       step.backwards = std::max(step.backwards, backwards);
-      step.divides_loss |= divides_by_ranks(loss_scale, ranks, static_cast<double>(backwards));
+      step.divides_loss |= divides_by_ranks(loss_scale, batches.at(digest->step), ranks,
+                                            static_cast<double>(backwards));
     }
     last = digest;
   }

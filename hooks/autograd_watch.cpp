@@ -21,6 +21,7 @@
 #include "hooks/replica_bits.h"
 #include "hooks/step_wait.h"
 #include "hooks/survey_outputs.h"
+#include "hooks/update_order.h"
 #include "hooks/write_scope.h"
 #include "model/hot_code.h"
 
@@ -61,8 +62,9 @@ DDPSCOPE_HOT void begin_backward(Capture& capture, const edge_list& roots, bool 
     ReplicaBits::see_backward(capture);
     ReducedGradients::see_backward(capture);
     BatchWatch::see_backward(capture);
+    UpdateOrder::see_backward(capture.writes());
+    device_gradients().begin(capture);
   }
-  if (accumulates) device_gradients().begin(capture);
   tell_scaling(capture);
   BackwardEvent event{.at = capture.marker().now(),
                       .surveyed = capture.marker().surveying(),

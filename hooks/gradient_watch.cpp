@@ -11,6 +11,7 @@
 #include "hooks/node_values.h"
 #include "hooks/reduced_gradients.h"
 #include "hooks/spoilt_gradients.h"
+#include "hooks/update_order.h"
 #include "hooks/value_reader.h"
 
 namespace ddpscope {
@@ -54,18 +55,28 @@ GradientBefore before_of(const Capture& capture, const TensorSlot& slot, const a
   return writes.was_hidden_written(gradient, since) ? GradientBefore::kReset : before;
 }
 
+bool outlived_update(const Capture& capture, const TensorSlot& slot, const at::Tensor& leaf,
+                     GradientBefore before) {
+  const bool is_there = before == GradientBefore::kKept || before == GradientBefore::kReset;
+  const WriteLog& writes = capture.writes();
+  if (!is_there || !was_written(writes, slot, leaf)) return false;
+  return before == GradientBefore::kKept ||
+         UpdateOrder::gradient_outlived_update(writes, slot, leaf);
+}
+
 TensorSlot& before_accumulation(Capture& capture, const AccumulateGrad& node, bool defined) {
   const at::Tensor& leaf = node.variable;
   TensorSlot& slot = capture.announced_slot(leaf);
   const TensorId id = slot.id.load(std::memory_order_relaxed);
   leaves_hash += scatter(id);
+  const GradientBefore before = before_of(capture, slot, leaf);
   capture.put(GradientEvent{.at = capture.marker().now(),
                             .tensor = id,
-                            .before = before_of(capture, slot, leaf),
+                            .before = before,
                             .defined = defined,
                             .hooked = is_hooked(node),
                             .depth = backward_depth(),
-                            .written = was_written(capture.writes(), slot, leaf)});
+                            .outlived_update = outlived_update(capture, slot, leaf, before)});
   return slot;
 }
 

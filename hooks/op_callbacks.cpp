@@ -11,6 +11,7 @@
 #include "hooks/capture.h"
 #include "hooks/doing.h"
 #include "hooks/error_watch.h"
+#include "hooks/gradient_flow.h"
 #include "hooks/left_open.h"
 #include "hooks/loop_phase.h"
 #include "hooks/op_inputs.h"
@@ -42,6 +43,7 @@ struct OpContext final : at::ObserverContext {
   std::optional<RiskyInputEvent> risk;
   bool by_zero = false;
   bool brings_values = false;     // an input was computed, and has no gradient path
+  bool reads_gradients = false;   // or what was computed from them, before they are used
   bool hides_gradient = false;    // an input has no gradient path, and its memory has
   WeakInputs all_inputs;          // of the outermost operator
   std::uint64_t draws_since = 0;  // ticks; random numbers, while data is waited for
@@ -96,7 +98,10 @@ std::unique_ptr<at::ObserverContext> op_starts(const at::RecordFunction& functio
       context->all_inputs = weak_inputs(function);
       forget_error_text();
     }
-    if (is_forward()) note_inputs(capture, function, *context);
+    if (is_forward()) {
+      context->reads_gradients = GradientFlow::see_operator(capture, function);
+      note_inputs(capture, function, *context);
+    }
     if (nesting.depth == 1 && StepWait::is_pending() && draws(function)) {
       context->draws_since = ticks();
     }
@@ -176,6 +181,9 @@ void op_ends(const at::RecordFunction& function, at::ObserverContext* context) {
     if (!is_outermost) return;
     as_guest("op", [&](Capture& capture) { tell_failed(capture, function, *op); });
     return;
+  }
+  if (op->reads_gradients) {
+    as_guest("op", [&](Capture&) { GradientFlow::see_result(function); });
   }
   if (!op->depends || !is_forward()) return;
   if (c10::GradMode::is_enabled()) StepWait::see_forward();

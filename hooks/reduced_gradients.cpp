@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "hooks/capture.h"
+#include "hooks/gradient_flow.h"
 #include "hooks/value_reader.h"
 #include "hooks/write_scope.h"
 #include "model/gradient_choice.h"
@@ -71,7 +72,7 @@ void see_own_writes(const WriteLog& log, std::vector<OfStorage>& gradients) {
   // Of views of one buffer the last one has arrived.
   std::uint64_t since = 1;
   for (const OfStorage& one : gradients) since = std::max(since, one.gradient->first_write);
-  log.each_since(since, [&](const WriteRecord& record) {
+  log.each_since(since, [&](const WriteRecord& record, std::uint64_t) {
     const auto its = std::ranges::equal_range(gradients, record.storage, {}, &OfStorage::storage);
     if (its.empty() || keeps_what_it_is(record.op)) return;
     for (const OfStorage& one : its) one.gradient->changed = true;
@@ -86,6 +87,7 @@ bool is_compared(const at::Tensor& parameter) {
 void ReducedGradients::see_backward(Capture& capture) {
   const CaptureOptions& options = capture.options();
   const std::int64_t step = capture.marker().completed_steps() + 1;
+  GradientFlow::see_backward();
   const bool wanted =
       options.compares_ranks && options.values && reads_values() && is_reduction_step(step);
   wanted_.store(wanted, std::memory_order_relaxed);
@@ -156,7 +158,8 @@ void ReducedGradients::before_step(Capture& capture,
   if (read_ones.empty()) return;
   see_own_writes(capture.writes(), read_ones);
   for (const OfStorage& one : read_ones) {
-    if (one.gradient->changed) one.gradient->gradient.before = kNoSketch;
+    if (one.gradient->changed || GradientFlow::is_compressed())
+      one.gradient->gradient.before = kNoSketch;
     event.gradients.push_back(one.gradient->gradient);
   }
   capture.put_large(std::move(event));

@@ -93,7 +93,7 @@ bool WriteLog::was_hidden_written(const c10::TensorImpl& impl, std::uint64_t sin
 template <class Matches>
 WriteLog::Found WriteLog::search(std::uint64_t since, Matches&& matches) const {
   Found found;
-  each_since(since, [&](const WriteRecord& record) {
+  each_since(since, [&](const WriteRecord& record, std::uint64_t) {
     if (matches(record) && ++found.writes == 1) found.first = record;
   });
   return found;

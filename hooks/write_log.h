@@ -65,13 +65,14 @@ class WriteLog {
     std::optional<WriteRecord> first;
     std::int64_t writes = 0;
   };
-  /// Visits the writes since number `since` that are still remembered, in their order.
+  /// Visits the writes since number `since` that are still remembered, in their order, with their
+  /// numbers.
   template <class Visit>
   void each_since(std::uint64_t since, Visit&& visit) const {
     const std::uint64_t end = next();
     for (std::uint64_t number = std::max(since, oldest()); number < end; ++number) {
       const std::optional<WriteRecord> record = slots_.find(number, number);
-      if (record.has_value()) visit(*record);
+      if (record.has_value()) visit(*record, number);
     }
   }
   /// Writes since number `since` that moved the version counter of `impl` beyond `version`.

@@ -72,10 +72,11 @@ struct GradientEvent {
   Stamp at;
   TensorId tensor = 0;
   GradientBefore before = GradientBefore::kUndefined;
-  bool defined = true;   ///< the incoming gradient is a tensor
-  bool hooked = false;   ///< the program's own hooks wait for this gradient
-  int depth = 1;         ///< 2 inside a backward that a node of a backward called, and so on
-  bool written = false;  ///< the leaf's own values were, since its last gradient
+  bool defined = true;  ///< the incoming gradient is a tensor
+  bool hooked = false;  ///< the program's own hooks wait for this gradient
+  int depth = 1;        ///< 2 inside a backward that a node of a backward called, and so on
+  bool outlived_update = false;  ///< the leaf was written since its last gradient, and that was not
+                                 ///< changed after it
 };
 
 }  // namespace ddpscope

@@ -33,6 +33,13 @@ Options at(const std::string& level) {
   return options;
 }
 
+// Changes of the gradients that updates begin with, and what may follow a clear.
+const std::vector<Way> kChanges = {
+    [](at::Tensor& parameter) { parameter.mutable_grad().div_(2); },
+    [](at::Tensor& parameter) { parameter.grad().data().div_(2); },
+    [](at::Tensor& parameter) { torch::nn::utils::clip_grad_norm_(parameter, 0.1); }};
+void keep_small(at::Tensor& parameter) { parameter.data().clamp_(-9, 9); }
+
 /// Eight updates of a model of its own, of which each may follow several backwards.
 Net train_by_hand(const std::string& level, const Way& update, const Way& clear, int backwards) {
   Net net;
@@ -53,6 +60,15 @@ void check_stale(const std::string& level) {
   for (const Way& update : kUpdates) alive.push_back(train_by_hand(level, update, do_nothing, 1));
   alive.push_back(train_by_hand(level, write_in_place, do_nothing, 3));
   check_findings(std::vector<std::string>(4, "optim-stale-gradient error - - never_zeroed -"));
+}
+
+void check_stale_after(const Way& change) {
+  const auto update = [&change](at::Tensor& parameter) {
+    change(parameter);
+    write_in_place(parameter);
+  };
+  const Net alive = train_by_hand("values", update, do_nothing, 2);
+  check_findings({"optim-stale-gradient error - - never_zeroed -"});
 }
 
 void check_cleared(const std::string& level) {
@@ -108,6 +124,34 @@ TEST_CASE("Gradients that no update of the program's own clears are stale") {
   check_stale("values");
 }
 TEST_CASE("They are at level watch too") { check_stale("watch"); }
+
+TEST_CASE("Gradients that are averaged before such updates are no less stale") {
+  check_stale_after(kChanges[0]);
+}
+TEST_CASE("Gradients that are averaged through their data before such updates are stale") {
+  check_stale_after(kChanges[1]);
+}
+TEST_CASE("Gradients that are clipped before such updates are stale") {
+  check_stale_after(kChanges[2]);
+}
+TEST_CASE("Gradients that are changed before and cleared after such updates are silent") {
+  for (const Way& change : kChanges) {
+    for (const Way& clear : kClears) {
+      train_by_hand(
+          "values",
+          [&](at::Tensor& parameter) {
+            change(parameter);
+            write_through_data(parameter);
+          },
+          [&](at::Tensor& parameter) {
+            clear(parameter);
+            keep_small(parameter);
+          },
+          1);
+    }
+  }
+  check_silent();
+}
 
 TEST_CASE("Updates of the program's own that clear the gradients are silent") {
   check_cleared("values");

@@ -134,6 +134,42 @@ TEST_CASE("Ranks leave no sum of gradients that the program makes something else
       at::_foreach_add_(gradients, parameters, 0.5);
     };
   }
+  SECTION("the largest elements alone") {
+    before = [](const Place&, const std::vector<at::Tensor>& parameters) {
+      for (const at::Tensor& parameter : parameters) {
+        const at::Tensor flat = parameter.grad().flatten();
+        const at::Tensor largest = std::get<1>(torch::topk(flat.abs(), 2));
+        at::Tensor kept = torch::zeros_like(flat);
+        kept.index_copy_(0, largest, flat.index_select(0, largest));
+        parameter.grad().copy_(kept.view_as(parameter));
+      }
+    };
+  }
+  SECTION("signs, with what was left of the step before") {
+    before = [](const Place&, const std::vector<at::Tensor>& parameters) {
+      for (const at::Tensor& parameter : parameters) {
+        const at::Tensor sum = parameter.grad() + 0.5 * torch::ones_like(parameter);
+        parameter.grad().copy_(sum.sign() * sum.abs().mean());
+      }
+    };
+  }
+  SECTION("its own decay in a buffer of all gradients") {
+    after = [](const Place& place, const std::vector<at::Tensor>& parameters) {
+      halve(place, parameters);
+      std::vector<at::Tensor> gradients;
+      std::vector<at::Tensor> weights;
+      for (const at::Tensor& parameter : parameters) {
+        gradients.push_back(parameter.grad().flatten());
+        weights.push_back(parameter.flatten());
+      }
+      const at::Tensor all = torch::cat(gradients).add_(torch::cat(weights), 0.5);
+      std::int64_t begin = 0;
+      for (const at::Tensor& parameter : parameters) {
+        parameter.grad().copy_(all.narrow(0, begin, parameter.numel()).view_as(parameter));
+        begin += parameter.numel();
+      }
+    };
+  }
   SECTION("a mask") {
     after = [](const Place&, const std::vector<at::Tensor>& parameters) {
       for (const at::Tensor& parameter : parameters) {

@@ -142,12 +142,13 @@ void Program::op(const Op& op) {
 
 void Program::accumulate(const std::vector<TensorId>& leaves) {
   for (const TensorId leaf : leaves) {
-    const auto before = gradients_.find(leaf);
-    send(GradientEvent{
-        .at = now(),
-        .tensor = leaf,
-        .before = before == gradients_.end() ? GradientBefore::kUndefined : before->second,
-        .written = written_.erase(leaf) > 0});
+    const auto known = gradients_.find(leaf);
+    const auto before = known == gradients_.end() ? GradientBefore::kUndefined : known->second;
+    const bool written = written_.erase(leaf) > 0;
+    send(GradientEvent{.at = now(),
+                       .tensor = leaf,
+                       .before = before,
+                       .outlived_update = written && before == GradientBefore::kKept});
     gradients_[leaf] = GradientBefore::kKept;
   }
   if (const auto send_more = std::exchange(in_backward, nullptr)) send_more();
