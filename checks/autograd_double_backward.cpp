@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <memory>
 
 #include "checks/check.h"
@@ -23,11 +24,14 @@ class AutogradDoubleBackward final : public Check {
     finding.step = event.at.step;
     place_at(event.shared_made.value_or(event.second), state, finding);
     finding.op = op_of_node(event.shared.empty() ? event.node : event.shared);
-    const bool same_step = event.first.has_value() && event.first->step == event.second.step;
     const StackId first_stack = event.first.has_value() ? event.first->stack : 0;
     const std::string first = add_site("called", first_stack, state, finding);
     const std::string second = add_site("called", event.second.stack, state, finding);
-    finding.what = what_text(event, same_step);
+    const bool same_line = first.empty() || first == second;
+    const bool same_cycle = event.first.has_value() && (event.first->cycle == event.second.cycle ||
+                                                        (!same_line && is_first_cycle(state)));
+    const bool same_step = same_cycle || is_same_step(event);
+    finding.what = what_text(event, same_cycle);
     finding.why = why_text(event, first, second);
     if (!event.established) finding.evidence_status = EvidenceStatus::kSupported;
     finding.confidence = event.first.has_value() ? Confidence::kHigh : Confidence::kMedium;
@@ -38,7 +42,7 @@ class AutogradDoubleBackward final : public Check {
         {"retain_graph = true on the first of the two, at the price of its saved memory until the "
          "second",
          kNeedsDecision}};
-    if (event.first.has_value() && event.first->cycle != event.second.cycle) {
+    if (event.first.has_value() && !same_cycle) {
       finding.fixes.insert(finding.fixes.begin(),
                            {"detach() at the step boundary what one step hands to the next, such "
                             "as a hidden state",
@@ -54,15 +58,26 @@ class AutogradDoubleBackward final : public Check {
   }
 
  private:
-  static std::string what_text(const GraphFreedEvent& event, bool same_step) {
+  static bool is_same_step(const GraphFreedEvent& event) {
+    return event.first.has_value() && event.first->step == event.second.step;
+  }
+
+  /// Of a cycle that has not ended yet nothing tells which optimizers belong to it: one that waits
+  /// for its first step does.
+  static bool is_first_cycle(const RunState& state) {
+    return std::ranges::any_of(state.optimizers(), [](const auto& entry) {
+      return entry.second.creation_seen && entry.second.steps == 0;
+    });
+  }
+
+  static std::string what_text(const GraphFreedEvent& event, bool same_cycle) {
     if (!event.first.has_value()) {
       return fmt::format("backward asks for tensors of {} that an earlier backward freed",
                          op_of_node(event.node));
     }
-    const bool same_cycle = event.first->cycle == event.second.cycle;
-    const std::string when = same_step    ? "in the same step"
-                             : same_cycle ? "in the same cycle"
-                                          : fmt::format("in step {}", event.first->step);
+    const std::string when = is_same_step(event) ? "in the same step"
+                             : same_cycle        ? "in the same cycle"
+                                                 : fmt::format("in step {}", event.first->step);
     return fmt::format("backward needs {} that an earlier backward freed {}",
                        counted(event.shared_nodes, "node"), when);
   }

@@ -36,7 +36,8 @@ class AutogradLeafInplace final : public Check {
     finding.why = fmt::format("{}{} runs outside a guard; autograd cannot record a leaf's change",
                               event.op, where_text(event.by, line, state));
     finding.fixes = {
-        {"torch::NoGradGuard guard; as a named variable around it", kSafe},
+        {"torch::NoGradGuard guard; as a named variable around it: without a name it ends at once",
+         kSafe},
         {"torch::nn::init::... for initial values", kLikely},
         {"compute a new tensor if the value is meant to have history", kNeedsDecision}};
     finding.facts = {{fact::kTensor, std::to_string(leaf.id)},

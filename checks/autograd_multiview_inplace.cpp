@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <memory>
+#include <vector>
 
 #include "checks/check.h"
 #include "checks/finding_text.h"
@@ -39,28 +40,45 @@ class AutogradMultiviewInplace final : public Check {
     finding.step = event.at.step;
     place_at(event.by, state, finding);
     finding.op = event.op;
-    const StackId created = event.created.has_value() ? event.created->stack : 0;
+    // With grad mode off no node is made: what a surveyed operator told is all there is.
+    const OpTrace::Record* made = state.trace().record_of(event.tensor.id);
+    const StackId known = made != nullptr ? made->stack : 0;
+    const StackId created = event.created.has_value() ? event.created->stack : known;
     const std::string creator_line = add_site("created", created, state, finding);
     const std::string line = add_site("changed", event.by.stack, state, finding);
-    const std::string creator = op_of_node(event.creator);
+    const bool has_node = !event.creator.empty();
+    const std::string creator = has_node || made == nullptr ? op_of_node(event.creator) : made->op;
     finding.what = what_text(event, creator);
     finding.why =
         sites_text(creator_line, line) + "autograd cannot rewrite the history of such views";
-    const std::string name = event.op.substr(event.op.find("::") + 2);
-    const std::string plain = name.substr(0, name.size() - (name.ends_with('_') ? 1 : 0));
-    finding.fixes = {{fmt::format("out of place: v = v.{}(...)", plain), kSafe},
-                     {"clone() the view directly before the write", kSafe},
-                     {"take the part with narrow or slice: a single view may be written", kLikely}};
-    finding.facts = {{fact::kCreatorOp, creator},
-                     {fact::kCreatorSite, creator_line},
-                     {fact::kOutputIndex, event.output_index},
-                     {fact::kOutputsCount, event.outputs},
-                     {fact::kWriterSite, line},
-                     {fact::kCreationKind, kind}};
+    finding.fixes = fixes_for(event);
+    finding.facts = {{fact::kCreatorOp, creator}, {fact::kCreatorSite, creator_line}};
+    if (has_node) {
+      finding.facts.push_back({fact::kOutputIndex, event.output_index});
+      finding.facts.push_back({fact::kOutputsCount, event.outputs});
+    }
+    finding.facts.push_back({fact::kWriterSite, line});
+    finding.facts.push_back({fact::kCreationKind, kind});
     findings.push_back(std::move(finding));
   }
 
  private:
+  static std::vector<Fix> fixes_for(const FailedWriteEvent& event) {
+    const std::string name = event.op.substr(event.op.find("::") + 2);
+    const std::string plain = name.substr(0, name.size() - (name.ends_with('_') ? 1 : 0));
+    const Fix out_of_place = {fmt::format("out of place: v = v.{}(...)", plain), kSafe};
+    const Fix copy = {"clone() the view directly before the write", kSafe};
+    if (event.origin == ViewOrigin::kGradModeOff) {
+      return {{"make the view and write to it on the same side of torch::NoGradGuard", kLikely},
+              out_of_place,
+              copy};
+    }
+    if (event.origin == ViewOrigin::kCustomFunction) return {out_of_place, copy};
+    return {out_of_place,
+            copy,
+            {"take the part with narrow or slice: a single view may be written", kLikely}};
+  }
+
   static std::string sites_text(const std::string& made, const std::string& written) {
     if (made.empty() && written.empty()) return "";
     if (made.empty()) return fmt::format("written at {}; ", written);

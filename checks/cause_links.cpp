@@ -42,6 +42,16 @@ bool same_number(const Finding& a, std::string_view key_a, const Finding& b,
   return first != nullptr && second != nullptr && *first == *second;
 }
 
+/// What is why parameters that get gradients belong to no optimizer.
+bool is_why_none_steps(const Finding& cause, const Finding& effect) {
+  if (cause.id == "optim-foreign-parameter") {
+    return all_in(effect, fact::kParameters, cause, fact::kTwinPaths);
+  }
+  const FactValue* optimizers = fact_of(effect, fact::kOptimizersCount);
+  return cause.id == "optim-empty" && cause.severity == Severity::kError && optimizers != nullptr &&
+         *optimizers == FactValue(std::int64_t{1});
+}
+
 bool is_replacement_seen_as(const Finding& cause, const Finding& effect) {
   if (effect.id == "optim-missing-parameter" || effect.id == "grad-missing") {
     return all_in(effect, fact::kParameters, cause, fact::kParameters);
@@ -139,6 +149,9 @@ bool explains(const Finding& cause, const Finding& effect) {
   }
   if (effect.id == "clip-nonfinite-norm") return spoilt_the_norm(cause, effect);
   if (effect.id == "clip-always-active") return cause.id == "clip-before-unscale";
+  if (cause.id.starts_with("optim-") && effect.id == "optim-missing-parameter") {
+    return is_why_none_steps(cause, effect);
+  }
   if (cause.id == "module-trainable-changed") {
     return effect.id == "optim-missing-parameter" &&
            !is_fact_zero(cause, fact::kNotOptimizedCount) &&

@@ -24,6 +24,10 @@ constexpr auto kTable = std::to_array<CheckRow>({
 #undef DDPSCOPE_CHECK
 #undef DDPSCOPE_TOOL_CHECK
 });
+
+/// Their pages explain them.
+constexpr std::array<std::string_view, 2> kOptions = {"device-duplicate.shared",
+                                                      "loss-target-range.strict"};
 }  // namespace
 
 std::span<const CheckRow> check_table() { return kTable; }
@@ -31,6 +35,12 @@ std::span<const CheckRow> check_table() { return kTable; }
 const CheckRow* find_check(std::string_view id) {
   const auto row = std::ranges::find(kTable, id, &CheckRow::id);
   return row == kTable.end() ? nullptr : &*row;
+}
+
+std::vector<std::string> check_setting_names() {
+  std::vector<std::string> names(kOptions.begin(), kOptions.end());
+  for (const CheckRow& row : kTable) names.emplace_back(row.id);
+  return names;
 }
 
 bool is_over_ranks(const CheckRow& row) { return row.needs.starts_with("ranks"); }

@@ -2,7 +2,9 @@
 
 #include <memory>
 #include <span>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "checks/check.h"
 #include "model/finding.h"
@@ -25,6 +27,8 @@ struct CheckRow {
 std::span<const CheckRow> check_table();
 /// The row of an id; null if there is none.
 const CheckRow* find_check(std::string_view id);
+/// What settings may name of checks: their ids, and each option that one has as `<id>.<option>`.
+std::vector<std::string> check_setting_names();
 std::string_view level_name(CheckLevel level);
 /// Whether it judges all ranks together (needs `ranks`), so not in any one of them.
 bool is_over_ranks(const CheckRow& row);

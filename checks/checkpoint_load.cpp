@@ -1,5 +1,6 @@
 #include <memory>
 #include <set>
+#include <vector>
 
 #include "checks/archive_log.h"
 #include "checks/check.h"
@@ -65,10 +66,13 @@ class CheckpointLoad final : public Check {
       is_whole = is_whole && written.contains(registered.tensor.id);
     }
     if (is_whole && !loose.empty()) findings.push_back(save_incomplete(visit, loose));
+    std::vector<const TensorState*> unreadable;
     for (const TensorId id : written) {
-      const TensorState& tensor = *state.tensor(id);
-      const std::string part = unreadable_part(tensor_path(tensor));
-      if (!part.empty()) findings.push_back(save_unreadable(visit, tensor, part));
+      const TensorState* tensor = state.tensor(id);
+      if (!unreadable_part(tensor_path(*tensor)).empty()) unreadable.push_back(tensor);
+    }
+    for (const TensorGroup& group : collapse(state, unreadable)) {
+      findings.push_back(save_unreadable(visit, group));
     }
   }
 

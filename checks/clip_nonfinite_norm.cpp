@@ -37,6 +37,8 @@ class ClipNonfiniteNorm final : public Check {
 
   void on_gradients_scaled(const GradientsScaledEvent& event, const RunState& state,
                            Findings& findings) override {
+    // Single gradients that the program edits are not clipped.
+    if (2 * event.gradients < gradients_beside(event.first, state)) return;
     const Nonfinite before = nonfinite_.beside(event.first, state);
     const std::string kind = norm_kind(event, before);
     if (kind.empty()) return;

@@ -87,12 +87,18 @@ class DataNotReshuffled final : public Check {
                           again.count, epochs - 1)
             : fmt::format("{} batches that were seen came again at their places, {} steps later",
                           again.count, distance);
+    // Which sampler the loader has is not known: one process may have any of them.
     finding.why =
-        "every epoch has the order of the first: a data loader of C++ holds a copy of its sampler, "
-        "and set_epoch() of the program's own copy changes nothing";
+        state.world_size() > 1
+            ? "every epoch has the order of the first: a data loader of C++ holds a copy of its "
+              "sampler, and set_epoch() of the program's own copy changes nothing"
+            : "every epoch has the order of the first, as of a sequential sampler, of a random one "
+              "after the same torch::manual_seed() in each epoch, or of a distributed one whose "
+              "copy in the data loader sees no set_epoch()";
     finding.fixes = {
         {"build the data loader again per epoch, with a sampler whose set_epoch(e) was called",
          kLikely},
+        {"seed once, before the first epoch, where a random sampler draws the order", kLikely},
         {"keep it, where the order is meant to be the same", kNeedsDecision}};
     finding.facts = {{fact::kEpochs, epochs},
                      {fact::kComparedBatchesCount, again.count},

@@ -9,6 +9,7 @@
 #include "checks/check.h"
 #include "checks/finding_text.h"
 #include "checks/run_state.h"
+#include "checks/unsynced_ranks.h"
 #include "model/fact_keys.h"
 
 namespace ddpscope {
@@ -44,6 +45,10 @@ class GradAccumulationUnsynced final : public Check {
     if (row.periods == 0 || row.pattern != pattern) row = {.pattern = pattern, .periods = 0};
     if (row.periods++ == 0) row.first_step = event.at.step;
     if (row.periods >= kPeriodsInARow) findings.push_back(describe(row, state));
+  }
+
+  void on_ranks_compared(const RanksComparedEvent& run, Findings& findings) override {
+    for (const Cohort& cohort : run.cohorts) find_unsynced(cohort, findings);
   }
 
   void on_dropped(const DroppedEvent&, const RunState&) override {

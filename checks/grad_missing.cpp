@@ -105,10 +105,21 @@ class GradMissing final : public Check {
     });
   }
 
-  /// Targets and averages: in no optimizer, never had a gradient, written or read without grad.
+  /// Targets and averages: in no optimizer, never had a gradient, written, or read without a
+  /// gradient path where the model has parameters in an optimizer.
   static bool is_copy(const RunState& state, const TensorState& tensor) {
     if (!tensor.owners.empty() || tensor.gradients > 0) return false;
-    return !tensor.written_by.empty() || missing_cause_of(state, tensor).name == "grad_mode_off";
+    const std::string cause = missing_cause_of(state, tensor).name;
+    return !tensor.written_by.empty() || tensor.is_copied || cause == "grad_mode_off" ||
+           (cause == "cut" && is_beside_members(state, tensor));
+  }
+
+  static bool is_beside_members(const RunState& state, const TensorState& tensor) {
+    const ModelState* model = state.model_of(tensor);
+    return model != nullptr && std::ranges::any_of(model->tensors, [&](const auto& registered) {
+             const TensorState* other = state.tensor(registered.tensor.id);
+             return other != nullptr && !other->owners.empty();
+           });
   }
 
   static void add_cut(const MissingCause& cause, const RunState& state, Finding& finding) {

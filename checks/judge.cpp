@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <exception>
+#include <tuple>
 #include <utility>
 
 #include "checks/cause_links.h"
@@ -30,6 +31,41 @@ std::string why_blocked(const CheckRow& row, const JudgeOptions& options) {
 
 bool is_round(std::int64_t occurrences) {
   return occurrences == 10 || occurrences == 100 || occurrences == 1000;
+}
+
+std::ptrdiff_t complete_sites(const Finding& finding) {
+  return std::ranges::count_if(finding.sites, [](const Site& site) {
+    return site.state == SiteState::kComplete && !site.frames.empty();
+  });
+}
+
+/// The first occurrence is told, unless a later one weighs more. Costs are those of the newest
+/// window.
+bool is_told_instead(const Finding& repeat, const Finding& kept) {
+  const auto weight = [](const Finding& finding) {
+    return std::tuple(finding.severity, finding.confidence, finding.evidence_status);
+  };
+  if (repeat.id.starts_with("perf-")) return repeat.severity >= kept.severity;
+  return weight(repeat) > weight(kept);
+}
+
+/// What a repetition tells, and what it adds where the occurrence before remains.
+void add_repetition(Finding& kept, Finding&& repeat) {
+  repeat.first_step = kept.first_step;
+  repeat.occurrences = kept.occurrences + 1;
+  if (repeat.caused_by.empty()) {
+    repeat.caused_by = kept.caused_by;
+    repeat.causal_role = kept.causal_role;
+  }
+  if (is_told_instead(repeat, kept)) {
+    kept = std::move(repeat);
+    return;
+  }
+  kept.last_step = repeat.last_step;
+  kept.occurrences = repeat.occurrences;
+  kept.caused_by = std::move(repeat.caused_by);
+  kept.causal_role = repeat.causal_role;
+  if (complete_sites(repeat) > complete_sites(kept)) kept.sites = std::move(repeat.sites);
 }
 
 struct Dispatch {
@@ -113,6 +149,7 @@ Judge::Judge(const JudgeOptions& options, Sink sink, std::span<const CheckRow> t
 void Judge::add(const CheckRow& row, const JudgeOptions& options) {
   Running running{.id = std::string(row.id)};
   running.coverage.why = why_blocked(row, options);
+  running.is_left_out = row.level > options.level;
   if (running.coverage.why.empty()) {
     running.check = row.factory();
   } else {
@@ -139,7 +176,7 @@ void Judge::tell_blocked() {
   std::vector<FactScalar> ids;
   std::string reasons;
   for (const Running& running : running_) {
-    if (running.coverage.state != CheckState::kBlocked) continue;
+    if (running.coverage.state != CheckState::kBlocked || running.is_left_out) continue;
     ids.emplace_back(running.id);
     reasons +=
         fmt::format("{}{}: {}", reasons.empty() ? "" : "; ", running.id, running.coverage.why);
@@ -218,15 +255,7 @@ void Judge::keep(Finding finding) {
   }
   Finding& kept = kept_[known->second];
   const bool rises = finding.severity > kept.severity;
-  if (!rises) finding.step = kept.step;
-  finding.severity = std::max(finding.severity, kept.severity);
-  finding.first_step = kept.first_step;
-  finding.occurrences = kept.occurrences + 1;
-  if (finding.caused_by.empty()) {
-    finding.caused_by = kept.caused_by;
-    finding.causal_role = kept.causal_role;
-  }
-  kept = std::move(finding);
+  add_repetition(kept, std::move(finding));
   if (rises || is_round(kept.occurrences)) sink_(kept);
 }
 

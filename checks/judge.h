@@ -57,6 +57,7 @@ class Judge {
     std::unique_ptr<Check> check = {};
     CheckCoverage coverage = {};
     std::int64_t calls = 0;
+    bool is_left_out = false;  ///< by the setting `level`
   };
   void add(const CheckRow& row, const JudgeOptions& options);
   void call(Running& running, const Event& event, Findings& findings);

@@ -98,16 +98,23 @@ Finding save_incomplete(const ArchiveVisit& visit, const std::vector<const Tenso
   return finding;
 }
 
-Finding save_unreadable(const ArchiveVisit& visit, const TensorState& tensor,
-                        const std::string& part) {
+Finding save_unreadable(const ArchiveVisit& visit, const TensorGroup& group) {
   Finding finding = of(visit, "unreadable_name");
   finding.severity = Severity::kError;
-  finding.module_path = tensor.registrations.front().module_path;
-  finding.subject = tensor.registrations.front().name;
+  finding.module_path = group.module_path;
+  finding.subject = group.subject;
+  std::vector<std::string> words;
+  for (const TensorState* tensor : group.tensors) {
+    std::string word = "\"" + unreadable_part(tensor_path(*tensor)) + "\"";
+    if (std::ranges::find(words, word) == words.end()) words.push_back(std::move(word));
+  }
+  const auto others = static_cast<std::int64_t>(group.tensors.size()) - 1;
   finding.what = fmt::format(
-      "saved under \"{}\": the file cannot be loaded, \"{}\" is a word of "
-      "the archive's language (unreadable_name)",
-      tensor_path(tensor), part);
+      "saved under \"{}\"{}: the file cannot be loaded, {} {} of the archive's language "
+      "(unreadable_name)",
+      tensor_path(*group.tensors.front()),
+      others > 0 ? fmt::format(" and {}", counted(others, "such name")) : "", joined(words),
+      words.size() == 1 ? "is a word" : "are words");
   finding.why = "loading ends with \"expected ident but found\"";
   finding.fixes = {{"register it under another name before saving", kLikely}};
   return finding;

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "checks/archive_log.h"
+#include "checks/subtree.h"
 #include "model/finding.h"
 
 namespace ddpscope {
@@ -17,7 +18,7 @@ Finding load_reshaped(const ArchiveVisit& visit,
 Finding load_changed_few(const ArchiveVisit& visit, const std::set<TensorId>& changed,
                          const RunState& state);
 Finding save_incomplete(const ArchiveVisit& visit, const std::vector<const TensorState*>& loose);
-Finding save_unreadable(const ArchiveVisit& visit, const TensorState& tensor,
-                        const std::string& part);
+/// All of the group have a part of their name that loading does not read.
+Finding save_unreadable(const ArchiveVisit& visit, const TensorGroup& group);
 
 }  // namespace ddpscope

@@ -21,6 +21,7 @@ struct MissingCause {
   std::vector<std::int64_t> shape = {};
   std::string cut_op = {};  ///< of a cut: the operator after which the path is gone
   StackId cut_stack = 0;
+  bool was_reached = false;  ///< undecided, though operators were recorded: a backward came there
   auto operator<=>(const MissingCause&) const = default;
 };
 

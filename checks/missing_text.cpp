@@ -13,6 +13,7 @@ namespace {
 using enum Applicability;
 
 constexpr std::string_view kAwaited = "not_ready";
+constexpr char kReached[] = "reached";
 
 struct MissingWords {
   std::string why;  ///< `{}`: the operator at which the path ends
@@ -46,6 +47,12 @@ MissingWords missing_words(const std::string& cause) {
         "result_dropped; no operator record covers it; next: DDPSCOPE=level=stacks records the "
         "operators of every step",
         {{"use them in each forward, or leave them out of the list", kNeedsDecision}}}},
+      {kReached,
+       {"they ran, and a backward reached them, but no gradient came of it, as in "
+        "autograd::grad(); "
+        "candidates: output_not_in_loss, function_returned_nothing",
+        {{"let the loss depend on the output", kLikely},
+         {"requires_grad_(false), if they are to stay as they are", kLikely}}}},
       {"",
        {"candidates: not_used, output_not_in_loss, result_dropped; no operator record covers these "
         "cycles; next: DDPSCOPE=level=stacks records the operators of every step"}}};
@@ -62,7 +69,7 @@ std::string missing_count(const TensorGroup& group) {
 Finding missing_at(const TensorGroup& group, const MissingCause& cause) {
   Finding finding = about(group);
   finding.op = cause.op;
-  const MissingWords words = missing_words(cause.name);
+  const MissingWords words = missing_words(cause.was_reached ? kReached : cause.name);
   const std::string end = cause.shape.empty() ? "" : " " + shape_text(cause.shape);
   finding.why = fmt::format(fmt::runtime(words.why), cause.op + end);
   if (group.tensors.size() > 3) finding.why += "; largest " + joined(largest_shapes(group.tensors));
@@ -88,7 +95,7 @@ Finding missing_finding(const TensorGroup& group, const MissingCause& cause,
 Finding awaited_finding(const ReducerEvent& pass, const TensorGroup& group,
                         const MissingCause& cause) {
   MissingCause named = cause;
-  if (named.name.empty()) named.name = kAwaited;
+  if (named.name.empty()) named = {.name = std::string(kAwaited)};
   Finding finding = missing_at(group, named);
   const bool frozen = std::ranges::none_of(
       group.tensors, [](const TensorState* tensor) { return tensor->info.requires_grad; });

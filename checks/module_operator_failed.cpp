@@ -1,5 +1,8 @@
 #include <map>
 #include <memory>
+#include <set>
+#include <string>
+#include <utility>
 
 #include "checks/failure_check.h"
 #include "checks/failure_text.h"
@@ -34,16 +37,26 @@ class ModuleOperatorFailed final : public FailureCheck {
     if (failures_.size() > kMaxPending) failures_.erase(failures_.begin());
   }
 
+  void on_exit(const ExitEvent& event, const RunState& state, Findings& findings) override {
+    is_end_of_program_ = event.at.step == 0;  // no exception ended it
+    FailureCheck::on_exit(event, state, findings);
+  }
+
  private:
   static constexpr std::size_t kMaxPending = 64;
+  using Place = std::pair<std::string, std::string>;  ///< module and operator
 
   /// A step that completes says that the program recovered.
   void decide(Severity severity, Findings& findings) override {
     for (auto& [thread, hint] : hints_) failures_.push_back(std::move(hint));
     hints_.clear();
     for (Finding& failure : failures_) {
-      failure.severity = severity;
-      if (severity == Severity::kNote) failure.why += "; the program caught it and trained on";
+      const Place place = {failure.module_path, failure.op};
+      const bool is_caught = severity == Severity::kNote;
+      const bool is_caught_again = is_end_of_program_ && caught_.contains(place);
+      failure.severity = is_caught || is_caught_again ? Severity::kNote : severity;
+      if (is_caught) failure.why += "; the program caught it and trained on";
+      if (is_caught && caught_.size() < kMaxPending) caught_.insert(place);
       findings.push_back(std::move(failure));
     }
     failures_.clear();
@@ -52,6 +65,8 @@ class ModuleOperatorFailed final : public FailureCheck {
   std::map<ModuleId, SurveyedOp> last_ops_;
   std::map<std::uint64_t, Finding> hints_;
   Findings failures_;
+  std::set<Place> caught_;  ///< where the program caught one, and trained on
+  bool is_end_of_program_ = false;
 };
 }  // namespace
 

@@ -25,7 +25,7 @@ class NumericNonfiniteBackward final : public NonfiniteCheck {
     if (node != nullptr && node->returned.inf_count == 0) {
       held_.reset();
       findings.push_back(by_node(*node, at, state));
-    } else if (!held_.has_value()) {
+    } else if (!held_.has_value() && (node != nullptr || !trail().gradients().front().by_hook)) {
       held_ = node != nullptr ? by_node(*node, at, state) : by_leaf(at, state);
     }
   }

@@ -24,6 +24,7 @@ class NumericNonfiniteForward final : public NonfiniteCheck {
                            Findings& findings) override {
     const std::int64_t step = trail().ended().step;
     if (step == reported_step_ || trail().is_old(event.source)) return;
+    if (is_overflown_product(event) && waiting().empty()) return;  // no gradient came of the number
     reported_step_ = step;
     Finding finding = event.source == 0 ? by_operator(event, state) : by_source(event, state);
     finding.severity = Severity::kError;
@@ -42,10 +43,14 @@ class NumericNonfiniteForward final : public NonfiniteCheck {
     reported_step_ = -1;
     held_.reset();
   }
+  static bool is_overflown_product(const NonfiniteOutputEvent& event) {
+    const bool is_product = event.op == "aten::mul" || event.op == "aten::div";
+    return is_product && event.source == 0 && event.values.nan_count == 0;
+  }
   // It may be the finite loss times its scale: a scaler lowers that and skips the step.
   bool may_be_skipped(const NonfiniteOutputEvent& event, const RunState& state) const {
-    return event.source == 0 && event.values.elements == 0 && !waiting().empty() &&
-           !state.optimizers().empty();
+    const bool is_scaled = event.values.elements == 0 || is_overflown_product(event);
+    return event.source == 0 && is_scaled && !waiting().empty() && !state.optimizers().empty();
   }
   void judge_step(bool cleared, const RunState&, Findings& findings) override {
     if (held_.has_value() && !cleared) findings.push_back(std::move(*held_));

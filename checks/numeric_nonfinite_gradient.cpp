@@ -67,6 +67,9 @@ class NumericNonfiniteGradient final : public NonfiniteCheck {
                                    "first of {} parameters with such a gradient in this "
                                    "step",
                                    count);
+    if (gradient.by_hook) {
+      finding.why += ", and what backward returned was finite: the program's own hook made it so";
+    }
     finding.why += averages
                        ? "; averaging spreads it to every rank, and the optimizer stepped with it"
                        : "; the optimizer stepped with it";
@@ -78,6 +81,10 @@ class NumericNonfiniteGradient final : public NonfiniteCheck {
         {"lower the learning rate, where no numeric-nonfinite-forward or -backward names an "
          "operator",
          kNeedsDecision}};
+    if (gradient.by_hook) {
+      finding.fixes.insert(finding.fixes.begin(),
+                           {"look at what register_hook() of this tensor divides by", kLikely});
+    }
     finding.facts = {{fact::kFirstParameter, tensor_path(first)}, {fact::kParametersCount, count}};
     add_counts(gradient.values, finding);
     add_batch(gradient.at, state, finding);

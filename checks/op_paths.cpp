@@ -31,7 +31,7 @@ bool OpTrace::enters_gradient_path(TensorId id) const {
     for (const std::size_t number : consumers_of(now)) {
       for (const Output& output : records_[number].outputs) {
         if (output.requires_grad) return true;
-        if (output.floating && seen.insert(output.id).second) open.push_back(output.id);
+        if (seen.insert(output.id).second) open.push_back(output.id);
       }
     }
   }
@@ -42,7 +42,7 @@ bool OpTrace::enters_gradient_path(TensorId id) const {
 const OpTrace::Record* OpTrace::cut_after(TensorId id) const {
   for (const std::size_t number : consumers_of(id)) {
     for (const Output& output : records_[number].outputs) {
-      if (output.requires_grad || !output.floating || output.id == id) continue;
+      if (output.requires_grad || output.id == id) continue;
       if (enters_gradient_path(output.id)) return &records_[number];
     }
   }

@@ -80,6 +80,7 @@ void OpTrace::add(const OpEvent& event, const std::optional<std::string>& path) 
   if (event.at.step != step_) clear();
   step_ = event.at.step;
   last_surveyed_cycle_ = event.at.cycle;
+  if (event.op == "aten::_has_compatible_shallow_copy_type") return;  // reads no values
   if (event.in_backward || records_.size() >= kMaxRecords) return;
   note_uses(event, path);
   note_writes(event);
@@ -136,6 +137,12 @@ void OpTrace::index_data(const OpEvent& event, const std::string& path) {
     } else if (source == 0 || !tensors_.find(source)->info.requires_grad) {
       continue;
     }
+    // Handed on like this it was read.
+    TensorState* read = tensors_.find(leaf_behind(source));
+    if (read != nullptr && read->info.is_leaf && event.grad_mode) {
+      used_leaves_.insert(read->info.id);
+      read->use.last_cycle = read->use.last_grad_mode_cycle = event.at.cycle;
+    }
     keep({.op = "data()",
           .path = path,
           .thread = event.at.thread,
@@ -168,15 +175,25 @@ std::vector<TensorId> OpTrace::last_outputs(const Stamp& at) const {
   return ids;
 }
 
+TensorState* OpTrace::registered_behind(TensorId id, std::uint64_t storage) const {
+  TensorState* leaf = tensors_.find(leaf_behind(id));
+  if (leaf != nullptr && !leaf->registrations.empty()) return leaf;
+  return tensors_.find(tensors_.registered_in(storage));
+}
+
 void OpTrace::note_writes(const OpEvent& event) {
-  if (!trained_ || !may_write(event)) return;
+  if (!may_write(event)) return;
   for (const TensorInfo& output : event.outputs) {
     if (!contains(event.inputs, output.id)) continue;
-    TensorState* written = tensors_.find(leaf_behind(output.id));
-    if (written == nullptr || written->registrations.empty()) {
-      written = tensors_.find(tensors_.registered_in(output.storage));
-    }
-    if (written != nullptr) written->written_by = event.op;
+    TensorState* written = registered_behind(output.id, output.storage);
+    if (written == nullptr) written = tensors_.find(leaf_behind(output.id));
+    if (written == nullptr) continue;
+    if (trained_) written->written_by = event.op;
+    if (event.op != "aten::copy_" || event.inputs.size() < 2) continue;
+    const TensorState* from = tensors_.find(event.inputs[1]);
+    const TensorState* source =
+        from == nullptr ? nullptr : registered_behind(from->info.id, from->info.storage);
+    written->is_copied |= source != nullptr && source != written;
   }
 }
 

@@ -82,6 +82,8 @@ class OpTrace {
   void keep(Record record);
   bool note_views(const OpEvent& event, TensorId leaf);
   void note_writes(const OpEvent& event);
+  /// The registered tensor that it is a view of, or whose memory it has; null: none.
+  TensorState* registered_behind(TensorId id, std::uint64_t storage) const;
   void note_uses(const OpEvent& event, const std::optional<std::string>& path);
   void place(TensorState& leaf, const OpEvent& event, const std::optional<std::string>& path);
   std::optional<PathEnd> path_end(TensorId leaf, const std::unordered_set<TensorId>& alive) const;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <vector>
 
 #include "checks/check.h"
 #include "checks/finding_text.h"
@@ -12,6 +13,7 @@ namespace ddpscope {
 namespace {
 struct Reached {
   std::int64_t tensors = 0;
+  std::int64_t registered = 0;
   std::int64_t elements = 0;
 };
 
@@ -20,6 +22,7 @@ Reached reached_now(const RunState& state) {
   for (const auto& [id, tensor] : state.tensors().all()) {
     if (tensor.reached_step != state.now().step) continue;
     ++reached.tensors;
+    if (!tensor.registrations.empty()) ++reached.registered;
     reached.elements += tensor.info.elements;
   }
   return reached;
@@ -74,6 +77,17 @@ class OptimEmpty final : public Check {
   }
 
  private:
+  static std::vector<Fix> fixes_for_none(const Reached& reached) {
+    if (reached.tensors > 0 && reached.registered == reached.tensors) {
+      return {
+          {"build the optimizer with model->parameters() itself: the list that it was given may "
+           "have been filtered while all were frozen, or moved from",
+           Applicability::kLikely}};
+    }
+    return {{"register the layers (module-unregistered)", Applicability::kLikely},
+            {"build the optimizer after registration", Applicability::kLikely}};
+  }
+
   static void describe_group(Finding& finding, std::int64_t empty, std::int64_t groups) {
     finding.severity = Severity::kNote;
     finding.what = fmt::format("{} of {} are empty", empty, counted(groups, "parameter group"));
@@ -95,8 +109,7 @@ class OptimEmpty final : public Check {
       finding.why =
           "the parameter list was empty when the optimizer was built, and nothing was "
           "added before its first step";
-      finding.fixes = {{"register the layers (module-unregistered)", Applicability::kLikely},
-                       {"build the optimizer after registration", Applicability::kLikely}};
+      finding.fixes = fixes_for_none(reached);
       return;
     }
     finding.what = fmt::format("steps with 0 trainable parameters of {}; {}",

@@ -5,9 +5,12 @@
 #include <memory>
 #include <unordered_set>
 
+#include "checks/built_before.h"
+#include "checks/call_text.h"
 #include "checks/check.h"
 #include "checks/finding_text.h"
 #include "checks/run_state.h"
+#include "checks/sent_parameters.h"
 #include "checks/subtree.h"
 #include "model/fact_keys.h"
 
@@ -22,29 +25,11 @@ bool is_candidate(const RunState& state, const TensorState& tensor) {
     return !state.had_models() && tensor.reached_steps >= 2 && tensor.info.floating;
   }
   const Registration& at = tensor.registrations.front();
-  return state.eligible(tensor) && tensor.info.requires_grad &&
-         !state.declared(at.model, tensor_path(tensor), "external");
-}
-
-/// The optimizer was built before the parameter was registered, or still holds its predecessor.
-bool was_built_before(const RunState& state, const TensorState& tensor) {
-  for (const auto& [id, optimizer] : state.optimizers()) {
-    if (optimizer.steps == 0 || !optimizer.members_known) continue;
-    const bool stepped = optimizer.last_step_cycle + kMissingCycles >= state.now().cycle;
-    if (!stepped) continue;  // of an earlier loop
-    if (optimizer.creation_seen && tensor.registered_at > optimizer.first_seen) return true;
-    for (const auto& group : optimizer.groups) {
-      for (const OptimizerMember& member : group) {
-        const TensorState* other = state.tensor(member.tensor);
-        const bool predecessor = other != nullptr && other->registrations.empty() &&
-                                 other->first_seen < tensor.first_seen &&
-                                 !other->info.shape.empty() &&
-                                 other->info.shape == tensor.info.shape;
-        if (predecessor && !tensor.registrations.empty()) return true;
-      }
-    }
-  }
-  return false;
+  const auto declared = [&](std::string_view kind) {
+    return state.declared(at.model, tensor_path(tensor), kind);
+  };
+  return state.eligible(tensor) && tensor.info.requires_grad && !declared("external") &&
+         !declared("sharded");
 }
 
 /// optim-missing-parameter; docs/checks/optim-missing-parameter.md
@@ -57,6 +42,14 @@ class OptimMissingParameter final : public Check {
     if (state.optimizers_known()) judge(state, findings);
   }
 
+  void on_collective(const CollectiveEvent& event, const RunState&, Findings&) override {
+    sent_.on(event);
+  }
+
+  void on_optimizer_step(const OptimizerStepEvent& event, const RunState&, Findings&) override {
+    sent_.on(event);
+  }
+
   void on_exit(const ExitEvent&, const RunState& state, Findings& findings) override {
     if (complete_cycles_ >= kMissingCycles) judge(state, findings);
   }
@@ -65,6 +58,7 @@ class OptimMissingParameter final : public Check {
   struct Kind {
     bool built_before = false;
     std::string written_by;
+    std::string sent_in = {};  ///< by other ranks, which step it
     auto operator<=>(const Kind&) const = default;
   };
 
@@ -81,9 +75,15 @@ class OptimMissingParameter final : public Check {
       // A copy that is overwritten from elsewhere is not trained on purpose.
       if (tensor.written_by == "aten::copy_") continue;
       reported_.insert(id);
-      missing[{was_built_before(state, tensor), tensor.written_by}].push_back(&tensor);
+      missing[{was_built_before(state, tensor, kMissingCycles), tensor.written_by,
+               sent_.call_of(id)}]
+          .push_back(&tensor);
     }
-    for (const auto& [kind, tensors] : missing) {
+    for (auto& [found, tensors] : missing) {
+      Kind kind = found;
+      if (!kind.built_before && kind.sent_in.empty() && sent_.gathers(tensors, state)) {
+        kind.sent_in = call_word(CollectiveKind::kAllGather);
+      }
       for (const TensorGroup& group : collapse(state, tensors)) {
         findings.push_back(describe(group, kind, state));
       }
@@ -94,7 +94,8 @@ class OptimMissingParameter final : public Check {
     const std::string cause = kind.built_before ? "built_before" : "group_omits";
     const bool registered = !group.tensors.front()->registrations.empty();
     Finding finding = about(group);
-    finding.severity = kind.written_by.empty() ? Severity::kError : Severity::kNote;
+    const bool is_updated = !kind.written_by.empty() || !kind.sent_in.empty();
+    finding.severity = is_updated ? Severity::kNote : Severity::kError;
     finding.phase = Phase::kOptimizer;
     finding.what = fmt::format("{} ({}) {} and {} in no optimizer ({})",
                                counted(static_cast<std::int64_t>(group.tensors.size()),
@@ -109,6 +110,10 @@ class OptimMissingParameter final : public Check {
     if (!kind.written_by.empty()) {
       finding.why += fmt::format("; the program writes them itself with {}", kind.written_by);
     }
+    if (!kind.sent_in.empty()) {
+      finding.why +=
+          fmt::format("; after step() ranks send them to each other in {}", kind.sent_in);
+    }
     finding.fixes = {
         {"build the optimizer after the last change of the model", Applicability::kLikely},
         {"optimizer.add_param_group(...) with these parameters", Applicability::kLikely},
@@ -121,6 +126,7 @@ class OptimMissingParameter final : public Check {
 
   std::int64_t complete_cycles_ = 0;
   std::unordered_set<TensorId> reported_;
+  SentParameters sent_;
 };
 }  // namespace
 

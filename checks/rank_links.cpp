@@ -40,8 +40,15 @@ bool is_before(const Finding& cause, const Finding& effect) {
   return first != nullptr && second != nullptr && *first <= *second;
 }
 
-bool is_strictly_before(const Finding& cause, const Finding& effect) {
-  return cause.step < effect.step;
+/// A rank that has fewer batches, and not one that does something else within its step.
+bool is_sure_lag(const Finding& cause, const Finding& effect) {
+  return cause.step < effect.step && cause.evidence_status != EvidenceStatus::kHypothesis;
+}
+
+/// Its call is known, and where its rank stands is not.
+bool is_before_or_sure(const Finding& cause, const Finding& effect) {
+  return is_before(cause, effect) ||
+         (effect.evidence_status == EvidenceStatus::kHypothesis && cause.step == effect.step + 1);
 }
 
 bool is_same_or_next_step(const Finding& cause, const Finding& effect) {
@@ -96,6 +103,22 @@ bool is_about_its_gradients(const Finding& cause, const Finding& effect) {
          });
 }
 
+/// What single ranks say of a pattern follows from what makes it another one on each rank.
+bool is_of_all_ranks(const Finding& cause, const Finding& effect) {
+  const bool is_over_ranks = found_fact(cause, fact::kRankPatterns) != nullptr;
+  return is_over_ranks && found_fact(effect, fact::kRankPatterns) == nullptr;
+}
+
+/// What became trainable and is in no collective is not reduced.
+bool is_left_out(const Finding& cause, const Finding& effect) {
+  const FactValue* count = found_fact(cause, fact::kNotAveragedCount);
+  const FactValue* path = found_fact(effect, fact::kFirstPath);
+  const auto* first = path == nullptr ? nullptr : std::get_if<std::string>(path);
+  return count != nullptr && *count != FactValue(std::int64_t{0}) && first != nullptr &&
+         cause.model == effect.model && cause.step <= effect.step &&
+         lists(cause, fact::kParameters, *first);
+}
+
 /// A collective that threw on a rank because the others issued another one or none.
 bool is_failed_call(const Finding& cause, const Finding& effect) {
   return is_same_or_next_step(cause, effect) && effect.op.starts_with("c10d::");
@@ -125,11 +148,11 @@ constexpr auto kLinks = std::to_array<RankLink>({
     {"grad-unused-rank-differs", "collective-hang", is_same_or_next_step},
     {"rank-model-differs", "collective-hang", is_before},
     {"grad-unused-rank-differs", "collective-mismatch", is_same_or_next_step},
-    {"rank-step-lag", "collective-mismatch", is_strictly_before},
+    {"rank-step-lag", "collective-mismatch", is_sure_lag},
     {"rank-model-differs", "collective-mismatch", is_before},
     {"rank-model-differs", "norm-syncbn-calls-differ", always},
     {"rank-first-failure", "rank-step-lag", is_why_a_rank_lags},
-    {"collective-mismatch", "rank-step-lag", is_before},
+    {"collective-mismatch", "rank-step-lag", is_before_or_sure},
     {"norm-syncbn-calls-differ", "rank-step-lag", is_before},
     {"grad-unused-rank-differs", "rank-step-lag", is_before},
     {"rank-model-differs", "grad-unused-rank-differs", is_before},
@@ -143,6 +166,8 @@ constexpr auto kLinks = std::to_array<RankLink>({
     {"collective-mismatch", "grad-reduced-wrong-scale", is_before},
     {"collective-multi-tensor", "grad-reduced-wrong-scale", is_before},
     {"rank-model-differs", "grad-reduced-wrong-scale", always},
+    {"module-trainable-changed", "grad-not-reduced", is_left_out},
+    {"grad-accumulation-unsynced", "grad-accumulation-unsynced", is_of_all_ranks},
     {"grad-accumulation-unsynced", "grad-not-reduced", is_before},
     {"grad-used-while-reducing", "grad-not-reduced", is_before},
     {"grad-used-while-reducing", "grad-reduced-wrong-scale", is_before},

@@ -34,11 +34,24 @@ std::string differing_input(const ValuesDiffer& values, const Cohort& cohort) {
   return "";
 }
 
+/// All that are known to differ.
+bool are_frozen(const ValuesDiffer& values) {
+  return !values.tensors.empty() &&
+         std::ranges::none_of(values.tensors, &DifferingTensor::requires_grad);
+}
+
+/// What no gradient trains never is an error. One that each rank drew for itself is hardly meant.
+Severity severity_of(const ValuesDiffer& values, const Cohort& cohort) {
+  if (!are_frozen(values)) return severity_in(cohort);
+  return std::min(severity_in(cohort), values.step == 0 ? Severity::kWarning : Severity::kNote);
+}
+
 std::string text_of_parameters(const ValuesDiffer& values, const std::string& cause) {
   const std::string count =
       values.compared == 0 ? "the parameters"
                            : fmt::format("{} of {} parameters", values.differing, values.compared);
-  return fmt::format("{} differ between ranks {} ({})", count, words_of_steps(values), cause);
+  return fmt::format("{} differ between ranks {}{} ({})", count, words_of_steps(values),
+                     are_frozen(values) ? ", all of them frozen" : "", cause);
 }
 
 std::string why_parameters_differ(const ValuesDiffer& values, const std::string& input,
@@ -46,14 +59,20 @@ std::string why_parameters_differ(const ValuesDiffer& values, const std::string&
   const std::string seen =
       values.step == 0 ? "each process draws its own initial values, and no broadcast made them "
                          "equal"
-      : input.empty()  ? "something changed the parameters of some ranks alone, or their gradients "
-                         "were not the same when the optimizer stepped"
-                       : fmt::format("the ranks differed in their {} first", input);
+      : are_frozen(values)
+          ? "the program changed them on some ranks alone, as an average of weights that one rank "
+            "keeps"
+      : input.empty() ? "something changed the parameters of some ranks alone, or their gradients "
+                        "were not the same when the optimizer stepped"
+                      : fmt::format("the ranks differed in their {} first", input);
   return seen + severity_words(cohort);
 }
 
 std::vector<Fix> fixes_for_parameters(const ValuesDiffer& values) {
   using enum Applicability;
+  if (values.step > 0 && are_frozen(values)) {
+    return {{"none, if the other ranks do not use them; else broadcast them", kNeedsDecision}};
+  }
   if (values.step == 0) {
     return {{"broadcast every parameter and buffer of rank 0 after the model is built", kSafe},
             {"seed every rank alike before the model is built", kLikely}};
@@ -66,10 +85,12 @@ std::vector<Fix> fixes_for_parameters(const ValuesDiffer& values) {
 
 Finding describe_parameters(const ValuesDiffer& values, const Cohort& cohort) {
   const std::string cause = values.step == 0 ? "init_not_synced" : "drift";
-  const std::string input = values.step == 0 ? "" : differing_input(values, cohort);
+  const bool by_gradients = values.step > 0 && !are_frozen(values);
+  const std::string input = by_gradients ? differing_input(values, cohort) : "";
   const RankList minority = minority_of(values.sides);
   Finding finding = finding_on(all_of(values.sides), values.step);
-  finding.severity = severity_in(cohort);
+  finding.severity = severity_of(values, cohort);
+  finding.module_path = values.module_path;
   if (!values.tensors.empty()) finding.model = values.tensors.front().model;
   if (values.tensors.size() == 1) {
     set_place(finding, values.tensors.front().model, values.tensors.front().path);

@@ -19,7 +19,8 @@ constexpr std::string_view kHang = "collective-hang";  // one rank may wait for 
 /// Empty if the ranks left what the check compares.
 std::string why_blocked(const CheckRow& row, const RanksComparedEvent& run) {
   if (run.world_size < 2) return "one rank";
-  for (const std::string_view need : split_list(row.needs)) {
+  for (std::string_view need : split_list(row.needs)) {
+    if (need.ends_with('?')) need.remove_suffix(1);
     const bool of_rings = need == "calls" || need == "digests";
     if (of_rings && run.with_ring.size() < (row.id == kHang ? 1 : 2)) {
       return fmt::format("{} of {} ranks left a ring", run.with_ring.size(), run.world_size);
@@ -53,8 +54,10 @@ void complete(Finding& finding, const RanksJudgeOptions& options) {
   finding.suppressed = options.is_suppressed(finding);
 }
 
-/// By one of its ranks: what a rank said of itself is more exact.
+/// By one of its ranks: what a rank said of itself is more exact, but for how it differs from
+/// others.
 bool is_told(const Finding& found, const RanksJudgeOptions& options) {
+  if (std::ranges::count(found.facts, fact::kRankPatterns, &Fact::key) > 0) return false;
   return std::ranges::any_of(options.of_ranks, [&found](const Finding* own) {
     return own->id == found.id && std::ranges::count(found.ranks, own->rank) > 0;
   });
@@ -100,8 +103,10 @@ RanksJudgement judge_ranks(const RanksComparedEvent& run, const RanksJudgeOption
     if (is_also_over_ranks(row)) {
       std::erase_if(findings, [&](const Finding& found) { return is_told(found, options); });
     }
-    // What single ranks said of it stands where all together add nothing.
-    if (is_over_ranks(row) || !findings.empty()) judgement.coverage[id] = coverage;
+    // What single ranks said of it stands where all together add nothing, but not where several
+    // could not be compared.
+    const bool could_not = coverage.state == CheckState::kBlocked && run.world_size > 1;
+    if (is_over_ranks(row) || !findings.empty() || could_not) judgement.coverage[id] = coverage;
     for (Finding& finding : findings) {
       complete(finding, options);
       judgement.findings.push_back(std::move(finding));

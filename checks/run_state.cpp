@@ -264,7 +264,7 @@ std::vector<const TensorState*> RunState::loose_leaves() const {
   for (const TensorId id : repeated_leaves_) {
     const TensorState* tensor = tensors_.find(id);
     if (tensor != nullptr && tensor->registrations.empty() && tensor->owners.empty() &&
-        tensor->info.floating && !tensor->left_with_root) {
+        tensor->info.floating && !tensor->left_with_root && tensor->written_by.empty()) {
       loose.push_back(tensor);
     }
   }

@@ -13,10 +13,43 @@ std::string parent_of(const std::string& path) {
   return dot == std::string::npos ? "" : path.substr(0, dot);
 }
 
+std::string type_of(const Registration& at, const RunState& state) {
+  const auto model = state.models().find(at.model);
+  if (model == state.models().end()) return "";
+  const auto& modules = model->second.modules;
+  const auto found = std::ranges::find(modules, at.module_path, &ModuleInfo::path);
+  return found == modules.end() ? "" : found->type;
+}
+
 bool is_like(const TensorState& used, const TensorState& registered) {
   return used.info.id != registered.info.id && used.info.shape == registered.info.shape &&
          used.info.dtype == registered.info.dtype &&
          used.use.last_cycle > registered.use.last_cycle;
+}
+
+/// A live module of the registered one's type reads this leaf.
+bool is_of_type(const TensorState& leaf, const std::string& type, const RunState& state) {
+  return !type.empty() && state.loose_module_type(leaf.info.id) == type;
+}
+
+/// Nothing registers the module that a whole layer was assigned: as many of its tensors are used as
+/// registered ones are not. Else a layer that is never called may stand beside unregistered ones.
+const TensorState* of_assigned_layer(const TensorState& registered, const RunState& state) {
+  const std::string type = type_of(registered.registrations.front(), state);
+  const TensorState* used = nullptr;
+  std::ptrdiff_t used_count = 0;
+  for (const TensorState* leaf : state.loose_leaves()) {
+    if (!is_like(*leaf, registered) || !is_of_type(*leaf, type, state)) continue;
+    used = leaf;
+    ++used_count;
+  }
+  if (used == nullptr) return nullptr;
+  const auto unused_count = std::ranges::count_if(state.tensors().all(), [&](const auto& entry) {
+    const TensorState& tensor = entry.second;
+    return !tensor.registrations.empty() && !tensor.is_buffer && is_like(*used, tensor) &&
+           type_of(tensor.registrations.front(), state) == type;
+  });
+  return used_count == unused_count ? used : nullptr;
 }
 }  // namespace
 
@@ -50,7 +83,7 @@ const TensorState* Substitutions::find(const TensorState& registered, const RunS
     const std::string& near = *leaf->use.common_path;
     if (near == at.module_path || parent_of(near) == at.module_path) return leaf;
   }
-  return nullptr;
+  return of_assigned_layer(registered, state);
 }
 
 }  // namespace ddpscope

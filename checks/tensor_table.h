@@ -54,7 +54,9 @@ struct TensorState {
   std::int64_t undefined_cycle = 0;  ///< last cycle in which a function returned nothing for it
   std::int64_t reached_step = -1;
   std::int64_t reached_steps = 0;  ///< distinct steps in which a backward reached it
-  std::string written_by;          ///< last operator that wrote it outside of optimizers
+  std::string
+      written_by;  ///< last operator that wrote it outside of optimizers, since training began
+  bool is_copied = false;  ///< at some time the program wrote another registered tensor into it
   TensorUse use;
 };
 

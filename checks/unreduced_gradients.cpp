@@ -12,11 +12,14 @@ namespace {
 using enum Applicability;
 constexpr std::int64_t kInARow = 2;
 
+/// Empty where collectives changed every gradient, and yet not to the same on all ranks.
 std::string cause_of(const ReductionStep& step) {
   if (step.calls == 0) return "none_seen";
   if (step.differing < step.sampled) return "subset";
   if (!step.reduces_last) return "early";
-  return step.as_they_arrived == step.sampled ? "copy_reduced" : "subset";
+  if (step.as_they_arrived == 0) return "";
+  const bool all_arrived = step.as_they_arrived == step.sampled;
+  return all_arrived && step.may_be_copies ? "copy_reduced" : "subset";
 }
 
 std::string why_unreduced(const ReductionStep& step, const std::string& cause) {
@@ -32,6 +35,11 @@ std::string why_unreduced(const ReductionStep& step, const std::string& cause) {
         "{} and {} backwards ran before step(): what the last of them added was not reduced", calls,
         step.backwards);
   }
+  if (cause.empty()) {
+    return calls +
+           ", and each of these gradients changed on its way, to other values on other ranks: in "
+           "calls of different gradients, or by what was written beside the calls or after them";
+  }
   return fmt::format("{}, which did not reach {} on every rank", calls, step.first_differing.path);
 }
 
@@ -41,6 +49,12 @@ std::vector<Fix> fixes_for_unreduced(const std::string& cause) {
   const Fix back = {"copy reduced tensors back: `p.mutable_grad().copy_(bucket)`", kSafe};
   if (cause == "copy_reduced") return {back, {"reduce `p.grad()` itself, in place", kLikely}};
   if (cause == "early") return {last, all};
+  if (cause.empty()) {
+    return {
+        {"give each call the same gradient on all ranks, wait for it, and change gradients "
+         "afterwards on all ranks alike",
+         kLikely}};
+  }
   return cause == "subset" ? std::vector<Fix>{all, back} : std::vector<Fix>{all, last};
 }
 }  // namespace
@@ -61,15 +75,16 @@ void find_unreduced(const Cohort& cohort, Findings& findings) {
   finding.last_step = run.last->step;
   finding.occurrences = run.steps;
   finding.what =
-      fmt::format("{} of {} differ{} between ranks at step() ({})", step.differing,
-                  counted(step.sampled, "sampled gradient"), step.differing == 1 ? "s" : "", cause);
+      fmt::format("{} of {} differ{} between ranks at step(){}", step.differing,
+                  counted(step.sampled, "sampled gradient"), step.differing == 1 ? "s" : "",
+                  cause.empty() ? "" : " (" + cause + ")");
   finding.why = why_unreduced(step, cause) + severity_words(cohort);
   finding.fixes = fixes_for_unreduced(cause);
-  finding.facts = {{fact::kCause, cause},
-                   {fact::kDifferingCount, step.differing},
+  finding.facts = {{fact::kDifferingCount, step.differing},
                    {fact::kSampledCount, step.sampled},
                    {fact::kCollectivesSinceStepCount, step.calls},
                    {fact::kLargestRelativeDifference, step.largest_difference}};
+  if (!cause.empty()) finding.facts.insert(finding.facts.begin(), {fact::kCause, cause});
   if (!step.first_differing.path.empty()) {
     finding.facts.push_back({fact::kFirstPath, step.first_differing.path});
   }

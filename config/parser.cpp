@@ -15,13 +15,12 @@ constexpr std::array<std::string_view, 4> kOnWords = {"1", "on", "true", "yes"};
 constexpr std::string_view kHelp = "help";
 constexpr std::string_view kFixKey = "correct the key; all keys: DDPSCOPE=help=1";
 constexpr std::string_view kFixValue = "correct the value; all keys: DDPSCOPE=help=1";
+constexpr std::string_view kFixOption =
+    "correct the key; options of a check: ddpscope explain <id>";
 constexpr std::string_view kFixCheck = "correct the check id; all checks: ddpscope list";
 
 bool is_word(const std::array<std::string_view, 4>& words, std::string_view text) {
-  std::string lower(text);
-  std::ranges::transform(lower, lower.begin(),
-                         [](char c) { return c >= 'A' && c <= 'Z' ? char(c - 'A' + 'a') : c; });
-  return std::ranges::find(words, lower) != words.end();
+  return std::ranges::find(words, lower(text)) != words.end();
 }
 
 bool is_option_name(std::string_view text) {
@@ -29,14 +28,26 @@ bool is_option_name(std::string_view text) {
   return !text.empty() && text.find_first_not_of(kLetters) == std::string_view::npos;
 }
 
-std::string did_you_mean(std::string_view nearest_key) {
-  return nearest_key.empty() ? "" : "; did you mean " + quoted(nearest_key) + "?";
+std::string did_you_mean(std::string_view nearest_key, std::string_view allowed = {}) {
+  if (nearest_key.empty()) return "";
+  const std::string values = allowed.empty() ? "" : " Its value is " + std::string(allowed);
+  return "; did you mean " + quoted(nearest_key) + "?" + values;
 }
+
+std::string key_and_value(std::string_view key, std::string_view value) {
+  return quoted(key) + " (value " + quoted(value) + ")";
+}
+
+bool is_option(std::string_view name) { return name.find('.') != std::string_view::npos; }
 
 /// Takes the entries of one source and says what is wrong with them.
 class Reader {
  public:
-  explicit Reader(const CheckIds& check_ids) : ids_(check_ids.begin(), check_ids.end()) {}
+  explicit Reader(const CheckIds& check_ids) {
+    for (const std::string_view name : check_ids) {
+      (is_option(name) ? options_ : ids_).push_back(name);
+    }
+  }
 
   void set_place(std::string place) { place_ = std::move(place); }
   bool full() const { return out_.problems.size() >= kMaxProblems; }
@@ -57,19 +68,12 @@ class Reader {
   void assign(std::string_view key, std::string_view value) {
     if (key == kHelp) {
       assign_help(value);
-    } else if (key.find('.') != std::string_view::npos) {
+    } else if (is_option(key)) {
       assign_check_option(key, value);
     } else if (const SettingRow* row = find_setting(key)) {
       assign_row(*row, value);
     } else {
-      std::vector<std::string_view> keys = {kHelp};
-      for (const auto& known : setting_table()) keys.push_back(known.key);
-      const std::string_view near = nearest(key, keys);
-      refuse({.key = std::string(key),
-              .value = std::string(value),
-              .nearest_key = std::string(near),
-              .message = "unknown key " + quoted(key) + did_you_mean(near),
-              .fix = std::string(kFixKey)});
+      refuse_key(key, value);
     }
   }
 
@@ -81,6 +85,19 @@ class Reader {
   }
 
  private:
+  void refuse_key(std::string_view key, std::string_view value) {
+    std::vector<std::string_view> keys = {kHelp};
+    for (const auto& known : setting_table()) keys.push_back(known.key);
+    const std::string_view near = nearest(key, keys);
+    const SettingRow* row = find_setting(near);
+    const std::string_view allowed = row == nullptr ? Switch::kAllowed : row->allowed;
+    refuse({.key = std::string(key),
+            .value = std::string(value),
+            .nearest_key = std::string(near),
+            .message = "unknown key " + key_and_value(key, value) + did_you_mean(near, allowed),
+            .fix = std::string(kFixKey)});
+  }
+
   void refuse_value(std::string_view key, std::string_view value, std::string_view allowed,
                     std::string_view hint) {
     refuse({.key = std::string(key),
@@ -148,17 +165,27 @@ class Reader {
     } else if (std::ranges::find(ids_, id) == ids_.end()) {
       const std::string_view near = nearest(id, ids_);
       const std::string corrected = near.empty() ? "" : std::string(near) + "." + option;
-      refuse({.key = std::string(key),
-              .value = std::string(value),
-              .nearest_key = corrected,
-              .message = "unknown check in key " + quoted(key) + did_you_mean(corrected),
-              .fix = std::string(kFixCheck)});
+      const bool is_known = std::ranges::find(options_, corrected) != options_.end();
+      refuse_option("check", key, value, is_known ? corrected : near);
+    } else if (std::ranges::find(options_, key) == options_.end()) {
+      refuse_option("option", key, value, nearest(key, options_));
     } else if (is_text(key, value)) {
       out_.settings.check_options[std::string(key)] = value;
     }
   }
 
+  void refuse_option(std::string_view unknown, std::string_view key, std::string_view value,
+                     std::string_view near) {
+    refuse({.key = std::string(key),
+            .value = std::string(value),
+            .nearest_key = std::string(near),
+            .message = "unknown " + std::string(unknown) + " in key " + key_and_value(key, value) +
+                       did_you_mean(near),
+            .fix = std::string(unknown == "check" ? kFixCheck : kFixOption)});
+  }
+
   std::vector<std::string_view> ids_;
+  std::vector<std::string_view> options_;
   std::string place_;
   ParsedSettings out_;
 };
@@ -225,17 +252,22 @@ ParsedSettings parse_config_file(const std::string& path, std::string_view place
   return std::move(reader.result());
 }
 
-ParsedSettings parse_options(const PartialSettings& options, const CheckIds& check_ids) {
+ParsedSettings parse_option_texts(const OptionTexts& options, const CheckIds& check_ids) {
   Reader reader(check_ids);
   reader.set_place("Options");
+  for (const auto& [key, value] : options) reader.assign(key, value);
+  return std::move(reader.result());
+}
+
+ParsedSettings parse_options(const PartialSettings& options, const CheckIds& check_ids) {
+  OptionTexts texts;
   for (const SettingRow& row : setting_table()) {
-    if (const auto text = row.text(options)) reader.assign(row.key, *text);
+    if (const auto text = row.text(options)) texts.emplace_back(row.key, *text);
   }
   for (const auto& [key, value] : options.check_options) {
-    const bool has_dot = key.find('.') != std::string::npos;
-    reader.assign(has_dot ? key : key + ".", value);
+    texts.emplace_back(is_option(key) ? key : key + ".", value);
   }
-  return std::move(reader.result());
+  return parse_option_texts(texts, check_ids);
 }
 
 }  // namespace ddpscope

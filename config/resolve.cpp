@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "config/setting_table.h"
+#include "config/text.h"
 
 namespace ddpscope {
 namespace {
@@ -74,6 +75,22 @@ Resolved resolve(const std::optional<std::string>& env_value, const PartialSetti
   append(out.problems, file.problems);
   out.help_requested = env.help_requested || file.help_requested;
   return out;
+}
+
+std::string unused_options(const Settings& running, const PartialSettings& options) {
+  Settings asked;
+  apply(options, "options", asked);
+  std::string unused;
+  for (const auto& [key, setting] : asked.origins) {
+    const auto has = running.origins.find(key);
+    const bool is_known = has != running.origins.end();
+    if (is_known && (has->second.source == "environment" || has->second.value == setting.value)) {
+      continue;
+    }
+    unused += (unused.empty() ? "" : ", ") + escaped(key) + "=" + quoted(setting.value) +
+              " (it has " + quoted(is_known ? has->second.value : "") + ")";
+  }
+  return unused;
 }
 
 std::string expand_report_dir(std::string_view pattern, std::int64_t rank, std::int64_t pid,

@@ -28,6 +28,10 @@ struct Resolved {
 Resolved resolve(const std::optional<std::string>& env_value, const PartialSettings& options,
                  Activation activation, const CheckIds& check_ids);
 
+/// What `options` ask for that the settings of a running session are not: `level="stacks" (it has
+/// "values")`, joined by ", ". Not what the environment decided, which wins over options.
+std::string unused_options(const Settings& running, const PartialSettings& options);
+
 /// Replaces `%r` rank, `%p` pid, `%h` host and `%%`; a host adds no folder to the path.
 std::string expand_report_dir(std::string_view pattern, std::int64_t rank, std::int64_t pid,
                               std::string_view host);

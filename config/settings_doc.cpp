@@ -24,11 +24,13 @@ $ DDPSCOPE=help=1 ./train
 The words take upper and lower case and may stand among pairs: an off word switches off, an on word
 adds nothing. Blanks around keys and values and empty entries are ignored. A key that is given twice
 has its last value. Values hold no control characters and at most 16384 bytes. An unknown key, an
-unknown check id and a value out of range are errors: nothing is guessed.
+unknown check id, an option that its check does not have and a value out of range are errors:
+nothing is guessed.
 
 Order of precedence: off word, then environment, then `Options`, then the file named by
 `config_file`, then the default. The first record of each report file lists every value with its
-source.
+source. The first attach decides: what `Options` of a later one ask for beyond that is held to the
+same rules and not taken, and one line says so.
 
 A `config_file` has one `key=value` per line; a `#` at the begin of a line or after a blank starts a
 comment, a colon needs no backslash. It is a regular file of at most 1 MiB and cannot name another

@@ -43,6 +43,13 @@ std::string_view trim(std::string_view text) {
   return text.substr(begin, text.find_last_not_of(kAround) - begin + 1);
 }
 
+std::string lower(std::string_view text) {
+  std::string out(text);
+  std::ranges::transform(out, out.begin(),
+                         [](char c) { return c >= 'A' && c <= 'Z' ? char(c - 'A' + 'a') : c; });
+  return out;
+}
+
 std::string escaped(std::string_view text) {
   constexpr std::string_view kHex = "0123456789abcdef";
   std::string out;
@@ -71,10 +78,11 @@ bool has_control_byte(std::string_view text) { return std::ranges::any_of(text, 
 
 std::string_view nearest(std::string_view text, const std::vector<std::string_view>& candidates) {
   if (text.size() > kLongestCompared) return {};
+  const std::string plain = lower(text);
   std::size_t best = std::max<std::size_t>(2, text.size() / 3) + 1;
   std::string_view found;
   for (const std::string_view candidate : candidates) {
-    const std::size_t errors = typing_errors(text, candidate.substr(0, kLongestCompared));
+    const std::size_t errors = typing_errors(plain, candidate.substr(0, kLongestCompared));
     // All letters changed is another word, not a typing error.
     if (errors < best && errors < std::max(text.size(), candidate.size()) / 2 + 1) {
       best = errors;

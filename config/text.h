@@ -12,12 +12,15 @@ inline constexpr std::size_t kMaxShownBytes = 64;
 
 /// `text` without blanks and line ends around it.
 std::string_view trim(std::string_view text);
+/// `text` with small letters, of ASCII.
+std::string lower(std::string_view text);
 /// `text` as printable ASCII: other bytes, quotes and backslashes are escaped.
 std::string escaped(std::string_view text);
 /// `escaped` in quotes, cut after kMaxShownBytes with the full length behind it.
 std::string quoted(std::string_view text);
 bool has_control_byte(std::string_view text);
-/// The candidate that a typing error away is `text`, or "".
+/// The candidate, in small letters, that a typing error or the case of letters away is `text`, or
+/// "".
 std::string_view nearest(std::string_view text, const std::vector<std::string_view>& candidates);
 /// Cuts at every `separator` that has no backslash before it; `\<separator>` becomes the separator.
 std::vector<std::string> split_escaped(std::string_view text, char separator);

@@ -12,6 +12,7 @@
 #include "exchange/loss_compare.h"
 #include "exchange/nonfinite_compare.h"
 #include "exchange/reduction_compare.h"
+#include "exchange/sync_patterns.h"
 #include "exchange/tensor_compare.h"
 
 namespace ddpscope {
@@ -121,6 +122,7 @@ class Comparison {
       compare_batches(rings, cohort);
       compare_arrivals(rings, cohort);
       compare_losses(rings, cohort);
+      compare_sync_patterns(rings, cohort);
       compare_nonfinite(rings, cohort);
     }
   }

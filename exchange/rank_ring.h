@@ -43,6 +43,7 @@ enum class BlobKind : std::uint32_t {
   kLoss = 10,         ///< recent: operator, classes and module of a loss, where they changed
   kNonfinite =
       11,  ///< recent: the first gradient that was not finite, exchange/nonfinite_compare.h
+  kSyncPattern = 12,  ///< recent: text of exchange/sync_patterns.h, where it changed
 };
 
 struct Blob {
@@ -125,6 +126,8 @@ class RingReader {
   RingReader& operator=(RingReader&&) noexcept;
 
   const RingHead& head() const;
+  /// That its head promises and the file no longer has.
+  std::size_t missing_bytes() const;
   Heartbeat heartbeat() const;
   /// All of it, until `show` leaves a part; what follows is of that part.
   const RingPart& shown() const;

@@ -7,8 +7,8 @@
 #include <set>
 
 #include "exchange/batch_sizes.h"
+#include "exchange/reduced_names.h"
 #include "exchange/reduction_record.h"
-#include "exchange/tensor_compare.h"
 
 namespace ddpscope {
 namespace {
@@ -18,6 +18,7 @@ constexpr double kCancelled = 1e-3;
 constexpr double kNotLinear = 1e-2;
 constexpr double kSameFactor = 0.02;  // of all parameters
 constexpr double kSameNumber = 1e-6;
+constexpr double kSameValues = 1e-5;
 using Sums = std::array<double, 4>;
 
 double dot(const Sums& a, const Sums& b) {
@@ -42,20 +43,15 @@ struct Parameter {
   double weight = 1;        ///< of the first rank
   Sums before = {};         ///< of the sum over ranks
   Sums after = {};          ///< likewise
-  double after_dots = 0;    ///< sum over ranks of the square of the sketch
+  Sums stepped = {};        ///< likewise, with the clip
+  double stepped_dots = 0;  ///< sum over ranks of the square of that sketch
   double norms = 0;         ///< sum over ranks of the norm before
 };
 
-struct Place {
-  std::uint32_t model = 0;
-  std::uint32_t parameter = 0;
-  friend auto operator<=>(const Place&, const Place&) = default;
-};
-
 struct Step {
-  std::map<Place, Parameter> parameters;
+  std::map<ReducedPlace, Parameter> parameters;
   std::int64_t calls = 0;
-  bool reduces_last = false;  ///< collectives ran after the last backward began
+  std::size_t reduce_last = 0;  ///< ranks whose collectives ran after their last backward began
   std::int64_t backwards = 0;
   bool divides_loss = false;  ///< some rank did, by the number of ranks and of backwards
 };
@@ -65,13 +61,22 @@ bool is_near(double value, double target, double share = kSameNumber) {
   return std::abs(value - target) <= share * std::abs(target);
 }
 
+/// But for a factor that the program multiplied all with.
+bool is_as_it_arrived(const ToldReduction& told, double factor) {
+  if (told.before.sums == told.after.sums) return true;
+  Sums left = told.before.sums;
+  add(left, told.after.sums, -1 / factor);
+  const double before = dot(told.before.sums, told.before.sums);
+  return dot(left, left) <= kSameValues * kSameValues * before;
+}
+
 void add_rank(Parameter& parameter, const ToldReduction& told, double clip_factor, double weight) {
   if (parameter.ranks++ == 0) {
     parameter.fingerprint = told.fingerprint;
     parameter.weight = weight;
   }
   parameter.differs |= parameter.fingerprint != told.fingerprint;
-  parameter.is_as_it_arrived &= told.before.sums == told.after.sums;
+  parameter.is_as_it_arrived &= is_as_it_arrived(told, clip_factor * weight);
   Sums after = {};
   add(after, told.after.sums, 1 / clip_factor);
   const double arrived = dot(told.before.sums, told.before.sums) + told.before.squares;
@@ -80,17 +85,19 @@ void add_rank(Parameter& parameter, const ToldReduction& told, double clip_facto
   parameter.is_weighed |= !is_near(weight, parameter.weight);
   add(parameter.before, told.before.sums);
   add(parameter.after, after);
-  parameter.after_dots += dot(after, after);
+  add(parameter.stepped, told.after.sums);
+  parameter.stepped_dots += dot(told.after.sums, told.after.sums);
   parameter.norms += std::sqrt(told.before.squares);
 }
 
 void read_ring(const RingReader& ring, Steps& steps) {
+  std::set<std::int64_t> reduce_last;
   for (const Blob& blob : ring.blobs()) {
     if (blob.kind != BlobKind::kReductions) continue;
     const auto told = decode_reductions(blob.bytes);
     if (!told || (steps.size() >= kMaxSteps && !steps.contains(blob.step))) continue;
     const bool is_clipped = told->clip_factor > 0 && told->clip_factor < 1;
-    steps[blob.step].reduces_last |= told->calls > 0;
+    if (told->calls > 0 && reduce_last.insert(blob.step).second) ++steps[blob.step].reduce_last;
     for (const ToldReduction& one : told->gradients) {
       Parameter& parameter = steps[blob.step].parameters[{blob.number, one.parameter}];
       add_rank(parameter, one, is_clipped ? told->clip_factor : 1, told->weight);
@@ -142,8 +149,8 @@ std::set<std::uint32_t> models_in(const Steps& steps) {
 /// How far the ranks are from their mean.
 double spread_of(const Parameter& parameter) {
   const auto ranks = static_cast<double>(parameter.ranks);
-  const double of_mean = dot(parameter.after, parameter.after) / (ranks * ranks);
-  const double variance = parameter.after_dots / ranks - of_mean;
+  const double of_mean = dot(parameter.stepped, parameter.stepped) / (ranks * ranks);
+  const double variance = parameter.stepped_dots / ranks - of_mean;
   return of_mean > 0 ? std::sqrt(std::max(variance, 0.0) / of_mean) : 0;
 }
 
@@ -154,7 +161,7 @@ class StepComparison {
     result_.step = number;
     result_.calls = step.calls;
     result_.backwards = step.backwards;
-    result_.reduces_last = step.reduces_last;
+    result_.reduces_last = step.reduce_last >= ranks;
   }
 
   ReductionStep run(std::uint32_t model) {
@@ -162,7 +169,7 @@ class StepComparison {
       if (place.model != model || parameter.ranks != ranks_ || !parameter.is_finite) continue;
       if (parameter.is_summed && parameter.norms < kNothing) continue;
       ++result_.sampled;
-      result_.as_they_arrived += parameter.is_as_it_arrived;
+      if (parameter.is_as_it_arrived) arrived_.push_back(place);
       if (parameter.differs) add_differing(place, parameter);
       if (parameter.is_weighed) {
         ++result_.not_linear;
@@ -170,12 +177,14 @@ class StepComparison {
         add_to_sum(place, parameter);
       }
     }
+    result_.as_they_arrived = std::ssize(arrived_);
     find_ratio();
     return std::move(result_);
   }
 
-  Place differing() const { return differing_; }
-  Place residual() const { return residual_; }
+  const std::vector<ReducedPlace>& arrived() const { return arrived_; }
+  ReducedPlace differing() const { return differing_; }
+  ReducedPlace residual() const { return residual_; }
 
  private:
   void find_ratio() {
@@ -185,14 +194,14 @@ class StepComparison {
     if (step_.divides_loss && is_near(*result_.ratio, ranks, kSameFactor)) result_.ratio = 1;
   }
 
-  void add_differing(const Place& place, const Parameter& parameter) {
+  void add_differing(const ReducedPlace& place, const Parameter& parameter) {
     if (result_.differing++ == 0) differing_ = place;
     result_.largest_difference = std::max(result_.largest_difference, spread_of(parameter));
   }
 
   // Of what is a multiple of the sum, nothing is left. The multiple may be another one for each
   // parameter, as where layers are clipped by themselves.
-  void add_to_sum(const Place& place, const Parameter& parameter) {
+  void add_to_sum(const ReducedPlace& place, const Parameter& parameter) {
     const double squares = dot(parameter.before, parameter.before);
     if (squares < kNothing * kNothing) return;
     const double factor =
@@ -224,30 +233,11 @@ class StepComparison {
   ReductionStep result_;
   double least_ = std::numeric_limits<double>::infinity();  // ratio of one parameter
   double most_ = -least_;
-  Place differing_;
-  Place residual_;
+  std::vector<ReducedPlace> arrived_;
+  ReducedPlace differing_;
+  ReducedPlace residual_;
 };
 
-/// What a parameter of a model is called at a step.
-class Names {
- public:
-  explicit Names(const RingReader& ring) : blobs_(ring.blobs()) {}
-
-  ReducedParameter at(const Place& place, std::int64_t step) const {
-    const auto lists = lists_at(blobs_, step);
-    const auto list = lists.find(place.model);
-    if (list == lists.end()) return {};
-    std::uint32_t index = 0;
-    for (const ListedTensor& tensor : list->second.tensors) {
-      if (tensor.is_buffer || index++ != place.parameter) continue;
-      return {.model = list->second.model, .path = tensor.path, .dtype = tensor.dtype};
-    }
-    return {};
-  }
-
- private:
-  std::vector<Blob> blobs_;
-};
 }  // namespace
 
 void compare_reductions(const RingList& rings, bool complete, Cohort& cohort) {
@@ -262,7 +252,7 @@ void compare_reductions(const RingList& rings, bool complete, Cohort& cohort) {
     read_ring(*ring, steps);
     add_counts(*ring, static_cast<double>(rings.size()), steps);
   }
-  const Names names(*rings.front());
+  ReducedNames names(*rings.front());
   // Two models may step in turn: what lasts is told by the steps of one.
   for (const std::uint32_t model : models_in(steps)) {
     for (const auto& [number, step] : steps) {
@@ -270,6 +260,9 @@ void compare_reductions(const RingList& rings, bool complete, Cohort& cohort) {
       ReductionStep result = comparison.run(model);
       if (result.sampled == 0) continue;
       if (result.differing > 0) result.first_differing = names.at(comparison.differing(), number);
+      if (result.as_they_arrived == result.sampled && result.calls > 0) {
+        result.may_be_copies = names.may_be_copied(comparison.arrived(), number);
+      }
       if (result.noise > 0) result.worst = names.at(comparison.residual(), number);
       cohort.reductions.push_back(std::move(result));
     }

@@ -202,6 +202,10 @@ std::string RingReader::open(std::shared_ptr<const FileDescriptor> image) {
 
 const RingHead& RingReader::head() const { return file_->head; }
 
+std::size_t RingReader::missing_bytes() const {
+  return file_->layout.end - std::min(file_->layout.end, file_->file_bytes);
+}
+
 Heartbeat RingReader::heartbeat() const {
   for (const std::uint64_t back : {1, 2}) {
     if (file_->beat_count < back) break;

@@ -29,6 +29,10 @@ std::string why_unusable(RingReader& ring, const RingPlace& place, const std::st
     return place.path + ": it says that it is of rank " + std::to_string(head.rank);
   }
   if (head.run_id != run_id) return place.path + ": it belongs to another run";
+  // What is left would tell of a rank that stopped there.
+  if (const std::size_t missing = ring.missing_bytes(); missing > 0) {
+    return place.path + ": its last " + std::to_string(missing) + " bytes are cut off";
+  }
   return {};
 }
 }  // namespace

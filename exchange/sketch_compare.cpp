@@ -15,7 +15,7 @@ constexpr std::string_view kVariance = "running_var";
 
 /// One tensor on all ranks that left a sketch of it.
 struct Sketched {
-  std::int64_t elements = 1;
+  double elements = 1;
   std::vector<GradientSketch> ranks;
 };
 using SketchedByPath = std::map<std::string, Sketched>;
@@ -26,25 +26,20 @@ bool is_sketched(const GradientSketch& sketch) {
          std::ranges::all_of(sketch.sums, is_finite);
 }
 
-std::int64_t elements_of(const ListedTensor& tensor) {
-  std::int64_t elements = 1;
-  for (const std::int64_t size : tensor.shape)
-    elements *= std::clamp<std::int64_t>(size, 1, 1 << 20);
-  return elements;
-}
-
-void add_sketches_of(const RingReader& ring, std::int64_t step, bool of_buffers,
+void add_sketches_of(const RingReader& ring, std::int64_t step, const ValuesDiffer& values,
                      SketchedByPath& all) {
   const std::vector<Blob> blobs = ring.blobs();
+  const bool of_trained = !values.tensors.empty() && values.tensors.front().requires_grad;
   for (const auto& [model, list] : lists_at(blobs, step)) {
     const Blob* told = latest_blob(blobs, BlobKind::kSketches, model, step);
     if (told == nullptr || told->step != step) continue;
     const auto order = in_told_order(list, /*with_buffers=*/true);
     for (std::size_t i = 0; i < order.size(); ++i) {
       const GradientSketch sketch = decode_sketch(told->bytes, i);
-      if (order[i]->is_buffer != of_buffers || order[i]->declared || !is_sketched(sketch)) continue;
+      if (order[i]->is_buffer != values.of_buffers || order[i]->declared) continue;
+      if ((of_trained && !order[i]->requires_grad) || !is_sketched(sketch)) continue;
       Sketched& one = all[order[i]->path];
-      one.elements = elements_of(*order[i]);
+      one.elements = std::max(static_cast<double>(elements_of(*order[i])), 1.0);
       one.ranks.push_back(sketch);
     }
   }
@@ -81,8 +76,7 @@ double scale_of(const std::string& path, const Sketched& tensor, const SketchedB
   const std::string variance = path.substr(0, path.size() - kMean.size()) + std::string(kVariance);
   const auto found = all.find(variance);
   if (found == all.end()) return 0;
-  const double elements = static_cast<double>(tensor.elements);
-  return std::sqrt(std::sqrt(elements) * largest_norm(found->second));
+  return std::sqrt(std::sqrt(tensor.elements) * largest_norm(found->second));
 }
 }  // namespace
 
@@ -92,7 +86,7 @@ void estimate_difference(const RingList& rings, const DigestsDiffer& difference,
   const std::int64_t step = is_running ? difference.last_step : values.step;
   SketchedByPath all;
   for (std::size_t i = 0; i < std::min(rings.size(), kMaxSketchedRanks); ++i) {
-    add_sketches_of(*rings[i], step, values.of_buffers, all);
+    add_sketches_of(*rings[i], step, values, all);
   }
   EstimatedDifference largest{.step = step};
   for (const auto& [path, tensor] : all) {

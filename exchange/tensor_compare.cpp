@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <cstring>
 #include <set>
+#include <span>
 #include <unordered_map>
 
 #include "exchange/sides.h"
@@ -108,6 +109,46 @@ void add_fingerprints(ByPath<Fingerprints>& tensors, const Told& side, std::uint
   }
 }
 
+std::string module_of(const std::string& path) {
+  const std::size_t dot = path.rfind('.');
+  return dot == std::string::npos ? "" : path.substr(0, dot);
+}
+
+/// The deepest module above all of them; of several models their roots.
+std::string common_module(std::span<const DifferingTensor> tensors) {
+  std::string common = tensors.empty() ? "" : module_of(tensors.front().path);
+  for (const DifferingTensor& tensor : tensors) {
+    if (tensor.model != tensors.front().model) return "";
+    while (!common.empty() && !tensor.path.starts_with(common + ".")) common = module_of(common);
+  }
+  return common;
+}
+
+void put_frozen_last(ValuesDiffer& values) {
+  const auto frozen =
+      std::ranges::stable_partition(values.tensors, &DifferingTensor::requires_grad);
+  const bool none_trains = frozen.begin() == values.tensors.begin();
+  values.module_path =
+      common_module({values.tensors.begin(), none_trains ? frozen.end() : frozen.begin()});
+  if (values.tensors.size() > kMaxTold) values.tensors.resize(kMaxTold);
+}
+
+/// Those of the first step. Frozen parameters that one rank changes do not hide others later.
+void add_values(const RingList& rings, DigestsDiffer difference, Cohort& cohort) {
+  ValuesDiffer values = compare_values(rings, difference);
+  const bool of_trained = !values.tensors.empty() && values.tensors.front().requires_grad;
+  if (!values.of_buffers && values.compared > 0 && !of_trained) {
+    if (auto later = later_difference(rings, difference)) {
+      difference = *std::move(later);
+      values = compare_values(rings, difference);
+    }
+  }
+  // What differs is in other tensors than those that several ranks have.
+  if (values.compared > 0 && values.differing == 0) return;
+  estimate_difference(rings, difference, values);
+  cohort.values.push_back(std::move(values));
+}
+
 const DigestsDiffer* difference_of(const Cohort& cohort, DigestField field) {
   const auto found = std::ranges::find(cohort.digests, field, &DigestsDiffer::field);
   return found == cohort.digests.end() ? nullptr : &*found;
@@ -187,12 +228,12 @@ ValuesDiffer compare_values(const RingList& rings, const DigestsDiffer& differen
     result.compared += static_cast<std::int64_t>(tensors.all.size());
     for (Fingerprints& one : tensors.all) {
       if (one.ranks_of.size() < 2) continue;
-      ++result.differing;
-      if (result.tensors.size() >= kMaxTold) continue;
       one.tensor.sides = as_sides(one.ranks_of);
       result.tensors.push_back(std::move(one.tensor));
     }
   }
+  result.differing = std::ssize(result.tensors);
+  put_frozen_last(result);
   return result;
 }
 
@@ -204,10 +245,7 @@ void compare_tensors(const RingList& rings, Cohort& cohort) {
     cohort.gradients.push_back(compare_gradients(rings, *gradients));
   }
   for (const DigestField field : {DigestField::kParameters, DigestField::kBuffers}) {
-    const auto* values = difference_of(cohort, field);
-    if (values == nullptr) continue;
-    cohort.values.push_back(compare_values(rings, *values));
-    estimate_difference(rings, *values, cohort.values.back());
+    if (const auto* values = difference_of(cohort, field)) add_values(rings, *values, cohort);
   }
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <vector>
 
 #include "exchange/digest_walk.h"
@@ -31,5 +32,9 @@ void compare_tensors(const RingList& rings, Cohort& cohort);
 std::vector<ModelsDiffer> compare_models(const RingList& rings, const DigestsDiffer& difference);
 GradientSetsDiffer compare_gradients(const RingList& rings, const DigestsDiffer& difference);
 ValuesDiffer compare_values(const RingList& rings, const DigestsDiffer& difference);
+
+/// The first step after that of `first` in which trainable parameters that all ranks have differ;
+/// nothing where there is none.
+std::optional<DigestsDiffer> later_difference(const RingList& rings, const DigestsDiffer& first);
 
 }  // namespace ddpscope

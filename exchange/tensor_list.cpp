@@ -138,6 +138,12 @@ std::string encode(const TensorList& list) {
   return out.take();
 }
 
+std::uint64_t elements_of(const ListedTensor& tensor) {
+  std::uint64_t elements = 1;
+  for (const std::int64_t size : tensor.shape) elements *= static_cast<std::uint64_t>(size);
+  return elements;
+}
+
 std::optional<TensorList> decode_tensor_list(std::string_view bytes) {
   Decoder in(bytes);
   TensorList list{.model = std::string(in.text(kMaxPath)), .tensors = {}};

@@ -23,6 +23,9 @@ struct TensorList {
   std::vector<ListedTensor> tensors;  ///< in registered order
 };
 
+/// A file may say any shape: what it multiplies to is then any number.
+std::uint64_t elements_of(const ListedTensor& tensor);
+
 /// Equal for equal lists, whatever the label.
 std::uint64_t hash_of(const TensorList& list);
 

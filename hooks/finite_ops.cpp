@@ -83,7 +83,7 @@ constexpr std::array<std::string_view, 76> kNothing = {"AdaptiveAvgPool2D",
                                                        "UnsafeView",
                                                        "View",
                                                        "Where"};
-constexpr std::array<std::string_view, 24> kByOverflow = {"Addbmm",
+constexpr std::array<std::string_view, 25> kByOverflow = {"Addbmm",
                                                           "Addcmul",
                                                           "Addmm",
                                                           "Addmv",
@@ -93,6 +93,7 @@ constexpr std::array<std::string_view, 24> kByOverflow = {"Addbmm",
                                                           "Bmm",
                                                           "Convolution",
                                                           "Cumsum",
+                                                          "DivBackward1",  // by a number
                                                           "Dot",
                                                           "HuberLoss",
                                                           "L1Loss",
@@ -121,7 +122,7 @@ std::string_view without_number(std::string_view node) {
 Makes makes_nonfinite(const std::string& node) {
   const std::string_view name = without_number(node);
   if (has(kNothing, name) || has(kNothing, node)) return Makes::kNothing;
-  return has(kByOverflow, name) ? Makes::kByOverflow : Makes::kByDomain;
+  return has(kByOverflow, name) || has(kByOverflow, node) ? Makes::kByOverflow : Makes::kByDomain;
 }
 
 bool is_logarithm(const std::string& node) {

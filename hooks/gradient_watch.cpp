@@ -98,15 +98,17 @@ ValueRange measure(Capture& capture, TensorId id, const at::Tensor& gradient) {
   return range;
 }
 
-// What the nodes returned was looked at already, where this backward is looked at.
+// Also what the program's own hook made of what the nodes returned.
 void see_values(Capture& capture, TensorSlot& slot, const at::Tensor& gradient) {
   const TensorId id = slot.id.load(std::memory_order_relaxed);
   const ValueRange values = measure(capture, id, gradient);
+  if (values.is_finite()) return;
   const NodeValues* nodes = NodeValues::here();
-  if (values.is_finite() || (nodes != nullptr && nodes->are_finite())) return;
   note_spoilt(slot);
-  capture.put_large(
-      NonfiniteGradientEvent{.at = capture.marker().now(), .tensor = id, .values = values});
+  capture.put_large(NonfiniteGradientEvent{.at = capture.marker().now(),
+                                           .tensor = id,
+                                           .values = values,
+                                           .by_hook = nodes != nullptr && nodes->are_finite()});
 }
 
 // Once per parameter and step: without a scope, which would cost more than the work. It calls

@@ -18,6 +18,7 @@ using torch::autograd::variable_list;
 constexpr std::size_t kMaxSeen = 1 << 16;
 constexpr int kMaxNested = 200;
 constexpr double kLargestProduct = 1e15;  // of finite operands
+constexpr double kLargestHalf = 65504;
 
 const torch::autograd::AutogradMeta* meta_of(const at::Tensor& tensor) {
   return torch::autograd::impl::get_autograd_meta(tensor);
@@ -148,6 +149,16 @@ bool NonfiniteSearch::is_bad_parameter(const Node& node, NonfiniteOutputEvent& e
   return true;
 }
 
+// A quotient by what is neither zero nor tiny: the divisor is saved always.
+bool divides_safely(std::string_view name, double min) {
+  return name.starts_with("Div") && min * kLargestProduct >= 1;
+}
+
+// The mean of squares of what it saved does not overflow.
+bool is_mean_in_range(std::string_view name, double absmax) {
+  return name.starts_with("MseLoss") && 4 * absmax * absmax < kLargestHalf;
+}
+
 // Whether the operator, given what it read, can have returned what is not finite.
 bool NonfiniteSearch::can_make(const Node& node) const {
   const std::string name = node.name();
@@ -158,8 +169,11 @@ bool NonfiniteSearch::can_make(const Node& node) const {
     case Makes::kNothing:
       return in_half && name == "ToCopyBackward0";
     case Makes::kByOverflow:
+      if (reads != nullptr && is_mean_in_range(name, reads->values.absmax)) return false;
       return in_half || (reads != nullptr && reads->values.absmax >= kLargestProduct);
     case Makes::kByDomain:
+      if (!in_half && reads != nullptr && divides_safely(name, reads->min.value_or(0)))
+        return false;
       break;
   }
   return !(is_logarithm(name) && reads != nullptr && reads->min.value_or(0) > 0);

@@ -138,6 +138,15 @@ struct GradientSetsDiffer {
   std::vector<GradientSide> parameters;  ///< empty where the ranks left no list
 };
 
+/// Ranks that average after other micro-batches, some of them not after the last one of a step.
+struct SyncPatternsDiffer {
+  std::int64_t step = 0;    ///< the first of two or more in a row
+  std::int64_t steps = 0;   ///< in which they do so
+  std::int64_t period = 0;  ///< backwards of that step
+  std::vector<RankSide>
+      sides;  ///< numbers of the averaged backwards, from 1: `1 3`; minority first
+};
+
 /// Registered tensors that are not bit-equal.
 struct DifferingTensor {
   std::string model;
@@ -163,8 +172,10 @@ struct ValuesDiffer {
   std::int64_t compared = 0;      ///< tensors; 0: the ranks left no list, only the sides are known
   std::int64_t equal_until = -1;  ///< last earlier step that was compared and equal; -1: none
   std::vector<RankSide> sides;    ///< of the fingerprint over all
-  std::vector<DifferingTensor> tensors;       ///< the first ones in registered order
+  std::vector<DifferingTensor> tensors;       ///< in registered order, frozen ones last; not all
   std::int64_t differing = 0;                 ///< number of tensors
+  std::string module_path;                    ///< the deepest above those of them that train; above
+                                              ///< all of them where none trains
   std::vector<EstimatedDifference> estimate;  ///< of the largest relative one; one at most
 };
 
@@ -181,9 +192,11 @@ struct ReductionStep {
   std::int64_t sampled = 0;
   std::int64_t calls = 0;            ///< collectives in this step; the most of one rank
   std::int64_t backwards = 0;        ///< likewise
-  bool reduces_last = false;         ///< collectives ran after its last backward had begun
+  bool reduces_last = false;         ///< on all ranks collectives ran after the last backward began
   std::int64_t differing = 0;        ///< not bit-equal on all ranks when their optimizer stepped
-  std::int64_t as_they_arrived = 0;  ///< on every rank
+  std::int64_t as_they_arrived = 0;  ///< on every rank, up to the factors that are known
+  bool may_be_copies = true;         ///< collectives had the sizes of these gradients and were not
+                                     ///< of gradients themselves
   ReducedParameter first_differing;  ///< in registered order
   double largest_difference = 0;     ///< norm of ranks less their mean, over that of the mean
   std::optional<double> ratio;       ///< to the mean of what arrived, clipping left out; 1 is right
@@ -221,6 +234,7 @@ struct Cohort {
   std::vector<ValuesDiffer> values;           ///< one of parameters and one of buffers at most
   std::vector<RankCounts> counts;             ///< by rank
   std::vector<ReductionStep> reductions;      ///< by step
+  std::vector<SyncPatternsDiffer> patterns;   ///< one at most
   std::vector<SameRandom> same_random;        ///< one at most
   std::vector<SameBatches> same_batches;      ///< empty where the ranks read different data
   std::vector<Straggler> stragglers;          ///< one at most

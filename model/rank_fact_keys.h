@@ -27,6 +27,7 @@ inline constexpr char kLostMs[] = "lost_ms";
 inline constexpr char kMeasuredRatio[] = "measured_ratio";
 inline constexpr char kModePerSide[] = "mode_per_side";
 inline constexpr char kOriginRanks[] = "origin_ranks";
+inline constexpr char kRankPatterns[] = "rank_patterns";
 inline constexpr char kReduction[] = "reduction";
 inline constexpr char kResidualRatio[] = "residual_ratio";
 inline constexpr char kRowsCount[] = "rows_count";

@@ -53,6 +53,7 @@ struct NonfiniteGradientEvent {
   Stamp at;
   TensorId tensor = 0;
   ValueRange values;
+  bool by_hook = false;  ///< all nodes returned finite ones: a hook of the program's own made it
 };
 
 /// Such gradients were finite when their optimizer began to step: the program repaired them.

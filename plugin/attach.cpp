@@ -37,7 +37,10 @@ OptionTexts texts_of(const api0::Options& options) {
 #define DDPSCOPE_SETTING(key, member, type, default_value, help) add(key, options.member);
 #include "config/settings.def"
 #undef DDPSCOPE_SETTING
-  for (const auto& [key, value] : options.check_options) texts.emplace_back(key, value);
+  for (const auto& [key, value] : options.check_options) {
+    const bool names_check = key.find('.') != std::string::npos;
+    texts.emplace_back(names_check ? key : key + ".", value);  // the others are members
+  }
   return texts;
 }
 
@@ -213,9 +216,9 @@ int ddpscope_attach_tensors(const char* const* names, const void* const* tensors
     }
     ddpscope::api0::NamedTensors named;
     for (std::size_t i = 0; i < count; ++i) {
-      const bool given = names[i] != nullptr && tensors[i] != nullptr;
-      named.emplace_back(given ? names[i] : "",
-                         given ? *static_cast<const at::Tensor*>(tensors[i]) : at::Tensor());
+      const auto* tensor = static_cast<const at::Tensor*>(tensors[i]);
+      named.emplace_back(names[i] != nullptr ? names[i] : "",
+                         tensor != nullptr ? *tensor : at::Tensor());
     }
     ddpscope::api0::attach_diagnostics(named);
     return 0;

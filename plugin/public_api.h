@@ -1,15 +1,10 @@
 #pragma once
 
 #include <string>
-#include <utility>
-#include <vector>
 
 // The border between the public header and the inside. Public types are twins of inner ones with
 // the same names, so no file includes both sides freely: this one names none of them.
 namespace ddpscope {
-
-/// Settings as `Options` gives them: key and text.
-using OptionTexts = std::vector<std::pair<std::string, std::string>>;
 
 /// A wrong setting, in the words of style C6; becomes `SettingsError`.
 struct SettingsFault {

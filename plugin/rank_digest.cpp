@@ -30,7 +30,7 @@ void RankDigest::on(const GradientEvent& event, const RunState&) {
 void RankDigest::on(const BackwardEvent& event, const RunState&) {
   trains_ = true;
   scale_.on_backward(event);
-  trained_with_.on_backward(scale_.is_product());
+  trained_with_.on_backward(event, scale_.is_product());
   scale_known_ = event.surveyed;
 }
 
@@ -137,6 +137,7 @@ void RankDigest::on(const StepEndEvent& event, const RunState& state) {
     add_gradients(digest, is_compared_step(digest.step));
     add_optimizers(digest, state);
     trained_with_.add_whole_to(digest);
+    trained_with_.tell_sync_pattern(digest.step);
     // Weighed by its batch or what ranks exchanged, a loss has a factor of its own on each of them.
     const double scale = scale_known_ ? scale_.now().value_or(0) : 0;
     if (!trained_with_.may_weigh_by(scale)) digest.loss_scale = scale;

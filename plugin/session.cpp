@@ -23,6 +23,7 @@
 #include "plugin/process_life.h"
 #include "plugin/public_api.h"
 #include "plugin/run_info.h"
+#include "plugin/session_settings.h"
 #include "plugin/sync_norms.h"
 #include "records/error_file.h"
 #include "records/words.h"
@@ -32,64 +33,11 @@ namespace {
 constexpr auto kExitLimit = std::chrono::milliseconds(10'000);
 constexpr auto kNoteLimit = std::chrono::milliseconds(200);
 constexpr auto kTerminateLimit = std::chrono::milliseconds(2'000);
-constexpr char kStrictTargets[] = "loss-target-range.strict";
-constexpr char kSharedDevices[] = "device-duplicate.shared";
 
 constinit std::atomic<Session*> session{nullptr};
 std::mutex start_mutex;
 std::atomic<int> said_rank{-1};
 std::atomic<int> said_world_size{-1};
-
-std::vector<std::string> check_ids() {
-  std::vector<std::string> ids;
-  for (const CheckRow& row : check_table()) ids.emplace_back(row.id);
-  return ids;
-}
-
-[[noreturn]] void throw_problems(const std::vector<SettingsProblem>& problems) {
-  std::string message;
-  for (const SettingsProblem& problem : problems) {
-    if (!message.empty()) message += '\n';
-    message += problem.message;
-    if (!problem.fix.empty()) message += "\n  fix: " + problem.fix;
-  }
-  throw SettingsFault{std::move(message)};
-}
-
-// Options travel as text, so that C++ and the variable share one parser and one set of messages.
-PartialSettings parse_option_texts(const OptionTexts& options) {
-  std::string text;
-  for (const auto& [key, value] : options) {
-    if (value.find('\n') != std::string::npos) {
-      throw SettingsFault{"Options: " + key + " holds a line break"};
-    }
-    text += key + "=" + value + "\n";
-  }
-  ParsedSettings parsed = parse_config_text(text, "Options", check_ids());
-  if (!parsed.problems.empty()) throw_problems(parsed.problems);
-  return std::move(parsed.settings);
-}
-
-bool is_on(const Settings& settings, const char* option) {
-  const auto given = settings.check_options.find(option);
-  if (given == settings.check_options.end()) return false;
-  if (const auto on = Switch::parse(given->second)) return *on;
-  throw SettingsFault{std::string(option) + "=" + ddpscope::quoted(given->second) + " is not " +
-                      std::string(Switch::kAllowed)};
-}
-
-Resolved resolve_settings(const PartialSettings& options, Activation activation) {
-  Resolved resolved = resolve(environment("DDPSCOPE"), options, activation, check_ids());
-  if (resolved.state != ResolvedState::kOn) return resolved;
-  if (!resolved.problems.empty()) throw_problems(resolved.problems);
-  if (const std::string& path = resolved.settings.suppressions; !path.empty()) {
-    const SuppressionFile file = read_suppressions(path);
-    if (!file.problems.empty()) throw SettingsFault{file.problems.front()};
-  }
-  // Throws where one is neither on nor off.
-  for (const char* option : {kStrictTargets, kSharedDevices}) is_on(resolved.settings, option);
-  return resolved;
-}
 
 RankEnvironment ranks_of_process() {
   RankEnvironment ranks = rank_environment();
@@ -152,16 +100,21 @@ Session::Session(Resolved resolved, WorkerOptions options)
                          .stack_depth = static_cast<std::size_t>(settings_.stack_depth),
                          .overhead_percent = budget_of(settings_),
                          .full_cycles = settings_.full_cycles,
-                         .waits_for_targets = is_on(settings_, kStrictTargets),
+                         .waits_for_targets = waits_for_targets(settings_),
                          .calls = worker_.calls(),
                          .compares_ranks = worker_.calls() != nullptr}) {}
 
 bool Session::start(const OptionTexts& options, bool only_by_environment) {
   const HeldSignals held;
   const std::lock_guard lock(start_mutex);
-  if (session.load() != nullptr) return running() != nullptr;
+  const PartialSettings given = given_settings(options);
+  if (session.load() != nullptr) {
+    const Session* current = running();
+    if (current != nullptr) tell_unused_options(current->settings_, given);
+    return current != nullptr;
+  }
   const auto activation = only_by_environment ? Activation::kEnvironment : Activation::kActive;
-  Resolved resolved = resolve_settings(parse_option_texts(options), activation);
+  Resolved resolved = resolve_settings(given, activation);
   if (resolved.state != ResolvedState::kOn) return false;
   if (resolved.help_requested) std::fputs(settings_help().c_str(), stderr);
   set_log_level(resolved.settings.log_level);

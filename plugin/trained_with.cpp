@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "exchange/reduction_record.h"
+#include "exchange/sync_patterns.h"
 
 namespace ddpscope {
 namespace {
@@ -17,13 +18,15 @@ bool exchanges_few(const CollectiveEvent& event) {
 }
 }  // namespace
 
-void TrainedWith::on_backward(bool is_product) {
+void TrainedWith::on_backward(const BackwardEvent& event, bool is_product) {
   calls_ = 0;
+  backwards_ += event.accumulates;
   is_shared_sum_ = is_product && few_exchanged_;
 }
 
 void TrainedWith::on(const CollectiveEvent& event) {
   ++calls_;
+  if (event.averages && backwards_ > 0) averaged_.insert(backwards_);
   few_exchanged_ |= exchanges_few(event);
 }
 
@@ -119,7 +122,13 @@ void TrainedWith::add_whole_to(StepDigest& digest) const {
   digest.targets = static_cast<float>(targets_) / static_cast<float>(losses_);
 }
 
+void TrainedWith::tell_sync_pattern(std::int64_t step) {
+  put_text(BlobKind::kSyncPattern, step, sync_pattern_text(backwards_, averaged_), sync_told_);
+}
+
 void TrainedWith::step_ended() {
+  backwards_ = 0;
+  averaged_.clear();
   clip_factor_ = weight_ = 1;
   clipped_ = 0;
   batch_ = random_ = 0;

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <set>
 #include <string>
 
 #include "exchange/rank_ring.h"
@@ -19,7 +20,7 @@ class TrainedWith {
       : models_(models), blob_(std::move(blob)) {}
 
   /// `is_product`: the loss is something times, or divided by, something.
-  void on_backward(bool is_product);
+  void on_backward(const BackwardEvent& event, bool is_product);
   void on(const CollectiveEvent& event);
   void on(const GradientsScaledEvent& event);
   void on(const ReducedGradientsEvent& event);
@@ -33,6 +34,8 @@ class TrainedWith {
   void add_to(StepDigest& digest) const;
   /// The same, of a step of which all events were seen.
   void add_whole_to(StepDigest& digest) const;
+  /// Likewise: after which of its backwards gradients were averaged.
+  void tell_sync_pattern(std::int64_t step);
   void step_ended();
 
  private:
@@ -53,6 +56,9 @@ class TrainedWith {
   bool is_weighed_ = false;     // a loss, by what may come of them
   bool is_shared_sum_ = false;  // the loss of the last backward, divided by what may come of them
   double rows_ = 0;             // of its batch
+  std::int64_t backwards_ = 0;  // of that step
+  std::set<std::int64_t> averaged_;
+  std::string sync_told_ = "-";
   std::string batch_told_;
   std::string random_told_;
   std::string loss_told_;

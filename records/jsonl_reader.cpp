@@ -17,6 +17,7 @@
 #include "records/regular_file.h"
 #include "records/report_dir.h"
 #include "records/step_line.h"
+#include "records/utf8.h"
 
 namespace ddpscope {
 namespace {
@@ -41,12 +42,12 @@ class RankFileBuilder {
     ++line_;
     if (line.empty()) return true;
     if (const std::string text = shape_problem(line); !text.empty()) return refuse(text);
-    if (const auto step = line_ > 1 ? step_of_plain_line(line) : std::nullopt) {
+    if (const auto step = has_run_ ? step_of_plain_line(line) : std::nullopt) {
       take_step(*step);
       return true;
     }
-    const Json json = Json::parse(line, nullptr, /*allow_exceptions=*/false);
-    if (json.is_discarded() && !complete && line_ > 1) {
+    const Json json = parsed(line);
+    if (json.is_discarded() && !complete && has_run_) {
       file_.truncated = true;
       file_.notes.push_back(fmt::format("line {} is incomplete", line_));
       return true;
@@ -68,9 +69,9 @@ class RankFileBuilder {
   }
 
   ReadResult result() {
-    if (!refused_ && line_ == 0) {
+    if (!refused_ && !has_run_) {
       problem_.cut_short = true;
-      refuse("the file is empty");
+      refuse(line_ == 0 ? "the file is empty" : "the file holds no record");
     }
     if (refused_) return std::move(problem_);
     if (dropped_ > 0) {
@@ -81,12 +82,18 @@ class RankFileBuilder {
   }
 
  private:
+  static Json parsed(std::string_view line) {
+    Json json = Json::parse(line, nullptr, /*allow_exceptions=*/false);
+    if (!json.is_discarded() || is_utf8(line)) return json;
+    return Json::parse(valid_json_utf8(line), nullptr, /*allow_exceptions=*/false);
+  }
+
   bool take_record(const Json& json, std::size_t bytes) {
     const auto found = json.find("record");
     if (found == json.end() || !found->is_string()) return refuse("the line names no record");
     const auto& record = found->get_ref<const std::string&>();
     if (record == "run") return take_run(json);
-    if (line_ == 1) return refuse("the first line is no run record");
+    if (!has_run_) return refuse("the first line is no run record");
     if (record == "finding") take_finding(finding_from_json(json), bytes);
     if (record == "model" && file_.models.size() < kMaxOthers) {
       file_.models.push_back(model_from_json(json));
@@ -134,7 +141,7 @@ class RankFileBuilder {
     }
     RunRecord run = run_from_json(json);
     const bool same = run.run_id == file_.run.run_id && run.rank == file_.run.rank;
-    if (line_ > 1 && !same) return refuse("a second run record is of another run or rank");
+    if (has_run_ && !same) return refuse("a second run record is of another run or rank");
     const auto slash = file_.path.rfind('/');
     const std::string_view name = std::string_view(file_.path).substr(slash + 1);
     const auto named = rank_of_file_name(name);
@@ -143,6 +150,7 @@ class RankFileBuilder {
           fmt::format("the record is of rank {}, the file is named for rank {}", run.rank, *named));
     }
     file_.run = std::move(run);
+    has_run_ = true;
     return true;
   }
 
@@ -164,6 +172,7 @@ class RankFileBuilder {
   RankFile file_;
   ReadProblem problem_;
   bool refused_ = false;
+  bool has_run_ = false;
   std::int64_t line_ = 0;
   std::int64_t dropped_ = 0;
   std::int64_t step_count_ = 0;

@@ -44,14 +44,17 @@ bool is_secret_value(std::string_view value) {
   return value.size() >= kShortest && std::ranges::any_of(kSecretValues, begins);
 }
 
-/// `scheme://user:password@host` without the password.
-std::string without_url_password(const std::string& text) {
-  const auto scheme = text.find("://");
-  if (scheme == std::string::npos) return text;
-  const auto at = text.substr(0, text.find('/', scheme + 3)).rfind('@');
-  const auto colon = text.find(':', scheme + 3);
-  if (at == std::string::npos || colon == std::string::npos || colon > at) return text;
-  return text.substr(0, colon + 1) + std::string(kCut) + text.substr(at);
+/// Each `scheme://user:password@host` without the password.
+std::string without_url_passwords(std::string text) {
+  constexpr std::string_view kMark = "://";
+  for (auto mark = text.find(kMark); mark != std::string::npos; mark = text.find(kMark, mark + 3)) {
+    const auto host = mark + kMark.size();
+    const auto at = text.substr(0, text.find('/', host)).rfind('@');
+    const auto colon = text.find(':', host);
+    if (at == std::string::npos || colon >= at) continue;
+    text.replace(colon + 1, at - colon - 1, kCut);
+  }
+  return text;
 }
 
 /// Where the value begins that follows the first `secret=`, also in `--env=TOKEN=x`, in a query
@@ -71,7 +74,8 @@ std::size_t secret_value(const std::string& argument) {
   return std::string::npos;
 }
 
-std::string redact_argument(const std::string& argument) {
+std::string redact_argument(const std::string& given) {
+  const std::string argument = without_url_passwords(given);
   if (is_secret_value(argument)) return std::string(kCut);
   const auto bearer = argument.find("earer ");
   if (bearer != std::string::npos) return argument.substr(0, bearer + 6) + std::string(kCut);
@@ -82,7 +86,7 @@ std::string redact_argument(const std::string& argument) {
   if (equals != std::string::npos && is_secret_value(argument.substr(equals + 1))) {
     return argument.substr(0, equals + 1) + std::string(kCut);
   }
-  return without_url_password(argument);
+  return argument;
 }
 
 }  // namespace

@@ -26,6 +26,25 @@ bool is_scalar(char32_t value, std::size_t bytes) {
   return value >= kSmallest[bytes] && value <= 0x10FFFF && !surrogate;
 }
 
+/// Each byte that is not part of valid UTF-8 as `mark` and two digits.
+std::string with_hex_bytes(std::string_view text, std::string_view mark) {
+  constexpr std::string_view kHex = "0123456789abcdef";
+  std::string result;
+  result.reserve(text.size());
+  for (std::size_t i = 0; i < text.size();) {
+    const CodePoint point = decode_utf8(text, i);
+    if (point.valid) {
+      result.append(text.substr(i, point.bytes));
+    } else {
+      const unsigned char byte = byte_at(text, i);
+      result += mark;
+      result += {kHex[byte >> 4], kHex[byte & 15]};
+    }
+    i += point.bytes;
+  }
+  return result;
+}
+
 }  // namespace
 
 CodePoint decode_utf8(std::string_view text, std::size_t position) {
@@ -44,21 +63,16 @@ CodePoint decode_utf8(std::string_view text, std::size_t position) {
   return {.value = value, .bytes = bytes};
 }
 
-std::string valid_utf8(std::string_view text) {
-  constexpr std::string_view kHex = "0123456789abcdef";
-  std::string result;
-  result.reserve(text.size());
+bool is_utf8(std::string_view text) {
   for (std::size_t i = 0; i < text.size();) {
     const CodePoint point = decode_utf8(text, i);
-    if (point.valid) {
-      result.append(text.substr(i, point.bytes));
-    } else {
-      const unsigned char byte = byte_at(text, i);
-      result += {'\\', 'x', kHex[byte >> 4], kHex[byte & 15]};
-    }
+    if (!point.valid) return false;
     i += point.bytes;
   }
-  return result;
+  return true;
 }
+
+std::string valid_utf8(std::string_view text) { return with_hex_bytes(text, "\\x"); }
+std::string valid_json_utf8(std::string_view json) { return with_hex_bytes(json, "\\\\x"); }
 
 }  // namespace ddpscope

@@ -15,7 +15,10 @@ struct CodePoint {
 /// The code point at `position`; strict: no overlong forms, surrogates or values above U+10FFFF.
 CodePoint decode_utf8(std::string_view text, std::size_t position);
 
+bool is_utf8(std::string_view text);
 /// Every byte that is not part of valid UTF-8 becomes the text `\xNN`.
 std::string valid_utf8(std::string_view text);
+/// The same within JSON, whose strings write a backslash twice.
+std::string valid_json_utf8(std::string_view json);
 
 }  // namespace ddpscope

@@ -69,20 +69,6 @@ std::string labelled_lines(std::string_view label, const std::vector<std::string
   return text + fmt::format("  {}: {} more\n", label, lines.size() - kShownRemarks);
 }
 
-std::string remarks_text(const MergedReport& report) {
-  std::vector<std::string> lines = report.remarks;
-  for (const auto& file : report.skipped_files) {
-    lines.push_back(file.path + " was skipped: " + file.why);
-  }
-  return labelled_lines("input", lines);
-}
-
-std::string leftovers_text(const MergedReport& report) {
-  std::vector<std::string> lines;
-  for (const auto& left : report.leftover_suppressions) lines.push_back(leftover_words(left));
-  return labelled_lines("suppression", lines);
-}
-
 }  // namespace
 
 std::string describe(const ReadProblem& problem) {
@@ -90,6 +76,20 @@ std::string describe(const ReadProblem& problem) {
     return escape_terminal(fmt::format("{}: {}", problem.path, problem.text));
   }
   return escape_terminal(fmt::format("{}:{}: {}", problem.path, problem.line, problem.text));
+}
+
+std::string render_remarks(const MergedReport& report) {
+  std::vector<std::string> lines = report.remarks;
+  for (const auto& file : report.skipped_files) {
+    lines.push_back(file.path + " was skipped: " + file.why);
+  }
+  return labelled_lines("input", lines);
+}
+
+std::string render_leftovers(const MergedReport& report) {
+  std::vector<std::string> lines;
+  for (const auto& left : report.leftover_suppressions) lines.push_back(leftover_words(left));
+  return labelled_lines("suppression", lines);
 }
 
 std::string render_last_line(const MergedReport& report, const RenderOptions& options) {
@@ -110,10 +110,10 @@ std::string render_verdict(const MergedReport& report, const RenderOptions& opti
     text += fmt::format("checks: {} run, {} passed, {} failed, {} blocked\n", counts.run,
                         counts.passed, counts.failed, counts.blocked);
     text += blocked_text(report);
-    text += remarks_text(report);
+    text += render_remarks(report);
     const std::string overhead = overhead_words(report.overhead);
     if (!overhead.empty()) text += "overhead: " + overhead + "\n";
-    const std::string leftovers = leftovers_text(report);
+    const std::string leftovers = render_leftovers(report);
     if (report.suppressed > 0 || !leftovers.empty()) {
       text += fmt::format("suppressed: {}\n", report.suppressed) + leftovers;
     }

@@ -9,6 +9,7 @@
 #include "model/fact_keys.h"
 #include "model/fingerprint.h"
 #include "records/report_dir.h"
+#include "records/words.h"
 #include "report/coverage.h"
 #include "report/join_findings.h"
 #include "report/leftover_suppressions.h"
@@ -17,6 +18,7 @@ namespace ddpscope {
 namespace {
 
 constexpr std::size_t kMaxListedRanks = 1024;
+constexpr std::size_t kMaxTold = 200;
 
 /// Keeps the files of one run, one per rank, and says why the others are left out.
 std::vector<RankFile> choose(std::vector<RankFile> files, const std::string& run_id,
@@ -80,6 +82,16 @@ Finding missing_finding(const MergedReport& report, const MergeOptions& options)
   return finding;
 }
 
+/// What a rank that crashed noted last, where it did.
+std::string last_words(const RankFile& file) {
+  if (file.progress.empty()) return {};
+  const ProgressRecord& last = file.progress.back();
+  std::string why = last.signal;
+  if (last.reason == "exception") why = last.exception + ": " + last.what.substr(0, kMaxTold);
+  if (why.empty()) return {};
+  return fmt::format(": {} in {} of step {}", why, word(last.phase), last.step);
+}
+
 void add_rank(MergedReport& report, const RankFile& file) {
   RankState state = {.run = file.run,
                      .has_summary = file.summary.has_value(),
@@ -93,7 +105,7 @@ void add_rank(MergedReport& report, const RankFile& file) {
     state.steps = file.summary->steps;
     state.events_dropped = file.summary->events_dropped;
   } else {
-    report.remarks.push_back(place + " ended without a summary");
+    report.remarks.push_back(place + " ended without a summary" + last_words(file));
   }
   for (const auto& note : file.notes) report.remarks.push_back(place + ": " + note);
   report.world_size = std::max({report.world_size, file.run.world_size, file.run.rank + 1});

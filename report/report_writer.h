@@ -51,6 +51,10 @@ std::string render_place_line(const Finding& finding, const FindingStyle& style 
 /// `out/rank-3.jsonl:17: text` as one terminal line.
 std::string describe(const ReadProblem& problem);
 
+/// What a reader must know of the input, and the suppressions without effect; a line each.
+std::string render_remarks(const MergedReport& report);
+std::string render_leftovers(const MergedReport& report);
+
 /// The block that ends a console report, and its last line alone.
 std::string render_verdict(const MergedReport& report, const RenderOptions& options);
 std::string render_last_line(const MergedReport& report, const RenderOptions& options);

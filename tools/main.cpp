@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <signal.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -58,6 +59,7 @@ int run_command(CLI::App& app, std::vector<std::string> arguments, CommandContex
 }
 
 int guarded_main(int argc, char** argv) {
+  ::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is told as a full disk is
   CLI::App app("Diagnostics for data-parallel training with LibTorch", "ddpscope");
   CommandContext context{
       .program = {}, .has_program = false, .environment = ProcessEnvironment(environ)};

@@ -41,7 +41,7 @@ bool replace_terminal_input() {
 bool prepare_child(const ChildPlan& plan) {
   if (::setpgid(0, 0) != 0 || ::prctl(PR_SET_PDEATHSIG, SIGKILL) != 0) return false;
   if (::getppid() != plan.launcher) ::_exit(1);
-  ::signal(SIGPIPE, SIG_DFL);
+  for (const int signal : {SIGPIPE, SIGXFSZ}) ::signal(signal, SIG_DFL);
   return replace_terminal_input() && ::dup2(plan.output, STDOUT_FILENO) >= 0 &&
          ::dup2(plan.errors, STDERR_FILENO) >= 0 &&
          ::sigprocmask(SIG_SETMASK, plan.signal_mask, nullptr) == 0;

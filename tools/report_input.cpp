@@ -10,6 +10,7 @@
 #include "records/regular_file.h"
 #include "records/report_dir.h"
 #include "records/words.h"
+#include "report/leftover_suppressions.h"
 #include "report/report_reader.h"
 #include "report/report_writer.h"
 #include "tools/command.h"
@@ -107,6 +108,15 @@ std::vector<std::string> named_checks(const MergedReport& report) {
   }
   return names;
 }
+/// What became of the lines of `list`, besides what the report says of others.
+void add_leftovers(MergedReport& report, const SuppressionList& list) {
+  RankFile told;
+  told.suppressions = std::move(report.leftover_suppressions);
+  std::ranges::move(list.records(), std::back_inserter(told.suppressions));
+  const bool all_ended = std::ranges::all_of(report.ranks, &RankState::has_summary);
+  report.leftover_suppressions =
+      leftover_suppressions({std::move(told)}, all_ended && report.missing_ranks.empty());
+}
 }  // namespace
 
 SuppressionList read_suppression_list(const std::string& path) {
@@ -151,6 +161,7 @@ JudgedReport read_report_at(const std::string& path, const std::string& suppress
   for (Finding& finding : judged.report.findings) {
     finding.suppressed = list.find(finding) != nullptr || finding.suppressed;
   }
+  add_leftovers(judged.report, list);
   judge_again(judged.report);
   return judged;
 }

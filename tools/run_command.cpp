@@ -40,8 +40,7 @@ struct RunSettings {
 };
 
 RunSettings read_settings(const RunArguments& options, const std::string& variable) {
-  CheckIds ids;
-  for (const auto& row : check_table()) ids.emplace_back(row.id);
+  const CheckIds ids = check_setting_names();
   const auto parsed = parse_environment(variable, ids);
   if (!parsed.problems.empty()) {
     throw CommandError(ExitStatus::kUsage, parsed.problems.front().message);

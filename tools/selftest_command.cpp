@@ -52,8 +52,7 @@ class ScratchDir {
 
 /// `DDPSCOPE` as the user has it, without what would end a process early or write elsewhere.
 std::string scratch_settings(const std::string& variable, const std::string& level) {
-  CheckIds ids;
-  for (const auto& row : check_table()) ids.emplace_back(row.id);
+  const CheckIds ids = check_setting_names();
   const auto parsed = parse_environment(variable, ids);
   if (!parsed.problems.empty()) {
     throw CommandError(ExitStatus::kUsage, parsed.problems.front().message);

@@ -44,6 +44,7 @@ std::string as_text(const MergedReport& report) {
   std::string text;
   const FindingStyle style{.colour = prints_to_terminal(), .with_model = report.models.size() > 1};
   for (const auto& finding : report.findings) text += render_finding(finding, style);
+  text += render_remarks(report) + render_leftovers(report);
   return text + render_last_line(report, {.colour = style.colour});
 }
 

@@ -55,6 +55,26 @@ TEST_CASE("autograd-double-backward takes the steps of one cycle for one", "[che
   CHECK(program.findings[0].fixes[0].text.starts_with("detach() the shared tensor"));
 }
 
+TEST_CASE("autograd-double-backward knows the first cycle by an optimizer that waits", "[check]") {
+  LinesByStack lines;
+  Program program("autograd-double-backward", &lines);
+  const bool has_another = GENERATE(true, false);
+  const bool on_one_line = GENERATE(true, false);
+  program.optimizer(1, {1});
+  if (has_another) program.optimizer(2, {2});
+  program.step(1);
+  GraphFreedEvent event = freed();
+  event.first = Doing{.step = 1, .cycle = 1, .stack = on_one_line ? 97U : 91U};
+  event.second = {.step = 2, .cycle = 2, .stack = 97};
+  program.send_now(std::move(event));
+  REQUIRE(program.findings.size() == 1);
+  const bool same_cycle = has_another && !on_one_line;
+  CHECK(fact_of<bool>(program.findings[0], "same_step") == same_cycle);
+  CHECK(program.findings[0].what.ends_with(same_cycle ? "in the same cycle" : "in step 1"));
+  CHECK(program.findings[0].fixes[0].text.starts_with(
+      same_cycle ? "detach() the shared tensor" : "detach() at the step boundary"));
+}
+
 TEST_CASE("autograd-double-backward says when the first pass is not known", "[check]") {
   Program program("autograd-double-backward");
   GraphFreedEvent event = freed();

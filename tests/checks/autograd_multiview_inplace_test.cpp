@@ -61,6 +61,30 @@ TEST_CASE("autograd-multiview-inplace says how other views were made", "[check]"
   }
 }
 
+TEST_CASE("autograd-multiview-inplace knows views that no node made from the survey", "[check]") {
+  LinesByStack lines;
+  Program program("autograd-multiview-inplace", &lines);
+  program.attach(1, {{.id = 1, .path = "decode.weight"}});
+  program.op({.name = "aten::select",
+              .inputs = {1},
+              .outputs = {40},
+              .grad_mode = false,
+              .requires_grad = false,
+              .stack = 40});
+  FailedWriteEvent event = failed(ViewOrigin::kGradModeOff);
+  event.creator = "";
+  event.created.reset();
+  event.output_index = event.outputs = 0;
+  program.send_now(std::move(event));
+  REQUIRE(program.findings.size() == 1);
+  const Finding& finding = program.findings[0];
+  CHECK(finding.fixes[0].text.find("the same side of torch::NoGradGuard") != std::string::npos);
+  CHECK(finding.fixes.size() == 3);
+  CHECK(finding.why.starts_with("made at train.cpp:40, written at train.cpp:52"));
+  CHECK(fact_of<std::string>(finding, "creator_op") == "aten::select");
+  CHECK(std::ranges::count(finding.facts, "outputs_count", &Fact::key) == 0);
+}
+
 TEST_CASE("autograd-multiview-inplace stays silent", "[check]") {
   Program program("autograd-multiview-inplace");
   SECTION("on single views") { program.send_now(failed(ViewOrigin::kSingle)); }

@@ -161,6 +161,28 @@ TEST_CASE("checkpoint-load reports names that cannot be loaded", "[check]") {
   CHECK(program.findings[0].module_path == "in");
 }
 
+TEST_CASE("checkpoint-load collapses names that cannot be loaded", "[check]") {
+  Program program("checkpoint-load");
+  std::vector<Registered> net = {{.id = 1, .path = "body.in.weight"},
+                                 {.id = 2, .path = "body.in.bias"},
+                                 {.id = 3, .path = "body.out.weight"}};
+  const bool many = GENERATE(false, true);
+  if (many) {
+    net.push_back({.id = 4, .path = "body.is.weight"});
+    net.push_back({.id = 5, .path = "body.for.weight"});
+    net.push_back({.id = 6, .path = "body.with.weight"});
+  }
+  program.attach(1, net);
+  write(program, net);
+  program.exit();
+  REQUIRE(program.findings.size() == 1);
+  const Finding& finding = program.findings[0];
+  CHECK(finding.module_path == (many ? "body" : "body.in"));
+  CHECK(finding.what.starts_with(many ? "saved under \"body.in.weight\" and 4 such names: "
+                                      : "saved under \"body.in.weight\" and 1 such name: "));
+  CHECK(finding.what.find(many ? "\"is\"" : "\"in\" is a word") != std::string::npos);
+}
+
 TEST_CASE("checkpoint-load stays silent", "[check]") {
   Program program("checkpoint-load");
   program.attach(1, kNet);

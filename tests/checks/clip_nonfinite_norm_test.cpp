@@ -42,6 +42,17 @@ TEST_CASE("clip-nonfinite-norm reports a NaN norm that spreads to all gradients"
   CHECK(cause_of(finding) == "nonfinite_gradient");
 }
 
+TEST_CASE("clip-nonfinite-norm takes the edit of a single gradient for no clip", "[check]") {
+  Program program("clip-nonfinite-norm");
+  program.attach(1, {kNet[0], kNet[1], {.id = 3, .path = "out.weight"}});
+  program.optimizer(1, {1, 2, 3});
+  program.backward({1, 2, 3});
+  const bool most = GENERATE(false, true);
+  clip(program, 1, kNan, /*gradients=*/most ? 2 : 1);
+  program.step(1);
+  CHECK(program.findings.size() == (most ? 1U : 0U));
+}
+
 TEST_CASE("clip-nonfinite-norm says where no gradient was finite", "[check]") {
   Program program("clip-nonfinite-norm");
   begin(program);

@@ -69,7 +69,10 @@ TEST_CASE("data-not-reshuffled is a note in one process, which may mean it", "[c
   Loop loop(1);
   for (int epoch = 0; epoch < 2; ++epoch) loop.read(count(1, 20));
   REQUIRE(loop.program.findings.size() == 1);
-  CHECK(loop.program.findings[0].severity == Severity::kNote);
+  const Finding& finding = loop.program.findings[0];
+  CHECK(finding.severity == Severity::kNote);
+  CHECK(finding.why.find("torch::manual_seed() in each epoch") != std::string::npos);
+  CHECK(finding.fixes[1].text.starts_with("seed once, before the first epoch"));
 }
 
 TEST_CASE("data-not-reshuffled stays silent", "[check]") {

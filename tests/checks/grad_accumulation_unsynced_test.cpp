@@ -1,4 +1,5 @@
 #include "tests/support/catch.h"
+#include "tests/support/compared_ranks.h"
 #include "tests/support/events.h"
 
 namespace ddpscope::test::grad_accumulation_unsynced_test {
@@ -57,6 +58,32 @@ TEST_CASE("grad-accumulation-unsynced reports a last part that is left out", "[c
   CHECK(loop.program.findings[0].what ==
         "backward 3 of 3 before step() was not averaged, backwards 1, 2 were (last_unsynced)");
   CHECK(cause_of(loop.program.findings[0]) == "last_unsynced");
+}
+
+TEST_CASE("grad-accumulation-unsynced tells patterns that differ between ranks", "[check]") {
+  RanksComparedEvent run = four_ranks();
+  run.cohorts[0].patterns = {
+      {.step = 3, .steps = 5, .period = 4, .sides = {{"3", {1}}, {"4", {0, 2, 3}}}}};
+  Finding own;
+  own.id = "grad-accumulation-unsynced";
+  own.rank = 1;
+  own.fingerprint = "own";
+  const Findings findings = judge_ranks(run, {.enabled = {own.id}, .of_ranks = {&own}}).findings;
+  REQUIRE(findings.size() == 1);
+  const Finding& finding = findings[0];
+  CHECK(finding.severity == Severity::kError);
+  CHECK(finding.what ==
+        "of 4 backwards before step() those that were averaged differ between ranks: 3 on rank 1, "
+        "4 on ranks 0,2-3 (rank_dependent)");
+  CHECK(finding.step == 3);
+  CHECK(finding.last_step == 7);
+  CHECK(finding.phase == Phase::kReduce);
+  CHECK(cause_of(finding) == "rank_dependent");
+  CHECK(fact_in(finding, "rank_patterns") ==
+        list_of({std::string("1: 3"), std::string("0,2-3: 4")}));
+  CHECK(own.caused_by == finding.fingerprint);
+  run.cohorts[0].patterns.clear();
+  CHECK(judge_run(run, own.id).empty());
 }
 
 TEST_CASE("grad-accumulation-unsynced stays silent", "[check]") {

@@ -136,6 +136,21 @@ TEST_CASE("grad-not-reduced tells why gradients differ between ranks", "[check]"
   CHECK(fact_in(finding, "first_path") == text_of("fc.weight"));
 }
 
+TEST_CASE("grad-not-reduced takes calls of other sizes for no copies", "[check]") {
+  ReductionStep step = differing_step();
+  step.as_they_arrived = 6;
+  step.may_be_copies = false;
+  CHECK(fact_in(judged_over_ranks(differing(step)).at(0), "cause") == text_of("subset"));
+}
+
+TEST_CASE("grad-not-reduced names no cause where collectives changed every gradient", "[check]") {
+  const Findings findings = judged_over_ranks(differing(differing_step()));
+  REQUIRE(findings.size() == 1);
+  CHECK(findings[0].what == "6 of 6 sampled gradients differ between ranks at step()");
+  CHECK(findings[0].why.starts_with("4 collectives were issued in that step, and each of these"));
+  CHECK(fact_in(findings[0], "cause") == text_of("absent"));
+}
+
 TEST_CASE("grad-not-reduced over ranks stays silent", "[check]") {
   SECTION("in a single step") {
     auto steps = differing(differing_step());

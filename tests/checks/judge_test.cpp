@@ -95,6 +95,63 @@ TEST_CASE("a repeated finding is told at 10, 100, 1000 and when its severity ris
   CHECK(findings[3].fingerprint == findings[0].fingerprint);
 }
 
+TEST_CASE("a repeated finding tells its first occurrence until a later one weighs more",
+          "[judge]") {
+  static std::vector<Finding> told;
+  struct Tells final : Check {
+    void on_exit(const ExitEvent& event, const RunState&, Findings& findings) override {
+      findings.push_back(told.at(static_cast<std::size_t>(event.at.step - 1)));
+    }
+  };
+  const auto told_by = [](std::string_view id) {
+    const std::vector<CheckRow> table = {
+        {.id = id, .factory = [] { return std::unique_ptr<Check>(new Tells); }}};
+    Judge judge(
+        {.level = CheckLevel::kValues}, [](const Finding&) {}, table);
+    for (std::size_t i = 1; i <= told.size(); ++i) {
+      judge.consume(ExitEvent{{.step = static_cast<std::int64_t>(i)}});
+    }
+    REQUIRE(judge.findings().size() == 1);
+    return judge.findings()[0];
+  };
+  told = {{.confidence = Confidence::kMedium, .what = "first", .why = "one"},
+          {.confidence = Confidence::kMedium, .what = "second", .why = "two"}};
+  SECTION("that weighs as much adds to the counts only") {
+    const Finding finding = told_by("a-tells");
+    CHECK(finding.what == "first");
+    CHECK(finding.why == "one");
+    CHECK(finding.step == 1);
+    CHECK(finding.last_step == 2);
+    CHECK(finding.occurrences == 2);
+  }
+  SECTION("that weighs less, too") {
+    told[1].severity = Severity::kNote;
+    told[1].confidence = Confidence::kHigh;
+    CHECK(told_by("a-tells").what == "first");
+  }
+  SECTION("with its lines, if the first had none, and with its cause") {
+    told[1].sites = {{.role = "used", .frames = {{.file = "net.cpp", .line = 7}}}};
+    told[1].caused_by = "0123456789abcdef";
+    const Finding finding = told_by("a-tells");
+    CHECK(finding.what == "first");
+    REQUIRE(finding.sites.size() == 1);
+    CHECK(finding.caused_by == "0123456789abcdef");
+  }
+  SECTION("and is then of its step") {
+    told[1].confidence = Confidence::kHigh;
+    const Finding finding = told_by("a-tells");
+    CHECK(finding.what == "second");
+    CHECK(finding.step == 2);
+    CHECK(finding.first_step == 1);
+    CHECK(finding.occurrences == 2);
+  }
+  SECTION("and costs are those of the newest window") {
+    CHECK(told_by("perf-tells").what == "second");
+    told[1].severity = Severity::kNote;
+    CHECK(told_by("perf-tells").what == "first");
+  }
+}
+
 TEST_CASE("a check whose source is missing is blocked with the reason", "[judge]") {
   Judge* judge = nullptr;
   judged(1, &judge);
@@ -110,6 +167,19 @@ TEST_CASE("tool-check-disabled lists at the end what did not run", "[judge]") {
   CHECK(last.severity == Severity::kNote);
   CHECK(last.what == "1 of 3 checks did not run");
   CHECK(last.why == "c-blind: source not live: op");
+}
+
+TEST_CASE("what the setting level leaves out stands in the coverage alone", "[judge]") {
+  const std::vector<CheckRow> table = {
+      {.id = "a-values", .level = CheckLevel::kValues, .factory = kTable[1].factory}};
+  Findings findings;
+  Judge judge(
+      {.level = CheckLevel::kWatch, .checks = "*", .sources = {}},
+      [&findings](const Finding& finding) { findings.push_back(finding); }, table);
+  judge.consume(ExitEvent{{.step = 1}});
+  CHECK(findings.empty());
+  CHECK(judge.coverage().at("a-values").state == CheckState::kBlocked);
+  CHECK(judge.coverage().at("a-values").why == "needs level values");
 }
 
 TEST_CASE("a check that the settings switch off is neither blocked nor reported", "[judge]") {

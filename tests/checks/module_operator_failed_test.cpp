@@ -131,6 +131,22 @@ TEST_CASE("module-operator-failed only notes what the program recovers from", "[
   CHECK(program.findings[0].why.ends_with("; the program caught it and trained on"));
 }
 
+TEST_CASE("module-operator-failed knows at the end what was caught before", "[check]") {
+  Program program("module-operator-failed");
+  program.attach(1, kNet);
+  program.optimizer(1, {1});
+  const bool caught_before = GENERATE(true, false);
+  const bool by_exception = GENERATE(true, false);
+  if (caught_before) program.send_now(bad_view());
+  train(program, 1);
+  program.send_now(bad_view());
+  program.send(by_exception ? ExitEvent{program.now()} : ExitEvent{});
+  const Findings findings = program.judge().findings();
+  REQUIRE(findings.size() == 1);
+  const bool is_note = caught_before && !by_exception;
+  CHECK(findings[0].severity == (is_note ? Severity::kNote : Severity::kError));
+}
+
 TEST_CASE("module-operator-failed stays silent on exceptions not from operators", "[check]") {
   Program program("module-operator-failed");
   program.attach(1, kNet);

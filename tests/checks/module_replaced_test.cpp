@@ -95,6 +95,43 @@ TEST_CASE("module-replaced sees a member of a class whose forward is not seen", 
   CHECK(program.findings[0].subject == "scale");
 }
 
+TEST_CASE("module-replaced reports a whole layer that was assigned", "[check]") {
+  Program program("module-replaced,module-unregistered,grad-missing");
+  program.module_types["head"] = program.module_types["spare"] = "Linear";
+  std::vector<Registered> net = {{.id = 1, .path = "body.weight", .shape = {6}},
+                                 {.id = 2, .path = "head.weight", .shape = {3, 6}},
+                                 {.id = 4, .path = "head.bias", .shape = {3}}};
+  const bool with_spare = GENERATE(false, true);
+  if (with_spare) net.push_back({.id = 6, .path = "spare.weight", .shape = {3, 6}});
+  program.attach(1, net);
+  program.optimizer(1, {1, 2, 4});
+  program.leaf(3, {3, 6});
+  program.leaf(5, {3});
+  const std::string type = GENERATE("Linear", "Other");
+  program.loose_module(type, {3, 5});
+  for (int i = 0; i < 5; ++i) {
+    program.op({.name = "aten::mm", .inputs = {30, 1}, .outputs = {31}, .module = 1001});
+    program.op({.name = "aten::addmm", .inputs = {31, 3, 5}, .outputs = {32}, .module = 9});
+    program.backward({1, 3, 5});
+    program.step(1);
+    program.zero_grad(1);
+  }
+  const Findings findings = program.with_id("module-replaced");
+  if (with_spare || type == "Other") {  // which of the two unused weights is replaced is not known
+    CHECK(std::ranges::none_of(findings, [](const Finding& finding) {
+      return finding.subject == "weight" || finding.subject.empty();
+    }));
+    return;
+  }
+  REQUIRE(findings.size() == 1);
+  CHECK(findings[0].module_path == "head");
+  CHECK(cause_of(findings[0]) == "member_reassigned");
+  CHECK(fact_of<std::int64_t>(findings[0], "parameters_count") == 2);
+  for (const Finding& finding : program.judge().findings()) {
+    CHECK(finding.caused_by == (finding.id == "module-replaced" ? "" : findings[0].fingerprint));
+  }
+}
+
 TEST_CASE("module-replaced warns of a buffer whose successor is read", "[check]") {
   Program program("module-replaced");
   program.attach(

@@ -42,6 +42,25 @@ TEST_CASE("optim-empty notes an empty group among filled ones", "[check]") {
   CHECK(program.findings[0].severity == Severity::kNote);
 }
 
+TEST_CASE("optim-empty explains why registered parameters are in no optimizer", "[check]") {
+  Program program("optim-*");
+  program.attach(1, {{.id = 5, .path = "fc.weight"}});
+  program.optimizer(1, {});
+  const bool another = GENERATE(true, false);
+  if (another) program.optimizer(2, {});
+  for (int i = 0; i < 3; ++i) {
+    program.backward({5});
+    program.step(1);
+  }
+  const Findings empty = program.with_id("optim-empty");
+  const Findings missing = program.with_id("optim-missing-parameter");
+  REQUIRE(!empty.empty());
+  REQUIRE(empty[0].fixes.size() == 1);
+  CHECK(empty[0].fixes[0].text.starts_with("build the optimizer with model->parameters() itself"));
+  REQUIRE(missing.size() == 1);
+  CHECK(missing[0].caused_by == (another ? "" : empty[0].fingerprint));
+}
+
 TEST_CASE("optim-empty is folded under module-unregistered", "[check]") {
   Program program("optim-empty,module-unregistered");
   program.attach(1, {});

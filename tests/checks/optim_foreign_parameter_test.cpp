@@ -34,6 +34,20 @@ TEST_CASE("optim-foreign-parameter reports members whose twins are in no optimiz
         "no optimizer: fc.weight (stale_copy)");
 }
 
+TEST_CASE("optim-foreign-parameter explains why the twins are in no optimizer", "[check]") {
+  Program program("optim-foreign-parameter,optim-missing-parameter");
+  program.leaf(9);
+  program.attach(1, kNet);
+  program.optimizer(1, {1, 9});
+  train(program, {1, 2}, 6);
+  const Findings stale = program.with_id("optim-foreign-parameter");
+  REQUIRE(stale.size() == 1);
+  const Findings all = program.judge().findings();
+  const auto missing = std::ranges::find(all, "optim-missing-parameter", &Finding::id);
+  REQUIRE(missing != all.end());
+  CHECK(missing->caused_by == stale[0].fingerprint);
+}
+
 TEST_CASE("optim-foreign-parameter warns of members that never get gradients", "[check]") {
   Program program("optim-foreign-parameter");
   program.leaf(9, {3});

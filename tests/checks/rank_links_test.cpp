@@ -145,6 +145,29 @@ TEST_CASE("ranks that lag explain the wait for them", "[links]") {
         "collective-mismatch");
 }
 
+TEST_CASE("a lag that may be an evaluation follows from the call that tells it", "[links]") {
+  Finding lag = finding("rank-step-lag", 8);
+  lag.evidence_status = EvidenceStatus::kHypothesis;
+  CHECK(cause_of(finding("collective-mismatch", 9), lag) == "collective-mismatch");
+  CHECK(cause_of(finding("collective-mismatch", 10), lag) == "");
+  CHECK(cause_of(lag, finding("collective-mismatch", 9)) == "");
+}
+
+TEST_CASE("gradients that became trainable and are in no collective are not reduced", "[links]") {
+  const auto changed = [](std::int64_t not_averaged) {
+    return finding("module-trainable-changed", 21,
+                   {{"parameters", std::vector<FactScalar>{std::string("a.weight")}},
+                    {"not_averaged_count", not_averaged}});
+  };
+  const auto unreduced = [](const std::string& path, std::int64_t step) {
+    return finding("grad-not-reduced", step, {{"first_path", path}});
+  };
+  CHECK(cause_of(changed(1), unreduced("a.weight", 21)) == "module-trainable-changed");
+  CHECK(cause_of(changed(1), unreduced("b.weight", 21)) == "");
+  CHECK(cause_of(changed(1), unreduced("a.weight", 20)) == "");
+  CHECK(cause_of(changed(0), unreduced("a.weight", 21)) == "");
+}
+
 TEST_CASE("parameters that drift follow from what the ranks did before", "[links]") {
   const auto values = [](const std::string& cause) {
     return finding("rank-parameters-differ", 8, {{"cause", cause}});

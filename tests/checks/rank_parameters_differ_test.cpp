@@ -17,15 +17,17 @@ ValuesDiffer drift() {
           .compared = 62,
           .equal_until = 4,
           .sides = {{"aa", {1}}, {"bb", {0, 2, 3}}},
-          .tensors = {{.model = "Net", .path = "trunk.conv.weight"}},
-          .differing = 1};
+          .tensors = {{.model = "Net", .path = "trunk.conv.weight", .requires_grad = true}},
+          .differing = 1,
+          .module_path = "trunk.conv"};
 }
 
 ValuesDiffer unequal_start() {
   return {.step = 0,
           .compared = 62,
           .sides = {{"aa", {0}}, {"bb", {1}}, {"cc", {2}}, {"dd", {3}}},
-          .tensors = {{.model = "Net", .path = "a"}, {.model = "Net", .path = "b"}},
+          .tensors = {{.model = "Net", .path = "a", .requires_grad = true},
+                      {.model = "Net", .path = "b", .requires_grad = true}},
           .differing = 62};
 }
 }  // namespace
@@ -118,6 +120,31 @@ TEST_CASE("rank-parameters-differ weighs less where gradients are not averaged",
   exchange_nothing(never_equal);
   never_equal.cohorts[0].equal_at_start = false;
   CHECK(judge_run(never_equal, kId).at(0).severity == Severity::kNote);
+}
+
+TEST_CASE("rank-parameters-differ is placed at the deepest module above what differs", "[check]") {
+  ValuesDiffer values = drift();
+  values.tensors.push_back({.model = "Net", .path = "trunk.conv.bias", .requires_grad = true});
+  values.differing = 2;
+  const Finding finding = judge_run(with(values), kId).at(0);
+  CHECK(finding.module_path == "trunk.conv");
+  CHECK(finding.subject.empty());
+}
+
+TEST_CASE("rank-parameters-differ takes frozen parameters for no error", "[check]") {
+  ValuesDiffer values = drift();
+  values.tensors[0].requires_grad = false;
+  RanksComparedEvent run = with(values);
+  run.cohorts[0].digests = {{.field = DigestField::kLearningRate, .step = 5}};
+  const Finding finding = judge_run(run, kId).at(0);
+  CHECK(finding.severity == Severity::kNote);
+  CHECK(finding.what.ends_with("when step 4 began, all of them frozen (drift)"));
+  CHECK(fact_in(finding, "differing_input") == text_of("absent"));
+  ValuesDiffer start = unequal_start();
+  for (DifferingTensor& tensor : start.tensors) tensor.requires_grad = false;
+  CHECK(judge_run(with(start), kId).at(0).severity == Severity::kWarning);
+  start.tensors[1].requires_grad = true;
+  CHECK(judge_run(with(start), kId).at(0).severity == Severity::kError);
 }
 
 TEST_CASE("rank-parameters-differ stays silent", "[check]") {

@@ -12,6 +12,7 @@ class Says final : public Check {
     findings.push_back({.rank = 2, .step = 7});
   }
 };
+class Silent final : public Check {};
 class Throws final : public Check {
  public:
   void on_ranks_compared(const RanksComparedEvent&, Findings&) override {
@@ -32,10 +33,13 @@ const std::vector<CheckRow> kTable = {
     {.id = "e-of-one-rank",
      .needs = "",
      .factory = [] { return std::unique_ptr<Check>(new Says); }},
+    {.id = "f-also",
+     .needs = "tree, digests?, ranks?",
+     .factory = [] { return std::unique_ptr<Check>(new Silent); }},
 };
 
 RanksJudgement judge(const RanksComparedEvent& run, RanksJudgeOptions options = {}) {
-  options.enabled = {"a-says", "b-throws", "c-calls", "d-digests", "e-of-one-rank"};
+  options.enabled = {"a-says", "b-throws", "c-calls", "d-digests", "e-of-one-rank", "f-also"};
   return judge_ranks(run, options, kTable);
 }
 }  // namespace
@@ -75,6 +79,16 @@ TEST_CASE("they are blocked where the ranks left too little", "[judge]") {
   run.world_size = 1;
   CHECK(why("a-says") == "one rank");
   CHECK(judge(run).coverage.at("a-says").state == CheckState::kBlocked);
+}
+
+TEST_CASE("what one rank says does not stand for several that could not be compared", "[judge]") {
+  RanksComparedEvent run = compared_run(3);
+  CHECK_FALSE(judge(run).coverage.contains("f-also"));
+  run.with_ring = {1};
+  CHECK(judge(run).coverage.at("f-also").state == CheckState::kBlocked);
+  CHECK(judge(run).coverage.at("f-also").why == "1 of 3 ranks left a ring");
+  run.world_size = 1;
+  CHECK_FALSE(judge(run).coverage.contains("f-also"));
 }
 
 TEST_CASE("what is found over all ranks can be suppressed", "[judge]") {

@@ -11,7 +11,7 @@
 using namespace ddpscope;  // NOLINT(google-build-using-namespace)
 
 namespace {
-const CheckIds kIds = {"perf-loader"};
+const CheckIds kIds = {"perf-loader", "perf-loader.limit"};
 
 ParsedSettings parse(std::string_view text) { return parse_config_text(text, "job.conf", kIds); }
 
@@ -39,7 +39,8 @@ TEST_CASE("errors of a config file name file and line", "[config]") {
   CHECK(parsed.problems[0].message ==
         R"(job.conf:2: exchange_every="10s" is not a whole number of steps >= 1 (default 16))");
   CHECK(parsed.problems[1].message ==
-        R"(job.conf:3: unknown key "chekcs"; did you mean "checks"?)");
+        R"(job.conf:3: unknown key "chekcs" (value "*"); did you mean "checks"? )"
+        R"(Its value is a comma-separated list of globs of check ids)");
   CHECK(parsed.problems[2].message == R"(job.conf:4: "off" is not key=value)");
   CHECK(parsed.problems[3].message == "job.conf:5: config_file is not allowed in a config file");
   CHECK(parsed.problems[3].place == "job.conf:5");

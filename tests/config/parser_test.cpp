@@ -8,7 +8,8 @@
 using namespace ddpscope;  // NOLINT(google-build-using-namespace)
 
 namespace {
-const CheckIds kIds = {"numeric-nonfinite-forward", "module-unregistered", "perf-loader"};
+const CheckIds kIds = {"numeric-nonfinite-forward", "module-unregistered", "perf-loader",
+                       "perf-loader.limit", "module-unregistered.window_2"};
 
 ParsedSettings parse(std::string_view text) { return parse_environment(text, kIds); }
 
@@ -64,12 +65,17 @@ TEST_CASE("the last of two equal keys counts and values may hold equal signs", "
 
 TEST_CASE("a wrong entry is named in one line with the way out", "[config]") {
   const Refused cases[] = {
-      {"chekcs=*", R"(DDPSCOPE: unknown key "chekcs"; did you mean "checks"?)"},
+      {"chekcs=*", R"(DDPSCOPE: unknown key "chekcs" (value "*"); did you mean "checks"? )"
+                   R"(Its value is a comma-separated list of globs of check ids)"},
+      {"LEVEL=watch", R"(DDPSCOPE: unknown key "LEVEL" (value "watch"); did you mean "level"? )"
+                      R"(Its value is one of watch|values|stacks)"},
+      {"hlep=1",
+       R"(DDPSCOPE: unknown key "hlep" (value "1"); did you mean "help"? Its value is 0 or 1)"},
       {"exchange_every=10s",
        R"(DDPSCOPE: exchange_every="10s" is not a whole number of steps >= 1 (default 16))"},
       {"level=stack",
        R"(DDPSCOPE: level="stack" is not one of watch|values|stacks (default values))"},
-      {"zzzzzzzz=1", R"(DDPSCOPE: unknown key "zzzzzzzz")"},
+      {"zzzzzzzz=1", R"(DDPSCOPE: unknown key "zzzzzzzz" (value "1"))"},
       {"=5", R"(DDPSCOPE: "=5" is not key=value)"},
       {"level", R"(DDPSCOPE: "level" is not key=value)"},
       {"report_dir=", R"(DDPSCOPE: report_dir="" is not a path of at least one character )"
@@ -86,11 +92,17 @@ TEST_CASE("a wrong entry is named in one line with the way out", "[config]") {
       {"checks=*,perff-*", R"(DDPSCOPE: checks="*,perff-*": "perff-*" matches no check)"},
       {"checks=-perf-loder", R"(DDPSCOPE: checks="-perf-loder": "perf-loder" matches no check; )"
                              R"(did you mean "perf-loader"?)"},
-      {"perf-loder.limit=1", R"(DDPSCOPE: unknown check in key "perf-loder.limit"; )"
+      {"perf-loder.limit=1", R"(DDPSCOPE: unknown check in key "perf-loder.limit" (value "1"); )"
                              R"(did you mean "perf-loader.limit"?)"},
+      {"perf-loder.other=1", R"(DDPSCOPE: unknown check in key "perf-loder.other" (value "1"); )"
+                             R"(did you mean "perf-loader"?)"},
+      {"perf-loader.limits=1", R"(DDPSCOPE: unknown option in key "perf-loader.limits" )"
+                               R"((value "1"); did you mean "perf-loader.limit"?)"},
+      {"numeric-nonfinite-forward.x=1",
+       R"(DDPSCOPE: unknown option in key "numeric-nonfinite-forward.x" (value "1"))"},
       {"perf-loader.=1", R"(DDPSCOPE: "perf-loader." is not <check id>.<option>)"},
       {"perf-loader.a.b=1", R"(DDPSCOPE: "perf-loader.a.b" is not <check id>.<option>)"},
-      {".limit=1", R"(DDPSCOPE: unknown check in key ".limit")"},
+      {".limit=1", R"(DDPSCOPE: unknown check in key ".limit" (value "1"))"},
   };
   for (const auto& refused : cases) {
     INFO(refused.text);
@@ -153,7 +165,8 @@ TEST_CASE("hostile text is refused in short printable lines", "[config]") {
   CHECK(only_message("report_dir=a\x1b[31m\xc2\x9b\"\\") ==
         R"(DDPSCOPE: report_dir="a\x1b[31m\xc2\x9b\"\\" is not text without control characters)");
   CHECK(only_message(std::string("level\0=watch", 12)) ==
-        R"(DDPSCOPE: unknown key "level\x00"; did you mean "level"?)");
+        R"(DDPSCOPE: unknown key "level\x00" (value "watch"); did you mean "level"? )"
+        R"(Its value is one of watch|values|stacks)");
   CHECK(only_message(long_value + "=1").size() < 200);
   std::string many;
   for (int i = 0; i < 5000; ++i) many += "bad:";

@@ -14,7 +14,7 @@
 using namespace ddpscope;  // NOLINT(google-build-using-namespace)
 
 namespace {
-const CheckIds kIds = {"perf-loader"};
+const CheckIds kIds = {"perf-loader", "perf-loader.a", "perf-loader.b"};
 
 class ConfigFile {
  public:
@@ -140,10 +140,35 @@ TEST_CASE("options are held to the rules of the text", "[config]") {
             R"(Options: overhead="nan" is not a number of percent from 0.1 to 1000 (default 2))",
             R"(Options: exchange_every="0" is not a whole number of steps >= 1 (default 16))",
             R"(Options: "level." is not <check id>.<option>)",
-            R"(Options: unknown check in key "perf-loder.a"; did you mean "perf-loader.a"?)"});
+            R"(Options: unknown check in key "perf-loder.a" (value "1"); )"
+            R"(did you mean "perf-loader.a"?)"});
   CHECK(resolved.settings.exchange_every == 16);
   CHECK(resolved.settings.stack_depth == 8);
   CHECK(resolved.settings.check_options.size() == 1);
+}
+
+TEST_CASE("options are taken as they are, a config file among them", "[config]") {
+  const ConfigFile file("level=watch\nhistory=100\n");
+  const auto parsed = parse_option_texts(
+      {{"config_file", file.path()}, {"history", "200"}, {"report_dir", R"(a\:b #c)"}}, kIds);
+  CHECK(parsed.problems.empty());
+  CHECK(parsed.settings.report_dir == R"(a\:b #c)");
+  const auto resolved = resolve_env("", parsed.settings);
+  CHECK(resolved.settings.origins.at("level").source == "config_file");
+  CHECK(resolved.settings.history == 200);
+}
+
+TEST_CASE("what options ask of a running session and do not get is told", "[config]") {
+  const Settings running = resolve_env("history=32:console=quiet").settings;
+  PartialSettings options;
+  CHECK(unused_options(running, options) == "");
+  options.level = Level::kValues;  // as it is
+  options.history = 64;            // the environment wins
+  CHECK(unused_options(running, options) == "");
+  options.report_dir = "b";
+  options.check_options["perf-loader.a"] = "1";
+  CHECK(unused_options(running, options) ==
+        R"(perf-loader.a="1" (it has ""), report_dir="b" (it has "ddpscope-report"))");
 }
 
 TEST_CASE("help and right entries survive wrong ones", "[config]") {

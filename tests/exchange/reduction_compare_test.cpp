@@ -46,19 +46,24 @@ class TwoRanks {
     double weight = 1;
     bool is_changed = false;
     std::uint32_t model = 0;
+    std::uint64_t calls = 1;
   };
   void put(std::size_t rank, std::int64_t number, const Told& one) {
     std::uint64_t fingerprint = 1;
     for (const double value : one.after)
       fingerprint = fingerprint * 31 + std::bit_cast<std::uint64_t>(value);
     ToldReductions told{
-        .clip_factor = one.clip_factor, .weight = one.weight, .calls = 1, .gradients = {}};
+        .clip_factor = one.clip_factor, .weight = one.weight, .calls = one.calls, .gradients = {}};
     told.gradients.push_back({.parameter = one.parameter,
                               .before = one.is_changed ? kNoSketch : sketch_of(one.before),
                               .after = sketch_of(one.after),
                               .fingerprint = fingerprint});
     run_[rank].writer.put(Blob{
         .kind = BlobKind::kReductions, .number = one.model, .step = number, .bytes = encode(told)});
+  }
+
+  void call(const TestCall& call) {
+    for (auto& rank : run_) rank->call(call);
   }
 
   void batch(const std::string& text) {
@@ -122,6 +127,52 @@ TEST_CASE("gradients that nobody reduced differ, and are what had arrived", "[co
   CHECK(steps[0].first_differing.path == "fc2.weight");
   CHECK(steps[0].first_differing.model == "Net");
   CHECK(steps[0].largest_difference > 0.5);
+}
+
+TEST_CASE("gradients that only a factor changed are what had arrived", "[compare]") {
+  TwoRanks ranks;
+  ranks.put(0, 1, {.before = kOne, .after = scaled(kOne, 0.1), .clip_factor = 0.2, .weight = 0.5});
+  ranks.put(1, 1, {.before = kOther, .after = scaled(kOther, 0.5), .weight = 0.5});
+  const auto steps = ranks.compared();
+  REQUIRE(steps.size() == 1);
+  CHECK(steps[0].as_they_arrived == 1);
+}
+
+TEST_CASE("how far gradients lie apart is told of what the optimizer steps with", "[compare]") {
+  TwoRanks ranks;
+  ranks.put(0, 1, {.before = kOne, .after = scaled(kSum, 0.05), .clip_factor = 0.1});
+  ranks.put(1, 1, {.before = kOther, .after = scaled(kSum, 0.5)});
+  const auto steps = ranks.compared();
+  REQUIRE(steps.size() == 1);
+  CHECK(steps[0].differing == 1);
+  CHECK(steps[0].as_they_arrived == 0);
+  CHECK(steps[0].largest_difference == Approx(0.225 / 0.275));
+}
+
+TEST_CASE("collectives run last only where they do so on all ranks", "[compare]") {
+  TwoRanks ranks;
+  ranks.put(0, 1, {.before = kOne, .after = kOne});
+  ranks.put(1, 1, {.before = kOther, .after = kOther, .calls = 0});
+  CHECK_FALSE(ranks.compared().at(0).reduces_last);
+}
+
+TEST_CASE("calls may be of copies that have the sizes of the gradients", "[compare]") {
+  TwoRanks ranks;
+  bool may_be = false;
+  SECTION("of each of them") {
+    ranks.call({.elements = 16});
+    may_be = true;
+  }
+  SECTION("of all of them together") {
+    ranks.call({.owner = "bucket", .elements = 56});
+    may_be = true;
+  }
+  SECTION("or not where they are of other sizes") { ranks.call({.elements = 17}); }
+  SECTION("nor where they are of gradients themselves") {
+    ranks.call({.owner = "fc2.weight.grad", .elements = 16});
+  }
+  ranks.step(1, kOne, kOther);
+  CHECK(ranks.compared().at(0).may_be_copies == may_be);
 }
 
 TEST_CASE("what is no multiple of the sum is told relative to the gradient", "[compare]") {

@@ -1,5 +1,7 @@
 // Which tensors stand behind what digests say.
 #include <cstring>
+#include <map>
+#include <set>
 
 #include "tests/exchange/compared_rings.h"
 
@@ -157,6 +159,75 @@ TEST_CASE("tensors that are not bit-equal are named, and the declared are left o
   CHECK(values[1].of_buffers);
   REQUIRE(values[1].tensors.size() == 1);
   CHECK(values[1].tensors[0].path == "bn.running_mean");
+}
+
+namespace {
+/// Two ranks that differ in these parameters of test_list() from these steps on, by place.
+struct Drift {
+  std::map<std::size_t, std::int64_t> since;
+  std::set<std::size_t> frozen = {};
+  bool second_lacks_last = false;
+
+  std::vector<ValuesDiffer> values() const {
+    TestRun run(2);
+    for (std::size_t rank = 0; rank < 2; ++rank) {
+      TensorList list = test_list();
+      list.tensors.pop_back();
+      for (const std::size_t place : frozen) list.tensors[place].requires_grad = false;
+      if (rank == 1 && second_lacks_last) list.tensors.pop_back();
+      run[rank].list(list);
+      for (const std::int64_t step : {0, 2, 4, 8}) put(run[rank], rank, step, list.tensors.size());
+    }
+    return run.compared().cohorts.at(0).values;
+  }
+
+ private:
+  void put(TestRank& rank, std::size_t number, std::int64_t step, std::size_t count) const {
+    std::vector<std::uint64_t> words;
+    std::uint64_t hash = count;
+    for (std::size_t place = 0; place < count; ++place) {
+      const auto from = since.find(place);
+      const bool differs = number == 1 && from != since.end() && step >= from->second;
+      words.push_back(10 * (place + 1) + (differs ? 1 : 0));
+      hash = hash * 31 + words.back();
+    }
+    put_words(rank, step, words);
+    rank.digest({.step = step, .parameters = hash});
+  }
+};
+}  // namespace
+
+TEST_CASE("parameters that differ are placed at the deepest module above them", "[compare]") {
+  const auto path_of = [](const Drift& drift) { return drift.values().at(0).module_path; };
+  CHECK(path_of({.since = {{0, 4}, {1, 4}}}) == "fc1");
+  CHECK(path_of({.since = {{2, 4}}}) == "fc2");
+  CHECK(path_of({.since = {{1, 4}, {2, 4}}}) == "");
+  // Of those that train alone, if some do.
+  CHECK(path_of({.since = {{0, 4}, {2, 4}}, .frozen = {0}}) == "fc2");
+}
+
+TEST_CASE("frozen parameters that differ do not hide others that do later", "[compare]") {
+  const auto values = Drift{.since = {{0, 2}, {2, 8}}, .frozen = {0, 1}}.values();
+  REQUIRE(values.size() == 1);
+  CHECK(values[0].step == 8);
+  CHECK(values[0].equal_until == 4);
+  CHECK(values[0].differing == 2);
+  REQUIRE(values[0].tensors.size() == 2);
+  CHECK(values[0].tensors[0].path == "fc2.weight");
+  CHECK(values[0].tensors[1].path == "fc1.weight");
+  const auto frozen = Drift{.since = {{0, 2}}, .frozen = {0, 1}}.values();
+  REQUIRE(frozen.size() == 1);
+  CHECK(frozen[0].step == 2);
+  CHECK(frozen[0].module_path == "fc1");
+}
+
+TEST_CASE("of models that differ the parameters that both have are compared", "[compare]") {
+  CHECK(Drift{.since = {}, .second_lacks_last = true}.values().empty());
+  const auto values = Drift{.since = {{0, 4}}, .second_lacks_last = true}.values();
+  REQUIRE(values.size() == 1);
+  CHECK(values[0].step == 4);
+  CHECK(values[0].equal_until == 2);
+  CHECK(values[0].differing == 1);
 }
 
 TEST_CASE("without lists the sides alone are told", "[compare]") {

@@ -13,7 +13,8 @@ namespace ddpscope {
 namespace {
 using fuzz::require;
 
-const CheckIds kChecks = {"module-unregistered", "grad-missing", "tool-rank-missing"};
+const CheckIds kChecks = {"module-unregistered", "grad-missing", "tool-rank-missing",
+                          "grad-missing.window", "module-unregistered.window"};
 
 bool is_printable(std::string_view text) {
   return std::ranges::all_of(text, [](char c) { return c >= ' ' && c <= '~'; });

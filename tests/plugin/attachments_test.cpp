@@ -1,5 +1,8 @@
 // Attaching and detaching at odd moments: one attachment per model, never a fault of the program.
+#include <algorithm>
 #include <atomic>
+#include <filesystem>
+#include <fstream>
 #include <nlohmann/json.hpp>
 #include <thread>
 
@@ -25,6 +28,10 @@ std::string refusal(const std::function<void()>& attach) {
     return error.what();
   }
   return "";
+}
+
+bool says(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
 }
 
 // Starts its threads at the same moment.
@@ -186,6 +193,54 @@ TEST_CASE("Empty lists of tensors and empty handles are no fault") {
   attach_diagnostics(net, quiet());
   train(optimizer, [&] { return net->loss(); });
   check_silent();
+}
+
+TEST_CASE("The file that Options names is read") {
+  unsetenv("DDPSCOPE");
+  const std::string path = report_dir() + ".conf";
+  std::ofstream(path) << "history=64\nexchange_every=5\n";
+  Net net;
+  Options options = quiet();
+  options.config_file = path;
+  options.history = 128;
+  attach_diagnostics(net, options);
+  flush();
+  std::filesystem::remove(path);
+  REQUIRE(records("run").size() == 1);
+  const std::string run = records("run")[0];
+  CHECK(says(run, R"("history":{"value":"128","source":"options"})"));
+  CHECK(says(run, R"("exchange_every":{"value":"5","source":"config_file"})"));
+}
+
+TEST_CASE("Options of a later attach are held to the rules and told where they are not taken") {
+  const Outcome outcome = in_child([] {
+    unsetenv("DDPSCOPE");
+    Net net;
+    Loose other;
+    attach_diagnostics(net, quiet());
+    Options later = quiet();
+    attach_diagnostics(other, later);  // says nothing: it asks for what is
+    later.level = "everything";
+    const bool is_refused = !refusal([&] { attach_diagnostics(other, later); }).empty();
+    later.level = "watch";
+    attach_diagnostics(other, later);
+    attach_diagnostics(other, later);
+    return is_refused ? 0 : 1;
+  });
+  CHECK(outcome.exit_code == 0);
+  CHECK(std::ranges::count(outcome.said, '\n') == 1);
+  CHECK(says(outcome.said, R"(does not take level="watch" (it has "values"))"));
+}
+
+TEST_CASE("A tensor that a list of C leaves out is called by its name") {
+  const Outcome outcome = in_child([] {
+    const at::Tensor first = torch::ones({8});
+    const char* const names[] = {"a.weight", "b"};
+    const void* const tensors[] = {&first, nullptr};
+    return ddpscope_attach_tensors(names, tensors, 2);
+  });
+  CHECK(outcome.exit_code == 1);
+  CHECK(says(outcome.said, R"(tensor "b" is undefined)"));
 }
 
 }  // namespace ddpscope::test

@@ -17,7 +17,76 @@ struct ReturnsNothing : torch::autograd::Function<ReturnsNothing> {
     return {gradients[0], at::Tensor()};
   }
 };
+
+struct Agent : Module {
+  Linear online = register_module("online", Linear(8, 8));
+  Linear target = register_module("target", Linear(8, 8));
+
+  void copy_to_target() {
+    const torch::NoGradGuard guard;
+    for (std::size_t i = 0; i < 2; ++i) target->parameters()[i].copy_(online->parameters()[i]);
+  }
+  at::Tensor loss() {
+    const at::Tensor wanted = target(input()).detach();
+    return (online(input()) - wanted).square().mean();
+  }
+};
 }  // namespace
+
+TEST_CASE("A target that is filled once and read without a gradient path is silent") {
+  Agent agent;
+  SECTION("filled before the attach") { agent.copy_to_target(); }
+  attach_diagnostics(agent, quiet());
+  SECTION("filled after it") { agent.copy_to_target(); }
+  SGD optimizer(agent.online->parameters(), 0.01);
+  train(optimizer, [&] { return agent.loss(); });
+  check_silent();
+}
+
+TEST_CASE("A layer that chooses by integers gets no gradient") {
+  struct Routed : Module {
+    Linear gate = register_module("gate", Linear(8, 3));
+    Linear expert = register_module("expert", Linear(8, 3));
+    at::Tensor loss() {
+      const at::Tensor chosen = gate(input()).argmax(1, /*keepdim=*/true);
+      return expert(input()).gather(1, chosen).square().mean();
+    }
+  } net;
+  attach_diagnostics(net, quiet());
+  SGD optimizer(net.parameters(), 0.01);
+  train(optimizer, [&] { return net.loss(); });
+  check_findings({"autograd-cut warning gate - integer_op aten::argmax",
+                  "grad-missing warning gate - cut aten::addmm"});
+}
+
+TEST_CASE("A parameter that is read through data() gets no gradient") {
+  struct Shifted : Module {
+    at::Tensor loss() { return (layer(input()) + shift.data()).square().mean(); }
+    Linear layer = register_module("layer", Linear(8, 8));
+    at::Tensor shift = register_parameter("shift", torch::zeros({8}));
+  } net;
+  attach_diagnostics(net, quiet());
+  SGD optimizer(net.parameters(), 0.01);
+  train(optimizer, [&] { return net.loss(); });
+  check_findings(
+      {"autograd-cut warning - - detach data()", "grad-missing warning - shift cut data()"});
+}
+
+TEST_CASE("Force fields whose energy enters no loss leave an undecided note") {
+  torch::nn::Sequential energy(Linear(3, 8), torch::nn::Tanh(), Linear(8, 1));
+  attach_diagnostics(energy, quiet());
+  SGD optimizer(energy->parameters(), 0.01);
+  train(optimizer, [&] {
+    const at::Tensor place = torch::randn({4, 3}).requires_grad_();
+    const at::Tensor sum = energy->forward(place).sum();
+    return torch::autograd::grad({sum}, {place}, {}, true, true)[0].square().mean();
+  });
+  const auto all = findings();
+  const Finding* found = find(all, "grad-missing");
+  REQUIRE(found != nullptr);
+  CHECK(found->severity == "note");
+  CHECK(found->why.starts_with("they ran, and a backward reached them"));
+}
 
 TEST_CASE("A layer that is never called gets no gradient") {
   Side net;

@@ -56,6 +56,8 @@ TEST_CASE("A wrong option of a check names it and the nearest one") {
   options.check_options = {{"loss-target-range.strict", "perhaps"}};
   CHECK(refused([&] { attach_diagnostics(net, options); }) ==
         R"(loss-target-range.strict="perhaps" is not 0 or 1)");
+  options.check_options = {{"device-duplicate.shard", "1"}};
+  CHECK(says(refused([&] { attach_diagnostics(net, options); }), "device-duplicate.shared"));
 }
 
 TEST_CASE("After a wrong setting the right one starts") {

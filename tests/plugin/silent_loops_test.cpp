@@ -1,4 +1,6 @@
 // Correct programs, by the shape of their training loops: ddpscope has nothing to say about them.
+#include <thread>
+
 #include "tests/support/torch_test.h"
 
 namespace ddpscope::test {
@@ -270,6 +272,26 @@ TEST_CASE("A data loader with threads is silent") {
   for (auto& batch : *loader) {
     train(
         optimizer, [&] { return net->forward(batch.data).square().mean(); }, 1);
+  }
+  check_silent();
+}
+
+TEST_CASE("Replicas on threads whose weights are copied back each step are silent") {
+  torch::nn::Linear net(8, 2);
+  attach_diagnostics(net, quiet());
+  const auto replica = std::dynamic_pointer_cast<torch::nn::LinearImpl>(net->clone());
+  torch::optim::SGD optimizer(net->parameters(), 0.01);
+  for (int i = 0; i < 6; ++i) {
+    std::thread([&] {
+      replica->zero_grad();
+      replica->forward(torch::randn({4, 8})).square().mean().backward();
+    }).join();
+    const auto own = net->parameters();
+    const auto others = replica->parameters();
+    for (std::size_t k = 0; k < own.size(); ++k) own[k].mutable_grad() = others[k].grad().clone();
+    optimizer.step();
+    const torch::NoGradGuard no_grad;
+    for (std::size_t k = 0; k < own.size(); ++k) others[k].copy_(own[k]);
   }
   check_silent();
 }

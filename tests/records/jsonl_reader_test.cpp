@@ -127,6 +127,24 @@ TEST_CASE("a hostile file is refused with one sentence", "[records]") {
             .line == 2);
 }
 
+TEST_CASE("a file without a record was ended before its first line", "[records]") {
+  for (const std::string text : {"\n", "\n\n\n"}) {
+    CHECK(problem(text).text == "the file holds no record");
+    CHECK(problem(text).cut_short);
+  }
+  CHECK(problem("\n{\"record\":\"ru").cut_short);
+  CHECK(problem("\n" + finding_line(sample_finding())).text == "the first line is no run record");
+  CHECK(file("\n" + run_line()).run.rank == 2);
+}
+
+TEST_CASE("a byte that is not UTF-8 is read as the text that a writer makes of it", "[records]") {
+  const std::string line = R"({"record":"progress","reason":"exit","what":")";
+  const RankFile read = file(run_line() + line + "\xff\xc3\xbc\\n\x9b\"}\n");
+  REQUIRE(read.progress.size() == 1);
+  CHECK(read.progress[0].what == "\\xff\xc3\xbc\n\\x9b");
+  CHECK(problem(run_line() + "\xff\n").text == "the line is no JSON object");
+}
+
 TEST_CASE("an object of too many members is refused before it is parsed", "[records]") {
   std::string line = R"({"record":"digest")";
   for (int i = 0; i < 2000; ++i) line += fmt::format(",\"{}\":1", i);

@@ -160,6 +160,9 @@ TEST_CASE("secrets are cut out of the command", "[records]") {
   CHECK(redact_command({"AWS_SECRET_ACCESS_KEY=x"}) == Command{"AWS_SECRET_ACCESS_KEY=***"});
   CHECK(redact_command({"--id", "AKIAABCDEFGHIJKLMNOP"}) == Command{"--id", "***"});
   CHECK(redact_command({"http://u:p@h/x"}) == Command{"http://u:***@h/x"});
+  CHECK(redact_command({"https://u:p@h/x?token=t"}) == Command{"https://u:***@h/x?token=***"});
+  CHECK(redact_command({"--peers=https://u:p@g,https://v:q@h/@", "https://h/a:b@c"}) ==
+        Command{"--peers=https://u:***@g,https://v:***@h/@", "https://h/a:b@c"});
   CHECK(redact_command({"password=x y", "hunter2"}) == Command{"password=***", "hunter2"});
   CHECK(redact_command({"--env=HF_TOKEN=x", "-e", "DB_PASS=y"}) ==
         Command{"--env=HF_TOKEN=***", "-e", "DB_PASS=***"});

@@ -60,8 +60,10 @@ void Program::attach(ModelId model, const std::vector<Registered>& tensors, bool
   }
   ModuleId id = model * 1000;
   for (const std::string& path : modules)
-    tree->modules.push_back(
-        {.id = id++, .path = path, .type = "", .training = !in_eval.contains(path)});
+    tree->modules.push_back({.id = id++,
+                             .path = path,
+                             .type = module_types.contains(path) ? module_types.at(path) : "",
+                             .training = !in_eval.contains(path)});
   send(std::move(tree));
 }
 

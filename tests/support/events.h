@@ -71,6 +71,7 @@ class Program {
 
   double wall_ms = 0;             ///< of each cycle
   std::set<std::string> in_eval;  ///< modules that `attach` tells to be in eval mode
+  std::map<std::string, std::string> module_types;  ///< by path, where `attach` tells one
 
   /// The tree of a model: as the program attaches it, or as it is seen when a step has ended.
   void attach(ModelId model, const std::vector<Registered>& tensors, bool attached = false);

@@ -224,6 +224,10 @@ TEST_CASE("a ring that is no good costs its rank and one remark", "[tools]") {
     std::filesystem::copy_file(saved, ring);
     std::filesystem::resize_file(ring, 100);
   }
+  SECTION("cut off behind its head") {
+    std::filesystem::copy_file(saved, ring);
+    std::filesystem::resize_file(ring, std::filesystem::file_size(saved) - 1);
+  }
   SECTION("of random bytes") {
     std::mt19937 random(7);
     std::ofstream file(ring, std::ios::binary);
@@ -258,17 +262,27 @@ TEST_CASE("a rank that waits for one without records is found in its own ring", 
   CHECK(run.says("1 of 2 ranks left a ring"));
 }
 
-TEST_CASE("a ring whose end is cut off is compared up to there, without its names", "[tools]") {
+TEST_CASE("checks over ranks did not pass where a ring is cut off or absent", "[tools]") {
   const TemporaryDir dir;
-  write_run(dir / "o", 2, [](TestRank& rank, std::int64_t number, std::int32_t step) {
-    rank.reduce("fc1.weight", number == 1 && step == 3 ? 8 : 64);
-  });
-  std::filesystem::resize_file(dir / "o/rank-1.ring", 40'000);
+  for (std::int64_t number = 0; number < 2; ++number) {
+    RunRecord run = run_of(number, 2);
+    run.checks.emplace_back("grad-not-reduced");
+    write_rank(dir / "o", run);
+    TestRank rank(dir / "o", number, 2);
+    reduce_all(rank);
+    rank.digest({.step = 1, .structure = 1, .parameters = 2});
+  }
+  const std::string ring = dir / "o/rank-1.ring";
+  SECTION("cut off") { std::filesystem::resize_file(ring, 40'000); }
+  SECTION("absent") { std::filesystem::remove(ring); }
   const auto run = run_shell("ddpscope merge " + (dir / "o"));
-  CHECK(run.code == 1);
+  CHECK(run.code == 0);
   CHECK(
-      run.says("call 3 is all_reduce float32[64] of fc1.weight.grad on rank 0 and all_reduce [8] "
-               "on rank 1"));
+      run.says("input: rank 1 left no usable ring; steps and calls of 1 of 2 ranks are compared"));
+  for (const char* id : {"grad-not-reduced", "collective-mismatch", "rank-parameters-differ"}) {
+    CHECK(run.says(id));
+  }
+  CHECK(run.says(": 1 of 2 ranks left a ring"));
 }
 
 }  // namespace ddpscope::test

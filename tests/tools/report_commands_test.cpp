@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 
 #include "records/jsonl_writer.h"
 #include "tests/support/catch.h"
@@ -115,6 +116,46 @@ TEST_CASE("merge names the suppressions that no rank used, and returns 0", "[too
   CHECK(run.says("suppression: ci.txt:3: grad-*: expired after 2020-12-31\n"));
 }
 
+TEST_CASE("show names the suppressions of its file that nothing used", "[tools]") {
+  const TemporaryDir dir;
+  write_rank(dir / "o", {.error = true});
+  std::ofstream(dir / "s.txt") << "optim-empty  # known\ngrad-mising  # mistyped\n"
+                               << "grad-*:until=2020-12-31  # past\n";
+  run_shell("ddpscope merge " + (dir / "o"));
+  for (const std::string place : {"o", "o/rank-0.jsonl", "o/report.json"}) {
+    const auto run =
+        run_shell("ddpscope show " + (dir / place) + " --suppressions " + (dir / "s.txt"));
+    CHECK(run.code == 0);
+    CHECK(!run.says("s.txt:1:"));
+    CHECK(run.says("suppression: " + (dir / "s.txt") + ":2: grad-mising: matched no finding\n"));
+    CHECK(run.says("s.txt:3: grad-*:until=2020-12-31: expired after 2020-12-31\n"));
+  }
+}
+
+TEST_CASE("merge and show tell how a single rank crashed", "[tools]") {
+  const TemporaryDir dir;
+  RunRecord run;
+  run.run_id = "r1";
+  run.started = "2026-01-01T00:00:00Z";
+  auto opened = JsonlWriter::open(dir / "o", run);
+  opened.writer->write_progress({.step = 7, .reason = "signal", .signal = "SIGSEGV"});
+  opened.writer.reset();
+  for (const std::string command : {"merge ", "show "}) {
+    const auto told = run_shell("ddpscope " + command + (dir / "o"));
+    CHECK(told.code == 0);
+    CHECK(told.says("input: rank 0 ended without a summary: SIGSEGV in forward of step 7\n"));
+  }
+}
+
+TEST_CASE("a report beyond the limit of a file is one line and leaves nothing", "[tools]") {
+  const TemporaryDir dir;
+  write_rank(dir / "o", {.error = true});
+  const auto run = run_shell("ulimit -f 2; ddpscope merge " + (dir / "o"));
+  CHECK(run.code == 3);
+  CHECK(run.text == "ddpscope: error: " + (dir / "o/report.html") + ": File too large\n");
+  CHECK(std::distance(std::filesystem::directory_iterator(dir / "o"), {}) == 1);
+}
+
 TEST_CASE("merge returns 3 with one line for input that it cannot read", "[tools]") {
   const TemporaryDir dir;
   CHECK(run_shell("ddpscope merge " + dir.path()).code == 3);
@@ -131,7 +172,7 @@ TEST_CASE("merge returns 3 with one line for input that it cannot read", "[tools
 
 TEST_CASE("a rank that ended within its first line is a finding, not an error", "[tools]") {
   const TemporaryDir dir;
-  for (const std::string text : {"", "{\"record\":\"run\",\"sch"}) {
+  for (const std::string text : {"", "\n\n\n", "{\"record\":\"run\",\"sch"}) {
     write_rank(dir / "o", {.rank = 0, .world_size = 2});
     std::ofstream(dir / "o/rank-1.jsonl") << text;
     auto run = run_shell("ddpscope merge " + (dir / "o"));

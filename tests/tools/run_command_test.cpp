@@ -26,6 +26,16 @@ TEST_CASE("run gives its ranks one run id and each launch another", "[tools]") {
   CHECK(run_shell("{ " + launch + "; " + launch + "; } | sort -u | wc -l").says("\n2\n"));
 }
 
+TEST_CASE("run bears a limit of files, which its ranks meet as they would alone", "[tools]") {
+  const TemporaryDir dir;
+  const std::string write = "head -c 4096 /dev/zero >" + (dir / "x");
+  const auto run = run_shell("ulimit -f 2; ddpscope run --out " + (dir / "o") +
+                             " -- sh -c 'head -c 4096 /dev/zero; kill -l 25; exec " + write + "'");
+  CHECK(run.says("the output of a rank can no longer be stored: its log cannot be written"));
+  CHECK(run.says("XFSZ"));
+  CHECK(run.code == 128 + 25);
+}
+
 TEST_CASE("run returns the program's own code", "[tools]") {
   const TemporaryDir dir;
   const auto out = " --out " + (dir / "o") + " -- ";

@@ -32,6 +32,16 @@ TEST_CASE("validate names line and member, and returns 3", "[tools]") {
   CHECK(run.says("rank-0.jsonl:2: finding.severity is none of error, warning, note\n"));
 }
 
+TEST_CASE("validate refuses a rank file that holds no record", "[tools]") {
+  const TemporaryDir dir;
+  for (const std::string text : {"", "\n\n\n"}) {
+    std::ofstream(dir / "rank-0.jsonl") << text;
+    const auto run = run_shell("ddpscope validate " + (dir / "rank-0.jsonl"));
+    CHECK(run.code == 3);
+    CHECK(run.says(text.empty() ? "the file is empty" : "the file holds no record"));
+  }
+}
+
 TEST_CASE("validate returns 3 for newer schemas and for what is no file", "[tools]") {
   const TemporaryDir dir;
   std::ofstream(dir / "rank-0.jsonl") << "{\"record\":\"run\",\"schema\":2}\n";

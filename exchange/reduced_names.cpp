@@ -1,0 +1,35 @@
+#include "exchange/reduced_names.h"
+
+#include "exchange/tensor_compare.h"
+
+namespace ddpscope {
+
+ReducedParameter ReducedNames::at(const ReducedPlace& place, std::int64_t step) {
+  const TensorList& list = list_at(place.model, step);
+  const auto order = in_told_order(list, /*with_buffers=*/false);
+  if (place.parameter >= order.size()) return {};
+  const ListedTensor& tensor = *order[place.parameter];
+  return {.model = list.model, .path = tensor.path, .dtype = tensor.dtype};
+}
+
+bool ReducedNames::may_be_copied(const std::vector<ReducedPlace>& places, std::int64_t step) {
+  const auto order = in_told_order(list_at(places.front().model, step), /*with_buffers=*/false);
+  std::vector<std::uint64_t> sizes;
+  std::uint64_t all = 0;
+  for (const ReducedPlace& place : places) {
+    if (place.parameter < order.size()) sizes.push_back(elements_of(*order[place.parameter]));
+  }
+  for (const ListedTensor* tensor : order) all += tensor->requires_grad ? elements_of(*tensor) : 0;
+  return sizes.empty() || calls_.may_hold(step, sizes, all);
+}
+
+const TensorList& ReducedNames::list_at(std::uint32_t model, std::int64_t step) {
+  const Blob* told = latest_blob(blobs_, BlobKind::kTensors, model, step);
+  const auto [list, is_new] = lists_.try_emplace(told);
+  if (is_new && told != nullptr) {
+    list->second = decode_tensor_list(told->bytes).value_or(TensorList{});
+  }
+  return list->second;
+}
+
+}  // namespace ddpscope

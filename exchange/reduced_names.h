@@ -1,0 +1,38 @@
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <map>
+#include <vector>
+
+#include "exchange/rank_ring.h"
+#include "exchange/step_calls.h"
+#include "exchange/tensor_list.h"
+#include "model/rank_compare_event.h"
+
+namespace ddpscope {
+
+struct ReducedPlace {
+  std::uint32_t model = 0;
+  std::uint32_t parameter = 0;  ///< place among the parameters of the model
+  friend auto operator<=>(const ReducedPlace&, const ReducedPlace&) = default;
+};
+
+/// What parameters are called at a step, and how large they are. Of one ring, which outlives it.
+class ReducedNames {
+ public:
+  explicit ReducedNames(const RingReader& ring) : blobs_(ring.blobs()), calls_(ring) {}
+
+  ReducedParameter at(const ReducedPlace& place, std::int64_t step);
+  /// Whether the calls of the step may have been of copies of these gradients, of one model.
+  bool may_be_copied(const std::vector<ReducedPlace>& places, std::int64_t step);
+
+ private:
+  const TensorList& list_at(std::uint32_t model, std::int64_t step);
+
+  std::vector<Blob> blobs_;
+  StepCalls calls_;
+  std::map<const Blob*, TensorList> lists_;
+};
+
+}  // namespace ddpscope

@@ -1,0 +1,87 @@
+#include <cstring>
+#include <set>
+#include <string>
+
+#include "exchange/sides.h"
+#include "exchange/tensor_compare.h"
+#include "model/hash.h"
+
+namespace ddpscope {
+namespace {
+using Paths = std::set<std::string>;
+using SidesByStep = std::map<std::int64_t, std::map<std::string, RankList>>;
+
+std::string place_of(std::uint32_t model, const ListedTensor& tensor) {
+  return std::to_string(model) + " " + tensor.path;
+}
+
+/// Of the parameters of a rank.
+Paths paths_of(const RingReader& ring, std::int64_t step) {
+  Paths paths;
+  for (const auto& [model, list] : lists_at(ring.blobs(), step)) {
+    for (const ListedTensor* tensor : in_told_order(list, /*with_buffers=*/false)) {
+      paths.insert(place_of(model, *tensor));
+    }
+  }
+  return paths;
+}
+
+Paths common_paths(const RingList& rings, std::int64_t step) {
+  Paths common = paths_of(*rings.front(), step);
+  for (const RingReader* ring : rings) {
+    const Paths own = paths_of(*ring, step);
+    std::erase_if(common, [&own](const std::string& path) { return !own.contains(path); });
+  }
+  return common;
+}
+
+std::string words_at(const std::vector<Blob>& blobs, std::int64_t step, const Paths& compared) {
+  Hash hash;
+  for (const auto& [model, list] : lists_at(blobs, step)) {
+    const Blob* told = latest_blob(blobs, BlobKind::kFingerprints, model, step);
+    if (told == nullptr || told->step != step) continue;
+    const auto order = in_told_order(list, /*with_buffers=*/false);
+    for (std::size_t i = 0; i < order.size() && (i + 1) * 8 <= told->bytes.size(); ++i) {
+      const ListedTensor& tensor = *order[i];
+      if (!tensor.requires_grad || tensor.declared) continue;
+      const std::string place = place_of(model, tensor);
+      if (!compared.contains(place)) continue;
+      hash.add(std::string_view(place));
+      hash.add(told->bytes.substr(i * 8, 8));
+    }
+  }
+  return std::to_string(hash.value());
+}
+
+void add_rank(const RingReader& ring, std::int64_t after, const Paths& compared,
+              SidesByStep& sides) {
+  const std::vector<Blob> blobs = ring.blobs();
+  std::set<std::int64_t> steps;
+  for (const Blob& blob : blobs) {
+    if (blob.kind == BlobKind::kFingerprints && blob.step > after) steps.insert(blob.step);
+  }
+  for (const std::int64_t step : steps) {
+    sides[step][words_at(blobs, step, compared)].push_back(ring.head().rank);
+  }
+}
+}  // namespace
+
+std::optional<DigestsDiffer> later_difference(const RingList& rings, const DigestsDiffer& first) {
+  const Paths compared = common_paths(rings, first.step);
+  SidesByStep steps;
+  for (const RingReader* ring : rings) add_rank(*ring, first.step, compared, steps);
+  DigestsDiffer later = first;
+  later.equal_until = first.step;
+  for (const auto& [step, ranks_of] : steps) {
+    later.sides = as_sides(ranks_of);
+    std::size_t told = 0;
+    for (const RankSide& side : later.sides) told += side.ranks.size();
+    if (told < rings.size()) continue;
+    later.step = step;
+    if (later.sides.size() > 1) return later;
+    later.equal_until = step;
+  }
+  return std::nullopt;
+}
+
+}  // namespace ddpscope

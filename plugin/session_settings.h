@@ -1,0 +1,19 @@
+#pragma once
+
+#include "config/resolve.h"
+
+namespace ddpscope {
+
+/// What `Options` say. Throws SettingsFault where they are wrong.
+PartialSettings given_settings(const OptionTexts& options);
+
+/// What variable, options and config file say together. Throws SettingsFault where that is wrong.
+Resolved resolve_settings(const PartialSettings& options, Activation activation);
+
+/// The option `loss-target-range.strict`.
+bool waits_for_targets(const Settings& settings);
+
+/// Says once what an attach to a running session asks for and does not get.
+void tell_unused_options(const Settings& settings, const PartialSettings& options);
+
+}  // namespace ddpscope
