@@ -75,7 +75,7 @@ const TensorState* Substitutions::find(const TensorState& registered, const RunS
       const TensorState* leaf = state.tensor(id);
       if (leaf != nullptr && is_like(*leaf, registered)) return leaf;
     }
-    return nullptr;
+    return of_assigned_layer(registered, state);  // it may have run until it was replaced
   }
   // The forward of the module is not seen: what is used next to its parts is taken for its own.
   for (const TensorState* leaf : state.loose_leaves()) {

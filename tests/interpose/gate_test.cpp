@@ -135,6 +135,14 @@ TEST_CASE("Exceptions of a library that is opened for itself alone find their ha
   }
 }
 
+TEST_CASE("A program that opens ddpscope and closes it again ends as it would without") {
+  const Run run("LD_LIBRARY_PATH=" TORCH_LIBRARIES ":" LIBRARIES " " PROGRAMS "/c_host " LIBRARIES
+                "/libddpscope.so",
+                /*preload=*/false);
+  CHECK(run.exit_code == 0);
+  CHECK(run.said == "");
+}
+
 TEST_CASE("A preloaded program without LibTorch costs next to nothing") {
   const Run run("/bin/true", /*preload=*/true);
   CHECK(run.exit_code == 0);

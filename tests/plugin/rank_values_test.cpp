@@ -106,6 +106,19 @@ TEST_CASE("Ranks leave what their gradients are to the mean") {
   std::vector<ReducedLeft> left;
   SECTION("divided after the sum") { left = left_by(nothing, halve); }
   SECTION("divided before it") { left = left_by(halve, nothing); }
+  SECTION("copied from a flat buffer, as views in their shape") {
+    left = left_by(nothing, [](const Place&, const std::vector<at::Tensor>& parameters) {
+      std::vector<at::Tensor> gradients;
+      for (const at::Tensor& parameter : parameters)
+        gradients.push_back(parameter.grad().flatten());
+      const at::Tensor all = torch::cat(gradients).div_(2);
+      std::int64_t begin = 0;
+      for (const at::Tensor& parameter : parameters) {
+        parameter.grad().copy_(all.narrow(0, begin, parameter.numel()).view_as(parameter));
+        begin += parameter.numel();
+      }
+    });
+  }
   SECTION("not divided") {
     left = left_by(nothing, nothing);
     ratio = 2;
