@@ -76,11 +76,10 @@ std::vector<Parted> parted_ranks(const RanksComparedEvent& run) {
   // A rank that went on to another collective than the gradients of the step.
   for (const CallsDiffer& calls : run.calls_differ) {
     for (const CallSide& side : calls.sides) {
-      Parted parted{.waiting = side.ranks, .others = {}, .by_call = true, .by_barrier = true};
+      Parted parted{.waiting = side.ranks, .others = {}, .by_call = true};
       for (const CallSide& other : calls.sides) {
         if (&other == &side) continue;
         parted.others.insert(parted.others.end(), other.ranks.begin(), other.ranks.end());
-        parted.by_barrier &= other.call.record.kind == CollectiveKind::kBarrier;
       }
       all.push_back(std::move(parted));
     }
@@ -105,7 +104,6 @@ Lag lag_of(const Parted& parted, const Cohort& cohort) {
   }
   add_slower(parted, cohort, lag);
   lag.by_call = parted.by_call && !lag.lagging.empty();
-  lag.is_sure = !lag.by_call || parted.by_barrier || lag.waits_in > lag.ended_after + 1;
   if (lag.lagging.empty()) add_skipping(parted, cohort, skipped, lag);
   std::ranges::sort(lag.lagging);
   return lag;

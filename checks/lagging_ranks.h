@@ -12,7 +12,6 @@ struct Parted {
   RankList others;
   bool others_run = false;  ///< they may come to it yet
   bool by_call = false;     ///< they issued another call in its place
-  bool by_barrier = false;  ///< which is a barrier
 };
 
 std::vector<Parted> parted_ranks(const RanksComparedEvent& run);
@@ -25,7 +24,6 @@ struct Lag {
   std::int64_t skipped = 0;      ///< backwards without a step, beyond those of the ranks that wait
   std::int64_t behind = 0;       ///< backwards of the slowest that still runs; two at least
   bool by_call = false;          ///< those that lag issued another call, at the end or elsewhere
-  bool is_sure = true;           ///< not one backward less and a call that any step may hold
 };
 
 /// Those of the others that ran fewer backwards than every rank that waits; where there are none,

@@ -187,7 +187,10 @@ void OpTrace::note_writes(const OpEvent& event) {
     if (!contains(event.inputs, output.id)) continue;
     TensorState* written = registered_behind(output.id, output.storage);
     if (written == nullptr) written = tensors_.find(leaf_behind(output.id));
-    if (written == nullptr) continue;
+    // What nobody trained yet is initialized.
+    if (written == nullptr || (written->registrations.empty() && written->reached_steps == 0)) {
+      continue;
+    }
     if (trained_) written->written_by = event.op;
     if (event.op != "aten::copy_" || event.inputs.size() < 2) continue;
     const TensorState* from = tensors_.find(event.inputs[1]);

@@ -40,15 +40,8 @@ bool is_before(const Finding& cause, const Finding& effect) {
   return first != nullptr && second != nullptr && *first <= *second;
 }
 
-/// A rank that has fewer batches, and not one that does something else within its step.
-bool is_sure_lag(const Finding& cause, const Finding& effect) {
-  return cause.step < effect.step && cause.evidence_status != EvidenceStatus::kHypothesis;
-}
-
-/// Its call is known, and where its rank stands is not.
-bool is_before_or_sure(const Finding& cause, const Finding& effect) {
-  return is_before(cause, effect) ||
-         (effect.evidence_status == EvidenceStatus::kHypothesis && cause.step == effect.step + 1);
+bool is_strictly_before(const Finding& cause, const Finding& effect) {
+  return cause.step < effect.step;
 }
 
 bool is_same_or_next_step(const Finding& cause, const Finding& effect) {
@@ -148,11 +141,11 @@ constexpr auto kLinks = std::to_array<RankLink>({
     {"grad-unused-rank-differs", "collective-hang", is_same_or_next_step},
     {"rank-model-differs", "collective-hang", is_before},
     {"grad-unused-rank-differs", "collective-mismatch", is_same_or_next_step},
-    {"rank-step-lag", "collective-mismatch", is_sure_lag},
+    {"rank-step-lag", "collective-mismatch", is_strictly_before},
     {"rank-model-differs", "collective-mismatch", is_before},
     {"rank-model-differs", "norm-syncbn-calls-differ", always},
     {"rank-first-failure", "rank-step-lag", is_why_a_rank_lags},
-    {"collective-mismatch", "rank-step-lag", is_before_or_sure},
+    {"collective-mismatch", "rank-step-lag", is_before},
     {"norm-syncbn-calls-differ", "rank-step-lag", is_before},
     {"grad-unused-rank-differs", "rank-step-lag", is_before},
     {"rank-model-differs", "grad-unused-rank-differs", is_before},

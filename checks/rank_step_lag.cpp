@@ -83,9 +83,7 @@ Finding describe_lag(const Lag& lag, const Cohort& cohort) {
     finding.why =
         "it has fewer batches than the others, or left the step for an evaluation or a barrier "
         "that they do not take part in";
-    finding.evidence_status =
-        lag.is_sure ? EvidenceStatus::kSupported : EvidenceStatus::kHypothesis;
-    if (!lag.is_sure) finding.severity = Severity::kWarning;
+    finding.evidence_status = EvidenceStatus::kSupported;
     finding.fixes.push_back({"evaluate on all ranks, or without the group that averages", kLikely});
   }
   finding.facts = {{fact::kCounter, std::string(skips ? "skipped_steps" : "backwards")},

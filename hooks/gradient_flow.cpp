@@ -53,8 +53,9 @@ bool GradientFlow::see_operator(Capture& capture, const at::RecordFunction& func
   if (!capture.options().compares_ranks || is_compressed() || LoopPhase::now() != Phase::kReduce) {
     return false;
   }
-  // Of the second tensor of view_as() and its like only the shape counts.
-  const bool reads_values = !std::string_view(function.name()).ends_with("_as");
+  // Of the second tensor of view_as() and its like only the shape counts, and a copy adds nothing.
+  const std::string_view op = function.name();
+  const bool combines = !op.ends_with("_as") && op != "aten::copy_";
   std::int64_t gradient = 0;  // elements of the first tensor, where it is of gradients
   bool is_first = true;
   bool reads = false;
@@ -68,7 +69,7 @@ bool GradientFlow::see_operator(Capture& capture, const at::RecordFunction& func
     is_first = false;
     reads |= is_one;
   });
-  if ((gradient > 1 && compresses(function.name())) || (adds_weights && reads_values)) {
+  if ((gradient > 1 && compresses(op)) || (adds_weights && combines)) {
     is_compressed_.store(true, std::memory_order_relaxed);
   }
   return reads;

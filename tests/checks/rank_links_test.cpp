@@ -145,14 +145,6 @@ TEST_CASE("ranks that lag explain the wait for them", "[links]") {
         "collective-mismatch");
 }
 
-TEST_CASE("a lag that may be an evaluation follows from the call that tells it", "[links]") {
-  Finding lag = finding("rank-step-lag", 8);
-  lag.evidence_status = EvidenceStatus::kHypothesis;
-  CHECK(cause_of(finding("collective-mismatch", 9), lag) == "collective-mismatch");
-  CHECK(cause_of(finding("collective-mismatch", 10), lag) == "");
-  CHECK(cause_of(lag, finding("collective-mismatch", 9)) == "");
-}
-
 TEST_CASE("gradients that became trainable and are in no collective are not reduced", "[links]") {
   const auto changed = [](std::int64_t not_averaged) {
     return finding("module-trainable-changed", 21,

@@ -79,18 +79,6 @@ TEST_CASE("rank-step-lag sees a rank that went on to another collective", "[chec
   CHECK(fact_in(findings[0], "waiting_ranks") == ranks_of({0, 1, 2}));
 }
 
-TEST_CASE("rank-step-lag is not sure of one backward less and another call", "[check]") {
-  RanksComparedEvent run = other_collective();
-  CHECK(judge_run(run, kId).at(0).evidence_status == EvidenceStatus::kHypothesis);
-  CHECK(judge_run(run, kId).at(0).severity == Severity::kWarning);
-  SECTION("but of a barrier") {
-    run.calls_differ[0].sides[0].call.record.kind = CollectiveKind::kBarrier;
-  }
-  SECTION("but of two backwards less") { run.cohorts[0].counts[3].backwards = 99; }
-  CHECK(judge_run(run, kId).at(0).evidence_status == EvidenceStatus::kSupported);
-  CHECK(judge_run(run, kId).at(0).severity == Severity::kError);
-}
-
 TEST_CASE("rank-step-lag takes a clean end for the end of the loop, but not while ranks run",
           "[check]") {
   RanksComparedEvent run = shorter_epoch();
