@@ -118,8 +118,10 @@ bool already_recorded(const at::Tensor& output) {
   return again;
 }
 
+// A view that is made with grad mode off says what its base says.
 bool may_end_path(const OpContext& context, const OpEvent& event) {
-  return context.hides_gradient || std::ranges::none_of(event.outputs, &TensorInfo::requires_grad);
+  return context.hides_gradient || !event.grad_mode ||
+         std::ranges::none_of(event.outputs, &TensorInfo::requires_grad);
 }
 
 void tell_risk(Capture& capture, const OpEvent& event, RiskyInputEvent& risk) {
