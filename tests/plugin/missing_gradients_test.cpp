@@ -31,6 +31,18 @@ struct Agent : Module {
     return (online(input()) - wanted).square().mean();
   }
 };
+
+struct Shifted : Module {
+  Linear layer = register_module("layer", Linear(8, 8));
+  at::Tensor shift = register_parameter("shift", torch::zeros({8}));
+};
+
+void train_shifted(at::Tensor (*read)(const at::Tensor& shift)) {
+  Shifted net;
+  attach_diagnostics(net, quiet());
+  SGD optimizer(net.parameters(), 0.01);
+  train(optimizer, [&] { return (net.layer(input()) + read(net.shift)).square().mean(); });
+}
 }  // namespace
 
 TEST_CASE("A target that is filled once and read without a gradient path is silent") {
@@ -60,14 +72,7 @@ TEST_CASE("A layer that chooses by integers gets no gradient") {
 }
 
 TEST_CASE("A parameter that is read through data() gets no gradient") {
-  struct Shifted : Module {
-    at::Tensor loss() { return (layer(input()) + shift.data()).square().mean(); }
-    Linear layer = register_module("layer", Linear(8, 8));
-    at::Tensor shift = register_parameter("shift", torch::zeros({8}));
-  } net;
-  attach_diagnostics(net, quiet());
-  SGD optimizer(net.parameters(), 0.01);
-  train(optimizer, [&] { return net.loss(); });
+  train_shifted([](const at::Tensor& shift) { return shift.data(); });
   check_findings(
       {"autograd-cut warning - - detach data()", "grad-missing warning - shift cut data()"});
 }
@@ -132,14 +137,7 @@ TEST_CASE("A detached result gets no gradient") {
 }
 
 TEST_CASE("A parameter that is read through detach gets no gradient") {
-  struct Shifted : Module {
-    at::Tensor loss() { return (layer(input()) + shift.detach()).square().mean(); }
-    Linear layer = register_module("layer", Linear(8, 8));
-    at::Tensor shift = register_parameter("shift", torch::zeros({8}));
-  } net;
-  attach_diagnostics(net, quiet());
-  SGD optimizer(net.parameters(), 0.01);
-  train(optimizer, [&] { return net.loss(); });
+  train_shifted([](const at::Tensor& shift) { return shift.detach(); });
   check_findings({"autograd-cut warning - - detach aten::detach",
                   "grad-missing warning - shift cut aten::detach"});
 }
