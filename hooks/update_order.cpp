@@ -7,7 +7,7 @@
 
 namespace ddpscope {
 namespace {
-constexpr std::uint64_t kMostWrites = 8192;  // 0.1 ms, once per backward
+constexpr std::uint64_t kMostWrites = 8192;  // more between two backwards are not read
 
 struct WritesTo {
   std::uint64_t storage = 0;
@@ -46,6 +46,7 @@ struct WritesBetween {
   }
   const WritesTo* to_memory_of(const c10::TensorImpl& impl) const {
     const std::uint64_t storage = storage_of(impl);
+    if (storage == 0) return nullptr;
     const auto at = std::ranges::lower_bound(by_storage, storage, {}, &WritesTo::storage);
     return at != by_storage.end() && at->storage == storage ? &*at : nullptr;
   }
