@@ -33,8 +33,10 @@ class AutogradLeafInplace final : public Check {
     const std::string line = add_site("changed", event.by.stack, state, finding);
     finding.what = fmt::format("trainable leaf {} is changed in place with grad mode on{}",
                                shape_text(leaf.shape), part ? ", through a view of it" : "");
-    finding.why = fmt::format("{}{} runs outside a guard; autograd cannot record a leaf's change",
-                              event.op, where_text(event.by, line, state));
+    finding.why = fmt::format(
+        "{}{} runs outside a guard; {}autograd cannot record a leaf's change", event.op,
+        where_text(event.by, line, state),
+        event.after_empty_guard ? "one without a name has just ended at its own semicolon; " : "");
     finding.fixes = {
         {"torch::NoGradGuard guard; as a named variable around it: without a name it ends at once",
          kSafe},
@@ -44,6 +46,10 @@ class AutogradLeafInplace final : public Check {
                      {fact::kShape, shape_text(leaf.shape)},
                      {fact::kWriterSite, line},
                      {fact::kThroughView, part}};
+    if (event.after_empty_guard) {
+      finding.confidence = Confidence::kMedium;  // by the time between its begin and its end
+      finding.facts.push_back({fact::kCause, "unnamed_guard"});
+    }
     findings.push_back(std::move(finding));
   }
 };

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <string>
 #include <utility>
 
 #include "model/event.h"
@@ -88,6 +89,8 @@ class Check {
   /// The ranks' own records side by side, at a merge or while ranks hang. Of a check that sees no
   /// other event.
   virtual void on_ranks_compared(const RanksComparedEvent&, Findings&) {}
+  /// Why a run that ends here was long enough and yet is not judged; empty where it is.
+  virtual std::string unfinished(const RunState&) const { return {}; }
 
  private:
   bool passed_ = false;

@@ -169,7 +169,15 @@ void Judge::consume(const Event& event) {
     for (Finding& finding : findings) emit(running, std::move(finding));
     return running.check == nullptr || running.check->take_pass();
   });
-  if (std::holds_alternative<ExitEvent>(event)) tell_blocked();
+  if (!std::holds_alternative<ExitEvent>(event)) return;
+  tell_blocked();
+  for (Running& running : running_) see_unfinished(running);
+}
+
+void Judge::see_unfinished(Running& running) const {
+  if (running.check == nullptr || running.coverage.state != CheckState::kPassed) return;
+  running.coverage.why = running.check->unfinished(state_);
+  if (!running.coverage.why.empty()) running.coverage.state = CheckState::kBlocked;
 }
 
 void Judge::tell_blocked() {

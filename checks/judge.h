@@ -62,6 +62,7 @@ class Judge {
   void add(const CheckRow& row, const JudgeOptions& options);
   void call(Running& running, const Event& event, Findings& findings);
   void tell_blocked();
+  void see_unfinished(Running& running) const;
   void disable(Running& running, const std::string& what);
   void emit(Running& running, Finding finding);
   void keep(Finding finding);

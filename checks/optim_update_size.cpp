@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <limits>
 #include <map>
 #include <memory>
 
@@ -52,6 +51,10 @@ class OptimUpdateSize final : public Check {
 
   void on_dropped(const DroppedEvent&, const RunState&) override { windows_.clear(); }
 
+  std::string unfinished(const RunState& state) const override {
+    return why_unfinished(windows_, state.most_steps());
+  }
+
  private:
   std::string cause_of(const TensorState& tensor, const RunState& state) const {
     const auto found = windows_.find(tensor.info.id);
@@ -61,26 +64,13 @@ class OptimUpdateSize final : public Check {
     // A bias may lie near zero, so that each step is large beside it.
     if (tensor.info.shape.size() >= 2 && window.is_exploding()) return "exploding";
     if (!window.is_conclusive()) return "";
-    if (window.ratio_median() < kVanishing && gradient_ratio(tensor, state) < kGradientsVanish) {
+    if (window.ratio_median() < kVanishing &&
+        gradient_ratio(windows_, state.model_of(tensor)) < kGradientsVanish) {
       return "vanishing";
     }
     if (!window.is_unchanged()) return "";
     const bool is_short = tensor.info.dtype == "float16" || tensor.info.dtype == "bfloat16";
     return window.has_moved() && !is_short && window.last().lr != 0 ? "" : "no_effect";
-  }
-
-  /// Of the norms of the gradients of the first and the last matrix of the model.
-  double gradient_ratio(const TensorState& tensor, const RunState& state) const {
-    const ModelState* model = state.model_of(tensor);
-    std::vector<double> norms;
-    for (const RegisteredTensor& registered :
-         model != nullptr ? model->tensors : std::vector<RegisteredTensor>()) {
-      const auto window = windows_.find(registered.tensor.id);
-      if (registered.tensor.shape.size() < 2 || window == windows_.end()) continue;
-      norms.push_back(window->second.gradient_median());
-    }
-    const double none = std::numeric_limits<double>::infinity();
-    return norms.size() < 2 || norms.back() == 0 ? none : norms.front() / norms.back();
   }
 
   Finding describe(const TensorGroup& group, const std::string& cause,
@@ -123,7 +113,7 @@ class OptimUpdateSize final : public Check {
     } else if (cause == "vanishing") {
       finding.why = fmt::format(
           "the gradient of the first layer is {:.2g} of that of the last: it fades on its way back",
-          gradient_ratio(first, state));
+          gradient_ratio(windows_, state.model_of(first)));
       finding.fixes = {{"activations that do not saturate, normalization or residual connections",
                         kNeedsDecision},
                        {"another initialization", kNeedsDecision}};
@@ -140,7 +130,7 @@ class OptimUpdateSize final : public Check {
     }
   }
 
-  std::map<TensorId, UpdateWindow> windows_;
+  UpdateWindows windows_;
 };
 }  // namespace
 

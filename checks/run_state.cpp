@@ -276,4 +276,10 @@ std::string RunState::loose_module_type(TensorId id) const {
   return found == loose_types_.end() ? "" : found->second;
 }
 
+std::int64_t RunState::most_steps() const {
+  std::int64_t most = 0;
+  for (const auto& [id, optimizer] : optimizers_) most = std::max(most, optimizer.steps);
+  return most;
+}
+
 }  // namespace ddpscope

@@ -1,6 +1,9 @@
 #include "checks/update_window.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <limits>
 
 #include "model/statistics.h"
 
@@ -8,6 +11,7 @@ namespace ddpscope {
 namespace {
 constexpr double kExploding = 0.1;
 constexpr int kOften = 4;
+constexpr std::int64_t kEnoughSteps = 228;  // for all samples where each step is watched
 }  // namespace
 
 void UpdateWindow::add(const ParameterUpdate& update) {
@@ -47,6 +51,26 @@ bool UpdateWindow::is_conclusive() const {
   return std::ranges::all_of(samples_, [](const ParameterUpdate& sample) {
     return sample.update_ratio > 0 || sample.unchanged.value_or(false);
   });
+}
+
+double gradient_ratio(const UpdateWindows& windows, const ModelState* model) {
+  std::vector<double> norms;
+  for (const RegisteredTensor& registered :
+       model != nullptr ? model->tensors : std::vector<RegisteredTensor>()) {
+    const auto window = windows.find(registered.tensor.id);
+    if (registered.tensor.shape.size() < 2 || window == windows.end()) continue;
+    norms.push_back(window->second.gradient_median());
+  }
+  const double none = std::numeric_limits<double>::infinity();
+  return norms.size() < 2 || norms.back() == 0 ? none : norms.front() / norms.back();
+}
+
+std::string why_unfinished(const UpdateWindows& windows, std::int64_t steps) {
+  std::size_t most = 0;
+  for (const auto& [id, window] : windows) most = std::max(most, window.samples());
+  if (steps < kEnoughSteps || most == 0 || most == UpdateWindow::kSamples) return "";
+  return fmt::format("{} of {} samples in {} steps: the budget allowed no more", most,
+                     UpdateWindow::kSamples, steps);
 }
 
 }  // namespace ddpscope

@@ -1,7 +1,10 @@
 #pragma once
 
 #include <deque>
+#include <map>
+#include <string>
 
+#include "checks/run_state.h"
 #include "model/update_event.h"
 
 namespace ddpscope {
@@ -12,6 +15,7 @@ class UpdateWindow {
   static constexpr std::size_t kSamples = 8;
 
   void add(const ParameterUpdate& update);
+  std::size_t samples() const { return samples_.size(); }
   bool is_full() const { return samples_.size() == kSamples; }
   const ParameterUpdate& last() const { return samples_.back(); }
   double ratio_median() const;
@@ -32,5 +36,12 @@ class UpdateWindow {
   std::deque<ParameterUpdate> samples_;
   bool moved_ = false;
 };
+
+using UpdateWindows = std::map<TensorId, UpdateWindow>;
+
+/// Of the norms of the gradients of the model's first and last matrix; infinite where unknown.
+double gradient_ratio(const UpdateWindows& windows, const ModelState* model);
+/// Why not even one is full after so many steps; empty where one is, or where they are too few.
+std::string why_unfinished(const UpdateWindows& windows, std::int64_t steps);
 
 }  // namespace ddpscope

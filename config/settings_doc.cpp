@@ -50,7 +50,8 @@ all but that group. A glob that matches no check is an error, except one with a 
 In globs `*` is any text and `?` any one byte.
 
 In `report_dir` `%%` is a percent sign; bytes of the host other than letters, digits, `.`, `-` and
-`_` become `_`.
+`_` become `_`. A relative one begins where the first model is attached; of an unmodified program,
+where that was started.
 
 ## Rank and world size
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "hooks/batch_watch.h"
+#include "hooks/collective_watch.h"
 #include "hooks/device_waits.h"
 #include "hooks/hook_rest.h"
 #include "hooks/loader_watch.h"
@@ -128,13 +129,15 @@ void Capture::give_turn() noexcept {
 
 void Capture::tell_cycle(const Stamp& at) {
   const bool rested = watch() == Watch::kNothing;
+  const IssuedCalls calls = issued_calls_since(calls_told_);
   if (rested && !is_step_recorded(at)) return;
   const Spent cycle = spent_since_cycle_end();
   if (rested) {
     put(RestedStepEvent{.at = at,
                         .wall_ms = cycle.wall_ms,
                         .overhead_us = cycle.hooks_ms * 1e3,
-                        .unix_ns = unix_ns()});
+                        .unix_ns = unix_ns(),
+                        .calls = calls});
     return;
   }
   put(CycleEndEvent{.at = at,
@@ -142,7 +145,8 @@ void Capture::tell_cycle(const Stamp& at) {
                     .overhead_us = cycle.hooks_ms * 1e3,
                     .unix_ns = unix_ns(),
                     .compute_threads = at::get_num_threads(),
-                    .loader_threads = loader_threads()});
+                    .loader_threads = loader_threads(),
+                    .calls = calls});
 }
 
 void Capture::choose_watch() {

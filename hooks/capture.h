@@ -137,6 +137,7 @@ class Capture {
   std::mutex time_mutex_;  // guards what follows, up to `first_`
   bool surveyed_ = true;
   Spent last_;
+  std::atomic<std::int64_t> calls_told_{0};  ///< collectives up to the end of the last cycle
   CostGovernor governor_;
   Spent first_;
 

@@ -110,6 +110,9 @@ NameId name_tensors(Capture& capture, std::span<const at::Tensor> tensors, Colle
   return first;
 }
 
+std::atomic<std::int64_t> issued_count{0};
+std::atomic<std::int64_t> last_seq{0};
+
 CollectiveEvent call_event_of(Capture& capture, const CallFacts& facts, BackendGroup& group) {
   const Doing now = doing_now(capture);
   const bool is_message =
@@ -127,6 +130,8 @@ CollectiveEvent call_event_of(Capture& capture, const CallFacts& facts, BackendG
                         .waits = facts.waits,
                         .module = now.module,
                         .stack = now.stack};
+  issued_count.fetch_add(1, std::memory_order_relaxed);
+  last_seq.store(static_cast<std::int64_t>(event.seq), std::memory_order_relaxed);
   measure_list(facts.tensors, event);
   if (facts.raw.has_value()) measure_raw(*facts.raw, event);
   return event;
@@ -208,6 +213,12 @@ void tell_end(Capture& capture, const OpenCalls::Call& call, std::int64_t waited
                                  .threw = threw});
 }
 }  // namespace
+
+IssuedCalls issued_calls_since(std::atomic<std::int64_t>& told) noexcept {
+  const std::int64_t now = issued_count.load(std::memory_order_relaxed);
+  const std::int64_t before = told.exchange(now, std::memory_order_relaxed);
+  return {.count = now - before, .last_seq = last_seq.load(std::memory_order_relaxed)};
+}
 
 LoggedCall::LoggedCall(const c10d::Backend& backend, const CallFacts& facts) noexcept
     : exceptions_(std::uncaught_exceptions()) {

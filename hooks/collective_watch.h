@@ -2,6 +2,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <atomic>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -81,6 +82,9 @@ void call_ended(const void* work, bool failed) noexcept;
 /// Called with the backend of each call that the program issues, on its thread; null ends that.
 using BackendSeen = void (*)(const c10d::Backend& backend);
 void tell_backends(BackendSeen seen) noexcept;
+
+/// Those that the process issued since the count was `told`, which is then the count of now.
+IssuedCalls issued_calls_since(std::atomic<std::int64_t>& told) noexcept;
 
 /// The calls of `c10d::ProcessGroupGloo` and, where it is loaded, `ProcessGroupNCCL`.
 bool install_collective_watch() noexcept;

@@ -11,6 +11,7 @@
 #include "hooks/device_pass.h"
 #include "hooks/device_waits.h"
 #include "hooks/error_watch.h"
+#include "hooks/grad_mode_watch.h"
 #include "hooks/gradient_watch.h"
 #include "hooks/interposed.h"
 #include "hooks/loader_watch.h"
@@ -44,6 +45,11 @@ const char* fallback_of(const std::string& source) {
   return "";
 }
 
+bool install_write_sources() noexcept {
+  const bool modes = install_grad_mode_watch();
+  return install_writers() && modes;
+}
+
 bool install_value_sources() noexcept {
   const bool loss = install_loss_watch();
   return install_node_values() && loss;
@@ -75,7 +81,7 @@ std::map<std::string, std::string> install_sources() {
           {"gradient", install("gradient", install_gradient_watch)},
           {"optimizer", optimizer},
           {"zero_gradient", optimizer},
-          {"write", install("write", install_writers)},
+          {"write", install("write", install_write_sources)},
           {"saved", install("saved", install_saved_watch)},
           {"value", install("value", install_value_sources)},
           {"device_value", has_cuda_passes() ? "live" : "absent"},

@@ -9,6 +9,7 @@
 
 #include "hooks/capture.h"
 #include "hooks/doing.h"
+#include "hooks/grad_mode_watch.h"
 
 namespace ddpscope {
 namespace {
@@ -131,6 +132,7 @@ void WriteScope::tell_failed() const noexcept {
       if (!tensor.defined()) return;
       FailedWriteEvent event{
           .at = capture.marker().now(), .op = writer_base_name(op_), .by = doing_now(capture)};
+      event.after_empty_guard = empty_guard_just_ended(capture.writes());
       if (!describe_view(capture, tensor, event)) return;
       event.tensor = describe(tensor, capture.announce(tensor));
       capture.put_large(std::move(event));

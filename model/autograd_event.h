@@ -67,6 +67,7 @@ struct FailedWriteEvent {
   std::int64_t output_index = 0;
   std::int64_t outputs = 0;
   std::optional<Doing> created;
+  bool after_empty_guard = false;  ///< grad mode was off just before, for no operator
 };
 
 }  // namespace ddpscope

@@ -80,6 +80,7 @@ struct CycleEndEvent {
   std::int64_t unix_ns = 0;          ///< of its end
   std::int32_t compute_threads = 0;  ///< that an operator of this thread may use
   std::int32_t loader_threads = 0;   ///< of data loaders, alive now
+  IssuedCalls calls;
 };
 
 }  // namespace ddpscope

@@ -57,6 +57,8 @@ struct StepRecord {
   std::int64_t step = 0;
   double wall_ms = 0;
   double overhead_us = 0;
+  std::int64_t collectives = 0;         ///< that this rank issued in it, over all groups
+  std::int64_t seq = 0;                 ///< of the last one up to its end, in its group; 0: none
   std::int64_t host_reads = 0;          ///< of tensors of the CPU, that would wait on a device
   std::int64_t time_unix_ns = 0;        ///< of its end; 0: not known
   std::optional<double> loss;           ///< the last one of the step

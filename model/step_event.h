@@ -26,6 +26,7 @@ struct RestedStepEvent {
   double wall_ms = 0;
   double overhead_us = 0;  ///< of it, spent in hooks
   std::int64_t unix_ns = 0;
+  IssuedCalls calls;
 };
 
 /// Batch norm used its running statistics without a gradient, after a step; told once. Only where

@@ -22,6 +22,12 @@ struct Stamp {
   std::uint64_t thread = 0;
 };
 
+/// The collectives that this process issued in a step, over all its groups.
+struct IssuedCalls {
+  std::int64_t count = 0;
+  std::int64_t last_seq = 0;  ///< of the last one up to the step's end, in its group; 0: none yet
+};
+
 /// What is known of a tensor without touching its values.
 struct TensorInfo {
   TensorId id = 0;

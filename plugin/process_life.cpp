@@ -19,6 +19,7 @@
 #include "plugin/crash_signals.h"
 #include "plugin/planted_fault.h"
 #include "plugin/preloaded.h"
+#include "plugin/run_info.h"
 #include "plugin/session.h"
 
 namespace ddpscope {
@@ -44,6 +45,7 @@ void set_exit_code(int status, void*) {
 // Registered before main, so that it runs after the program's own handlers and destructors.
 __attribute__((constructor)) void on_load() {
   on_exit(set_exit_code, nullptr);
+  keep_start_directory();
   prepare_fault_if_asked();
   install_optimizer_creation();
   install_loader_watch();

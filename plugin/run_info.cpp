@@ -21,6 +21,11 @@ std::string host_name() {
   return gethostname(name, sizeof name - 1) == 0 ? name : "unknown";
 }
 
+std::filesystem::path& start_directory() {
+  static auto* const leaked = new std::filesystem::path;
+  return *leaked;
+}
+
 std::string utc_now() {
   const std::time_t now = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
   std::tm parts{};
@@ -99,6 +104,17 @@ std::string absolute_path(const std::string& path) {
   std::error_code error;
   const auto full = std::filesystem::absolute(path, error);
   return error ? path : full.string();
+}
+
+void keep_start_directory() noexcept {
+  try {
+    start_directory() = std::filesystem::current_path();
+  } catch (...) {  // removed, or no memory: then relative paths begin where the program is
+  }
+}
+
+std::string path_from_start(const std::string& path) {
+  return absolute_path(start_directory() / path);
 }
 
 }  // namespace ddpscope

@@ -18,5 +18,8 @@ void add_coverage(RunRecord& run, const Settings& settings);
 
 /// From where the program stands now: it may change its folder while it runs.
 std::string absolute_path(const std::string& path);
+/// From where it stood when it was started, or when it loaded ddpscope.
+std::string path_from_start(const std::string& path);
+void keep_start_directory() noexcept;
 
 }  // namespace ddpscope

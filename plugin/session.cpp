@@ -49,7 +49,8 @@ RankEnvironment ranks_of_process() {
   return ranks;
 }
 
-WorkerOptions worker_options(const Resolved& resolved, std::map<std::string, std::string> sources) {
+WorkerOptions worker_options(const Resolved& resolved, std::map<std::string, std::string> sources,
+                             bool preloaded) {
   WorkerOptions options;
   options.settings = resolved.settings;
   const RankEnvironment ranks = ranks_of_process();
@@ -62,8 +63,9 @@ WorkerOptions worker_options(const Resolved& resolved, std::map<std::string, std
   options.run.sources = std::move(sources);
   options.where = &Session::position;
   options.store = store_access(options.settings.exchange);
-  options.settings.report_dir = absolute_path(expand_report_dir(
-      options.settings.report_dir, options.run.rank, options.run.pid, options.run.host));
+  const std::string dir = expand_report_dir(options.settings.report_dir, options.run.rank,
+                                            options.run.pid, options.run.host);
+  options.settings.report_dir = preloaded ? path_from_start(dir) : absolute_path(dir);
   add_coverage(options.run, options.settings);
   options.judge = {.rank = options.run.rank,
                    .world_size = options.run.world_size,
@@ -107,6 +109,7 @@ Session::Session(Resolved resolved, WorkerOptions options)
 bool Session::start(const OptionTexts& options, bool only_by_environment) {
   const HeldSignals held;
   const std::lock_guard lock(start_mutex);
+  if (is_switched_off()) return false;
   const PartialSettings given = given_settings(options);
   if (session.load() != nullptr) {
     const Session* current = running();
@@ -122,7 +125,7 @@ bool Session::start(const OptionTexts& options, bool only_by_environment) {
     log_error(mismatch + ". Training continues undiagnosed.");
     return false;
   }
-  WorkerOptions worker = worker_options(resolved, install_sources());
+  WorkerOptions worker = worker_options(resolved, install_sources(), only_by_environment);
   start_operators(resolved.settings, worker.run.world_size);
   auto* made = new Session(std::move(resolved), std::move(worker));
   made->worker_.start();

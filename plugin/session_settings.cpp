@@ -40,6 +40,11 @@ void require_switches(const CheckOptions& options) {
 }
 }  // namespace
 
+bool is_switched_off() {
+  const Resolved asked = resolve(environment("DDPSCOPE"), {}, Activation::kActive, {});
+  return asked.state == ResolvedState::kOff;
+}
+
 PartialSettings given_settings(const OptionTexts& options) {
   ParsedSettings parsed = parse_option_texts(options, check_setting_names());
   if (!parsed.problems.empty()) throw_problems(parsed.problems);

@@ -4,6 +4,9 @@
 
 namespace ddpscope {
 
+/// The variable says `0` or `off`: then nothing else is read.
+bool is_switched_off();
+
 /// What `Options` say. Throws SettingsFault where they are wrong.
 PartialSettings given_settings(const OptionTexts& options);
 

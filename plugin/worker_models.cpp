@@ -41,7 +41,8 @@ void Worker::cycle_ended(const CycleEndEvent& cycle) {
   write_step({.at = cycle.at,
               .wall_ms = cycle.wall_ms,
               .overhead_us = cycle.overhead_us,
-              .unix_ns = cycle.unix_ns});
+              .unix_ns = cycle.unix_ns,
+              .calls = cycle.calls});
 }
 
 void Worker::write_step(const RestedStepEvent& step) {
@@ -52,6 +53,8 @@ void Worker::write_step(const RestedStepEvent& step) {
   writer_->write_step({.step = step.at.step,
                        .wall_ms = step.wall_ms,
                        .overhead_us = step.overhead_us,
+                       .collectives = step.calls.count,
+                       .seq = step.calls.last_seq,
                        .host_reads = host_reads,
                        .time_unix_ns = step.unix_ns,
                        .loss = values.loss,

@@ -175,6 +175,8 @@ StepRecord step_from_json(const Json& json) {
   return {.step = integer(json, "step"),
           .wall_ms = number(json, "wall_ms"),
           .overhead_us = number(json, "overhead_us"),
+          .collectives = integer(json, "collectives"),
+          .seq = integer(json, "seq"),
           .host_reads = integer(json, "host_reads"),
           .time_unix_ns = integer(json, "time_unix_ns"),
           .loss = measured(json, "loss"),

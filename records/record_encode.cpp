@@ -118,7 +118,9 @@ Json to_json(const StepRecord& step) {
   Json json = {{"record", "step"},
                {"step", step.step},
                {"wall_ms", json_number(step.wall_ms)},
-               {"overhead_us", json_number(step.overhead_us)}};
+               {"overhead_us", json_number(step.overhead_us)},
+               {"collectives", step.collectives},
+               {"seq", step.seq}};
   if (step.host_reads > 0) json["host_reads"] = step.host_reads;
   if (step.time_unix_ns != 0) json["time_unix_ns"] = step.time_unix_ns;
   if (step.loss) json["loss"] = json_number(*step.loss);

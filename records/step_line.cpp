@@ -10,9 +10,21 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr std::string_view kBegin = R"({"record":"step",)";
-constexpr std::array<std::string_view, 7> kStepMembers = {
-    "step", "wall_ms", "overhead_us", "host_reads", "time_unix_ns", "loss", "grad_norm"};
-enum StepMember : std::size_t { kStep, kWall, kOverhead, kHostReads, kTime, kLoss, kNorm, kNone };
+constexpr std::array<std::string_view, 9> kStepMembers = {"step",         "wall_ms", "overhead_us",
+                                                          "collectives",  "seq",     "host_reads",
+                                                          "time_unix_ns", "loss",    "grad_norm"};
+enum StepMember : std::size_t {
+  kStep,
+  kWall,
+  kOverhead,
+  kCollectives,
+  kSeq,
+  kHostReads,
+  kTime,
+  kLoss,
+  kNorm,
+  kNone
+};
 
 /// Stops where a line says what only the whole reader judges.
 class PlainStep final : public nlohmann::json_sax<Json> {
@@ -52,6 +64,8 @@ class PlainStep final : public nlohmann::json_sax<Json> {
   bool take(std::int64_t value) {
     if (!is_ours()) return true;
     if (member_ == kStep) record_.step = value;
+    if (member_ == kCollectives) record_.collectives = value;
+    if (member_ == kSeq) record_.seq = value;
     if (member_ == kHostReads) record_.host_reads = value;
     if (member_ == kTime) record_.time_unix_ns = value;
     return is_whole() || take(static_cast<double>(value));
@@ -64,7 +78,9 @@ class PlainStep final : public nlohmann::json_sax<Json> {
     if (member_ == kNorm) record_.gradient_norm = value;
     return !is_whole();
   }
-  bool is_whole() const { return member_ == kStep || member_ == kHostReads || member_ == kTime; }
+  bool is_whole() const {
+    return member_ == kStep || (member_ >= kCollectives && member_ <= kTime);
+  }
   bool open() {
     if (is_ours()) return false;
     ++depth_;

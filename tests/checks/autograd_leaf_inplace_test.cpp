@@ -31,6 +31,24 @@ TEST_CASE("autograd-leaf-inplace names the leaf and the line", "[check]") {
         "aten::mul_ (train.cpp:23) runs outside a guard; autograd cannot record a leaf's change");
   CHECK(fact_of<std::string>(finding, "writer_site") == "train.cpp:23");
   CHECK(!fact_of<bool>(finding, "through_view"));
+  CHECK(cause_of(finding).empty());
+  CHECK(finding.confidence == Confidence::kHigh);
+}
+
+TEST_CASE("autograd-leaf-inplace tells of a guard without a name", "[check]") {
+  Program program("*");
+  program.attach(1, kNet);
+  FailedWriteEvent event = failed(1);
+  event.after_empty_guard = true;
+  program.send_now(std::move(event));
+  REQUIRE(program.findings.size() == 1);
+  const Finding& finding = program.findings[0];
+  CHECK(cause_of(finding) == "unnamed_guard");
+  CHECK(finding.confidence == Confidence::kMedium);
+  CHECK(finding.severity == Severity::kError);
+  CHECK(finding.why ==
+        "aten::mul_ runs outside a guard; one without a name has just ended at its own semicolon; "
+        "autograd cannot record a leaf's change");
 }
 
 TEST_CASE("autograd-leaf-inplace sees the leaf behind a view", "[check]") {

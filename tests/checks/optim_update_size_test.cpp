@@ -25,6 +25,13 @@ struct Loop {
   void steps(int count) {
     for (int i = 0; i < count; ++i) step();
   }
+  void rest(int count) {
+    for (int i = 0; i < count; ++i) {
+      program.backward({1, 2});
+      program.step(1);
+    }
+  }
+  CheckCoverage coverage() { return program.judge().coverage().at("optim-update-size"); }
 
  private:
   int steps_ = 0;
@@ -184,6 +191,30 @@ TEST_CASE("optim-update-size reports 16-bit weights that moved before and are st
   CHECK(cause_of(loop.program.findings[0]) == "no_effect");
   CHECK(loop.program.findings[0].why ==
         "learning rate 1e-06: the update is below half a unit in the last place of bfloat16");
+}
+
+TEST_CASE("optim-update-size does not pass a run that gave too few samples", "[check]") {
+  Loop loop;
+  loop.still = loop.moves;
+  loop.still.tensor = 2;
+  SECTION("of few steps nothing is expected") {
+    loop.steps(200);
+    loop.program.send(ExitEvent{loop.program.now()});
+    CHECK(loop.coverage().state == CheckState::kPassed);
+  }
+  SECTION("all samples") {
+    loop.steps(228);
+    loop.program.send(ExitEvent{loop.program.now()});
+    CHECK(loop.coverage().state == CheckState::kPassed);
+  }
+  SECTION("samples are missing") {
+    loop.steps(130);
+    loop.rest(400);
+    loop.program.send(ExitEvent{loop.program.now()});
+    CHECK(loop.coverage().state == CheckState::kBlocked);
+    CHECK(loop.coverage().why == "2 of 8 samples in 530 steps: the budget allowed no more");
+  }
+  CHECK(loop.program.findings.empty());
 }
 
 }  // namespace ddpscope::test::optim_update_size_test

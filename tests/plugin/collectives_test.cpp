@@ -137,6 +137,10 @@ TEST_CASE("A large sum between the forward and the optimizer is a bucket of grad
   const std::vector<std::string> expected = {"", "bucket", "", "", "", "bucket", "", "", ""};
   CHECK(owners_of(0) == expected);
   CHECK(owners_of(1) == expected);
+  const std::vector<std::string> steps = records("step");
+  REQUIRE(steps.size() == 2);
+  CHECK(steps[0].find(R"("collectives":4,"seq":4)") != std::string::npos);
+  CHECK(steps[1].find(R"("collectives":4,"seq":8)") != std::string::npos);
 }
 
 TEST_CASE("Calls are named after the parameters and gradients that they are given") {

@@ -1,10 +1,13 @@
 // Values of the variable `DDPSCOPE` that nobody should set: an attached program is told before it
 // trains, a preloaded one in one line, and trains on.
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <filesystem>
 
 #include "tests/plugin/twin_runs.h"
+#include "tests/support/temporary_dir.h"
 
 namespace ddpscope::test {
 namespace {
@@ -96,6 +99,20 @@ TEST_CASE("Odd settings that mean something start") {
     CHECK(outcome.said == "");
     CHECK(records("summary").size() == 1);
   }
+}
+
+TEST_CASE("A relative folder begins where a model is attached, or the program was started") {
+  const TemporaryDir dir;
+  const std::filesystem::path began = std::filesystem::current_path();
+  const std::string name = "report-of-" + std::to_string(getpid());
+  const Outcome outcome = in_child([&] {
+    if (chdir(dir.path().c_str()) != 0) return 9;
+    return train_under("console=quiet:report_dir=" + name);
+  });
+  CHECK(outcome.exit_code == 0);
+  const std::string report = (kPreloaded ? began : std::filesystem::path(dir.path())) / name;
+  CHECK(records("summary", report).size() == 1);
+  std::filesystem::remove_all(report);
 }
 
 }  // namespace ddpscope::test

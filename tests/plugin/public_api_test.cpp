@@ -89,6 +89,9 @@ TEST_CASE("The off switch wins over options") {
   CHECK(findings().empty());
   CHECK(flush().files.empty());
   CHECK(!std::filesystem::exists(report_dir() + "/rank-0.jsonl"));
+  Options wrong = quiet();
+  wrong.overhead = -1;
+  CHECK(refused([&] { attach_diagnostics(net, wrong); }).empty());
 }
 
 TEST_CASE("Activation by environment stays dormant without the variable") {

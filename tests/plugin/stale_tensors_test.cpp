@@ -173,6 +173,37 @@ TEST_CASE("A trainable leaf that is written with grad mode on is named") {
                   "module-operator-failed error - - - aten::mul_"});
 }
 
+TEST_CASE("A guard without a name is told") {
+  Gate net;
+  attach_diagnostics(net, quiet());
+  net.train();
+  const at::Tensor scratch = torch::zeros({2});
+  SECTION("no grad") { torch::NoGradGuard(); }
+  SECTION("inference") { c10::InferenceMode(); }
+  scratch.add_(1);  // no leaf
+  CHECK_THROWS_AS(net.first->weight.mul_(2), c10::Error);
+  expect_at_exit({"autograd-leaf-inplace error first weight unnamed_guard aten::mul_",
+                  "module-operator-failed error - - - aten::mul_"});
+}
+
+TEST_CASE("A guard that had an operator, or ended long ago, is not taken for one without a name") {
+  Gate net;
+  attach_diagnostics(net, quiet());
+  net.train();
+  const at::Tensor scratch = torch::zeros({2});
+  SECTION("an operator") {
+    const torch::NoGradGuard guard;
+    scratch.add_(1);
+  }
+  SECTION("long ago") {
+    torch::NoGradGuard();
+    for (int i = 0; i < 8; ++i) scratch.add_(1);
+  }
+  CHECK_THROWS_AS(net.first->weight.mul_(2), c10::Error);
+  expect_at_exit({"autograd-leaf-inplace error first weight - aten::mul_",
+                  "module-operator-failed error - - - aten::mul_"});
+}
+
 TEST_CASE("A write that is older than the history is told as evicted") {
   Gate net;
   Options options = quiet();

@@ -72,9 +72,12 @@ TEST_CASE("what a step took and when it ended is read", "[records]") {
   StepRecord step{.step = 7, .wall_ms = 2.5, .overhead_us = 3, .time_unix_ns = 99};
   step.loss = 0.25;
   step.gradient_norm = 4.5;
+  step.collectives = 5;
+  step.seq = 35;
   const std::string plain = to_json(step).dump();
   const std::string odd =
-      R"({"step":7,"record":"step","wall_ms":2.5,"time_unix_ns":99,"loss":0.25,"grad_norm":4.5})";
+      R"({"step":7,"record":"step","wall_ms":2.5,)"
+      R"("seq":35,"time_unix_ns":99,"loss":0.25,"grad_norm":4.5,"collectives":5})";
   for (const std::string& line : {plain, odd}) {
     const RankFile read = file(run_line() + line + "\n");
     REQUIRE(read.steps.size() == 1);
@@ -82,6 +85,8 @@ TEST_CASE("what a step took and when it ended is read", "[records]") {
     CHECK(read.steps[0].wall_ms == 2.5);
     CHECK(read.steps[0].time_unix_ns == 99);
     CHECK(read.steps[0].loss == 0.25);
+    CHECK(read.steps[0].collectives == 5);
+    CHECK(read.steps[0].seq == 35);
     CHECK(read.steps[0].gradient_norm == 4.5);
   }
   CHECK(problem(run_line() + R"({"record":"step","step":1,"wall_ms":{}})" + "\n").text ==

@@ -1,0 +1,55 @@
+#include "hooks/grad_mode_watch.h"
+
+#include <c10/core/GradMode.h>
+
+#include <chrono>
+#include <cstdint>
+
+#include "hooks/capture.h"
+#include "hooks/interposed.h"
+#include "hooks/near_tls.h"
+
+namespace ddpscope {
+namespace {
+using Clock = std::chrono::steady_clock;
+// No operator that is dispatched takes less; a guard without a name is gone in a tenth of it.
+constexpr std::chrono::microseconds kEmpty{1};
+constexpr std::uint64_t kMostWrites = 3;
+
+struct GradScope {
+  std::int64_t off_since = 0;      // of the clock; 0: unknown
+  std::uint64_t ended_before = 0;  // the write after an empty scope, from 1; 0: none
+};
+DDPSCOPE_NEAR constinit thread_local GradScope scope;
+
+struct SetEnabled;
+using Hooked = Interposed<SetEnabled, void(bool)>;
+
+void see_turned(bool on) noexcept {
+  const Capture* const capture = Capture::active();
+  if (capture == nullptr) return;
+  const Clock::time_point now = Clock::now();
+  if (!on) {
+    scope.off_since = now.time_since_epoch().count();
+    return;
+  }
+  const Clock::time_point off{Clock::duration(scope.off_since)};
+  scope.ended_before = now - off < kEmpty ? capture->writes().next() + 1 : 0;
+}
+
+void set_enabled(bool on) {
+  const bool was_on = c10::GradMode::is_enabled();
+  Hooked::original(on);
+  if (was_on != on) see_turned(on);
+}
+}  // namespace
+
+bool empty_guard_just_ended(const WriteLog& writes) noexcept {
+  return scope.ended_before != 0 && writes.next() + 1 - scope.ended_before <= kMostWrites;
+}
+
+bool install_grad_mode_watch() noexcept {
+  return Hooked::install_for_watched("_ZN3c108GradMode11set_enabledEb", set_enabled);
+}
+
+}  // namespace ddpscope
