@@ -60,15 +60,6 @@ class ClipAlwaysActive final : public Check {
     finder_.on_dropped();
   }
 
-  std::string unfinished(const RunState& state) const override {
-    const std::int64_t steps = state.most_steps();
-    std::int64_t seen = 0;
-    for (const auto& [first, window] : windows_) seen = std::max(seen, window.steps());
-    if (steps < kWarmUp + kTinyWindow || windows_.empty() || seen >= kTinyWindow) return "";
-    return fmt::format("{} of {} clips in {} steps: the budget allowed no more", seen, kTinyWindow,
-                       steps);
-  }
-
  private:
   static bool is_always_active(const ClipWindow& window) {
     const bool is_full = window.steps() == ClipWindow::kSteps;
