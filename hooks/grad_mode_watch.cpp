@@ -5,9 +5,11 @@
 #include <chrono>
 #include <cstdint>
 
-#include "hooks/capture.h"
+#include "hooks/autograd_watch.h"
+#include "hooks/hook_scope.h"
 #include "hooks/interposed.h"
 #include "hooks/near_tls.h"
+#include "hooks/optimizer_watch.h"
 
 namespace ddpscope {
 namespace {
@@ -25,9 +27,10 @@ DDPSCOPE_NEAR constinit thread_local GradScope scope;
 struct SetEnabled;
 using Hooked = Interposed<SetEnabled, void(bool)>;
 
+// What optimizers, the engine and our own hooks turn is not a guard of the program.
 void see_turned(bool on) noexcept {
-  const Capture* const capture = Capture::active();
-  if (capture == nullptr) return;
+  const HookScope capture(Timed::kSampled, Watch::kStructure);
+  if (!capture || inside_optimizer_step() || inside_backward()) return;
   const Clock::time_point now = Clock::now();
   if (!on) {
     scope.off_since = now.time_since_epoch().count();

@@ -41,8 +41,7 @@ void require_switches(const CheckOptions& options) {
 }  // namespace
 
 bool is_switched_off() {
-  const Resolved asked = resolve(environment("DDPSCOPE"), {}, Activation::kActive, {});
-  return asked.state == ResolvedState::kOff;
+  return parse_environment(environment("DDPSCOPE").value_or(""), check_setting_names()).off;
 }
 
 PartialSettings given_settings(const OptionTexts& options) {

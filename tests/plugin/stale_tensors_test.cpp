@@ -203,6 +203,16 @@ TEST_CASE("A guard that had an operator, or ended long ago, is not taken for one
                   "module-operator-failed error - - - aten::mul_"});
 }
 
+TEST_CASE("The guard of an optimizer without gradients is not taken for one without a name") {
+  Gate net;
+  attach_diagnostics(net, quiet());
+  net.train();
+  for (int i = 0; i < 4; ++i) torch::optim::SGD(net.first->parameters(), 0.1).step();
+  CHECK_THROWS_AS(net.first->weight.mul_(2), c10::Error);
+  expect_at_exit({"autograd-leaf-inplace error first weight - aten::mul_",
+                  "module-operator-failed error - - - aten::mul_"});
+}
+
 TEST_CASE("A write that is older than the history is told as evicted") {
   Gate net;
   Options options = quiet();
