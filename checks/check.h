@@ -80,6 +80,7 @@ class Check {
   }
   virtual void on_device_waits(const DeviceWaitsEvent&, const RunState&, Findings&) { pass(); }
   virtual void on_collective(const CollectiveEvent&, const RunState&, Findings&) { pass(); }
+  virtual void on_pending_use(const PendingUseEvent&, const RunState&, Findings&) { pass(); }
   virtual void on_collective_end(const CollectiveEndEvent&, const RunState&, Findings&) { pass(); }
   virtual void on_device_memory(const DeviceMemoryEvent&, const RunState&, Findings&) { pass(); }
   virtual void on_reducer(const ReducerEvent&, const RunState&, Findings&) { pass(); }

@@ -1,9 +1,8 @@
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <memory>
 #include <optional>
-#include <vector>
+#include <string_view>
 
 #include "checks/call_text.h"
 #include "checks/check.h"
@@ -16,108 +15,80 @@
 namespace ddpscope {
 namespace {
 using enum Applicability;
-constexpr std::size_t kMaxOpen = 4096;
 
 /// grad-used-while-reducing; docs/checks/grad-used-while-reducing.md
 class GradUsedWhileReducing final : public Check {
  public:
-  void on_collective(const CollectiveEvent& event, const RunState&, Findings&) override {
-    if (event.waits) return;
-    Open open{.seq = event.seq, .group = event.group, .kind = event.kind, .stack = event.stack};
-    for (const TensorId id : event.gradients_of) {
-      if (id != 0) open.parameters.push_back(id);
-    }
-    if (open.parameters.empty()) return;
-    if (open_.size() >= kMaxOpen) open_.erase(open_.begin());
-    open_.push_back(std::move(open));
+  // The first one stands for all that the same loop uses.
+  void on_pending_use(const PendingUseEvent& event, const RunState& state,
+                      Findings& findings) override {
+    if (!told_.has_value()) told_ = event.parameter;
+    if (told_ == event.parameter) findings.push_back(describe(event, state));
   }
-
-  void on_collective_end(const CollectiveEndEvent& event, const RunState&, Findings&) override {
-    std::erase_if(open_, [&](const Open& open) {
-      return open.seq == event.seq && open.group == event.group;
-    });
-  }
-
-  void on_gradients_scaled(const GradientsScaledEvent& event, const RunState& state,
-                           Findings& findings) override {
-    const Open* const open = open_on(event.first);
-    if (open != nullptr && is_told(event.first)) {
-      findings.push_back(describe(*open, event.first, "write", event.at, state));
-    }
-  }
-
-  void on_optimizer_step(const OptimizerStepEvent& event, const RunState& state,
-                         Findings& findings) override {
-    const auto optimizer = state.optimizers().find(event.optimizer);
-    if (event.threw || optimizer == state.optimizers().end()) return;
-    for (const auto& group : optimizer->second.groups) {
-      for (const OptimizerMember& member : group) {
-        const Open* open = open_on(member.tensor);
-        if (open == nullptr || !is_told(member.tensor)) continue;
-        return findings.push_back(describe(*open, member.tensor, "step", event.at, state));
-      }
-    }
-  }
-
-  // The next backward gives other gradients: what nobody waited for is forgotten.
-  void on_cycle_end(const CycleEndEvent&, const RunState&, Findings&) override { open_.clear(); }
-  void on_dropped(const DroppedEvent&, const RunState&) override { open_.clear(); }
 
  private:
-  /// A call of which the program has not waited.
-  struct Open {
-    std::uint64_t seq = 0;
-    std::uint64_t group = 0;
-    CollectiveKind kind = CollectiveKind::kAllReduce;
-    StackId stack = 0;
-    std::vector<TensorId> parameters;
-  };
-
-  /// The first one stands for all that the same loop writes.
-  bool is_told(TensorId parameter) {
-    if (told_ == 0) told_ = parameter;
-    return told_ == parameter;
+  static std::string_view use_word(GradientUse use) {
+    switch (use) {
+      case GradientUse::kRead:
+        return "read";
+      case GradientUse::kWrite:
+        return "write";
+      case GradientUse::kStep:
+        return "step";
+    }
+    return "";
   }
 
-  const Open* open_on(TensorId parameter) const {
-    const auto open = std::ranges::find_if(open_, [parameter](const Open& one) {
-      return std::ranges::find(one.parameters, parameter) != one.parameters.end();
-    });
-    return open == open_.end() ? nullptr : &*open;
+  static std::string what_of(const PendingUseEvent& event, const Finding& finding,
+                             const std::string& call) {
+    const std::string gradient =
+        finding.subject.empty() ? "buffer of gradients" : "gradient of " + finding.subject;
+    if (event.use == GradientUse::kStep) {
+      return fmt::format("step() reads the {} while {} on it is pending", gradient, call);
+    }
+    return fmt::format("{} {} while {} on it is pending", gradient,
+                       event.use == GradientUse::kWrite ? "written" : "read", call);
   }
 
-  static Finding describe(const Open& open, TensorId id, const std::string& access, const Stamp& at,
-                          const RunState& state) {
-    const TensorState* parameter = state.tensor(id);
+  static std::string why_of(const PendingUseEvent& event, const std::string& call,
+                            const RunState& state, Finding& finding) {
+    const std::string issued = add_site("called", event.issued, state, finding);
+    const bool writes = event.use == GradientUse::kWrite;
+    const std::string used = add_site(writes ? "changed" : "used", event.by.stack, state, finding);
+    const std::string act = event.use == GradientUse::kStep ? "step()" : event.op;
+    return fmt::format("{} was issued{}, {} {} it{} before wait(): the result depends on timing",
+                       call, issued.empty() ? "" : " at " + issued, act,
+                       writes ? "writes" : "reads", used.empty() ? "" : " at " + used);
+  }
+
+  static Finding describe(const PendingUseEvent& event, const RunState& state) {
+    const TensorState* parameter = state.tensor(event.parameter);
     Finding finding;
     if (parameter != nullptr) finding = about(collapse(state, {parameter}).front());
+    const bool is_step = event.use == GradientUse::kStep;
     finding.severity = Severity::kError;
-    finding.step = at.step;
-    const bool is_step = access == "step";
+    finding.step = event.at.step;
     finding.phase = is_step ? Phase::kOptimizer : Phase::kReduce;
-    const std::string call = fmt::format("{} #{}", call_word(open.kind), open.seq);
-    finding.what = is_step ? fmt::format("step() reads a gradient while {} on it is pending", call)
-                           : fmt::format("gradient written while {} on it is pending", call);
-    const std::string line = add_site("called", open.stack, state, finding);
-    finding.why = fmt::format(
-        "{}{} was issued and not waited for: what is read and written now "
-        "depends on timing",
-        call, line.empty() ? "" : " (" + line + ")");
-    finding.fixes = {
-        {is_step ? "`work->wait()` before step()" : "`work->wait()` before the gradient is written",
-         kSafe},
-        {"use the average as reduce operation, so that nothing is left to divide",
-         is_step ? kNeedsDecision : kLikely}};
-    finding.facts = {{fact::kCollectiveSeq, static_cast<std::int64_t>(open.seq)},
-                     {fact::kAccess, access}};
+    finding.op = event.op;
+    const std::string call = fmt::format("{} #{}", call_word(event.kind), event.seq);
+    finding.what = what_of(event, finding, call);
+    finding.why = why_of(event, call, state, finding);
+    finding.fixes = {{fmt::format("`work->wait()` before {}",
+                                  is_step ? "step()" : fmt::format("`{}`", event.op)),
+                      kSafe}};
+    if (event.use == GradientUse::kWrite) {
+      finding.fixes.push_back(
+          {"use the average as reduce operation, so that nothing is left to divide", kLikely});
+    }
+    finding.facts = {{fact::kAccess, std::string(use_word(event.use))},
+                     {fact::kCollectiveSeq, static_cast<std::int64_t>(event.seq)}};
     if (parameter != nullptr) {
       finding.facts.push_back({fact::kParameter, tensor_path(*parameter)});
     }
     return finding;
   }
 
-  std::vector<Open> open_;
-  TensorId told_ = 0;
+  std::optional<TensorId> told_;
 };
 }  // namespace
 

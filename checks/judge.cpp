@@ -112,6 +112,7 @@ struct Dispatch {
   void on(const ConvolutionShapeEvent& e) { check.on_convolution_shape(e, state, findings); }
   void on(const DeviceWaitsEvent& e) { check.on_device_waits(e, state, findings); }
   void on(const CollectiveEvent& e) { check.on_collective(e, state, findings); }
+  void on(const PendingUseEvent& e) { check.on_pending_use(e, state, findings); }
   void on(const CollectiveEndEvent& e) { check.on_collective_end(e, state, findings); }
   void on(const DeviceMemoryEvent& e) { check.on_device_memory(e, state, findings); }
   void on(const ReducerEvent& e) { check.on_reducer(e, state, findings); }

@@ -149,6 +149,7 @@ class RunState {
   void on(const ConvolutionShapeEvent& event) { begin_cycle_if_new(event.at); }
   void on(const DeviceWaitsEvent& event) { begin_cycle_if_new(event.at); }
   void on(const CollectiveEvent& event) { begin_cycle_if_new(event.at); }
+  void on(const PendingUseEvent& event) { begin_cycle_if_new(event.at); }
   void on(const CollectiveEndEvent& event) { begin_cycle_if_new(event.at); }
   void on(const DeviceMemoryEvent&) {}
   void on(const ValuesAwaitedEvent&) {}

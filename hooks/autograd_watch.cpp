@@ -16,6 +16,7 @@
 #include "hooks/loop_phase.h"
 #include "hooks/model_discovery.h"
 #include "hooks/near_tls.h"
+#include "hooks/pending_gradients.h"
 #include "hooks/reduced_gradients.h"
 #include "hooks/reducer_watch.h"
 #include "hooks/replica_bits.h"
@@ -63,6 +64,7 @@ DDPSCOPE_HOT void begin_backward(Capture& capture, const edge_list& roots, bool 
     ReducedGradients::see_backward(capture);
     BatchWatch::see_backward(capture);
     UpdateOrder::see_backward(capture.writes());
+    PendingGradients::see_backward();
     device_gradients().begin(capture);
   }
   tell_scaling(capture);

@@ -14,6 +14,7 @@
 #include "hooks/gradient_scaling.h"
 #include "hooks/loop_phase.h"
 #include "hooks/norm_exchange.h"
+#include "hooks/pending_gradients.h"
 #include "model/clock.h"
 #include "model/open_calls.h"
 
@@ -83,8 +84,7 @@ bool sums_up(const CallFacts& facts) {
 
 void measure_raw(const RawValues& raw, CollectiveEvent& event) {
   event.list = raw.list;
-  event.elements = raw.elements;
-  event.elements_min = event.elements_max = raw.elements;
+  event.elements = event.elements_min = event.elements_max = raw.elements;
   event.bytes = raw.bytes;
 }
 
@@ -189,6 +189,7 @@ std::uint64_t note_call(Capture& capture, BackendGroup& group, const CallFacts& 
     record.dtype = dtype_of(*log, facts);
     place = log->issued(record);
   }
+  PendingGradients::issued(event, facts);
   const std::uint64_t number = open_calls().issued(place, record);
   capture.put_large(std::move(event));
   return number;
@@ -205,6 +206,7 @@ void note_end(Capture& capture, const OpenCalls::Call& call, std::int64_t waited
 
 void tell_end(Capture& capture, const OpenCalls::Call& call, std::int64_t waited_ns, bool threw) {
   note_end(capture, call, waited_ns, threw);
+  PendingGradients::ended(call.record.group, call.record.seq);
   capture.put(CollectiveEndEvent{.at = capture.marker().now(),
                                  .seq = call.record.seq,
                                  .group = call.record.group,

@@ -7,6 +7,7 @@
 #include "hooks/capture.h"
 #include "hooks/gradient_table.h"
 #include "hooks/optimizer_watch.h"
+#include "hooks/pending_gradients.h"
 #include "hooks/per_thread.h"
 #include "hooks/reduced_gradients.h"
 
@@ -137,6 +138,7 @@ void tell_clip(Capture& capture, const WholeClip& clip) {
     if (slot == nullptr) continue;
     const at::Tensor leaf = capture.tensors().lock(*slot);
     if (gradient_at(leaf, values) == nullptr) continue;
+    PendingGradients::written_at(capture, values, "ddpscope::clip_grad_norm_");
     if (event.gradients++ == 0) event.first = slot->id.load(std::memory_order_relaxed);
   }
   if (event.gradients == 0) return;

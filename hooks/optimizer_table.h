@@ -81,4 +81,11 @@ class OptimizerTable {
   std::unordered_map<const torch::optim::Optimizer*, KnownOptimizer> known_;
 };
 
+inline bool ships_with_torch(const torch::optim::Optimizer& optimizer) {
+  using namespace torch::optim;  // NOLINT(google-build-using-namespace)
+  const std::type_info& type = typeid(optimizer);
+  return type == typeid(SGD) || type == typeid(Adam) || type == typeid(AdamW) ||
+         type == typeid(RMSprop) || type == typeid(Adagrad) || type == typeid(LBFGS);
+}
+
 }  // namespace ddpscope

@@ -12,6 +12,7 @@
 #include "hooks/model_discovery.h"
 #include "hooks/near_tls.h"
 #include "hooks/optimizer_table.h"
+#include "hooks/pending_gradients.h"
 #include "hooks/reduced_gradients.h"
 #include "hooks/spoilt_gradients.h"
 #include "hooks/write_scope.h"
@@ -172,6 +173,7 @@ class OutermostStep {
       stepping = known_->id;
       if (Capture::watch() != Watch::kNothing) tell_scaling(capture);
       tell_repaired(capture);
+      if (!with_closure) PendingGradients::stepping(capture, optimizer.param_groups());
     });
     // A closure computes the gradients of its step itself.
     if (with_closure || !reads_values()) return;
@@ -220,13 +222,6 @@ void on_add_group(Optimizer* self, const OptimizerParamGroup& group) {
     if (is_new) tell_created(capture, known);
     tell_members(capture, members_of(*self), known, "");  // its class is not complete yet
   });
-}
-
-bool ships_with_torch(const Optimizer& optimizer) {
-  using namespace torch::optim;  // NOLINT(google-build-using-namespace)
-  const std::type_info& type = typeid(optimizer);
-  return type == typeid(SGD) || type == typeid(Adam) || type == typeid(AdamW) ||
-         type == typeid(RMSprop) || type == typeid(Adagrad) || type == typeid(LBFGS);
 }
 
 DDPSCOPE_HOT void on_zero_grad(Optimizer* self, bool set_to_none) {

@@ -1,4 +1,5 @@
 #include <ATen/core/Tensor.h>
+#include <ATen/core/ivalue.h>
 #include <ATen/ops/_local_scalar_dense_ops.h>
 #include <ATen/ops/masked_select_ops.h>
 #include <ATen/ops/nonzero_ops.h>
@@ -9,6 +10,7 @@
 #include "hooks/device_waits.h"
 #include "hooks/inferred_calls.h"
 #include "hooks/interposed.h"
+#include "hooks/pending_gradients.h"
 
 namespace ddpscope {
 namespace {
@@ -67,12 +69,41 @@ struct Work {
   }
 };
 
+/// The program asks whether a call has ended; `kClass` makes one type per class.
+template <int kClass>
+struct WorkAsked {
+  using Hooked = Interposed<WorkAsked, bool(void*)>;
+  static bool call(void* self) {
+    const bool ended = Hooked::original(self);
+    if (ended) PendingGradients::told_otherwise(self);
+    return ended;
+  }
+};
+
+/// It takes the future, whose own functions stand in the program.
+template <int kClass>
+struct WorkFuture {
+  using Future = c10::intrusive_ptr<c10::ivalue::Future>;
+  using Hooked = Interposed<WorkFuture, Future(void*)>;
+  static Future call(void* self) {
+    PendingGradients::told_otherwise(self);
+    return Hooked::original(self);
+  }
+};
+
 // Of libraries that a program may lack: without them it has no such waits.
 void install_optional() noexcept {
   Stream::Hooked::install("_ZNK3c104cuda10CUDAStream11synchronizeEv", Stream::call);
   Device::Hooked::install("_ZN3c104cuda18device_synchronizeEv", Device::call);
   Work::Hooked::install("_ZN4c10d4Work4waitENSt6chrono8durationIlSt5ratioILl1ELl1000EEEE",
                         Work::call);
+  WorkAsked<0>::Hooked::install("_ZN4c10d4Work11isCompletedEv", WorkAsked<0>::call);
+  WorkFuture<0>::Hooked::install("_ZN4c10d16ProcessGroupGloo9AsyncWork9getFutureEv",
+                                 WorkFuture<0>::call);
+  WorkAsked<1>::Hooked::install("_ZN4c10d16ProcessGroupNCCL8WorkNCCL11isCompletedEv",
+                                WorkAsked<1>::call);
+  WorkFuture<1>::Hooked::install("_ZN4c10d16ProcessGroupNCCL8WorkNCCL9getFutureEv",
+                                 WorkFuture<1>::call);
   Gate::take_refused();
 }
 }  // namespace

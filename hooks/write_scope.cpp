@@ -10,6 +10,7 @@
 #include "hooks/capture.h"
 #include "hooks/doing.h"
 #include "hooks/grad_mode_watch.h"
+#include "hooks/pending_gradients.h"
 
 namespace ddpscope {
 namespace {
@@ -120,7 +121,10 @@ void WriteScope::record() const noexcept {
       "write",
       [&](Capture& capture) {
         const Doing by = doing_now(capture);
-        for_each([&](const at::Tensor& tensor) { capture.writes().put(tensor, op_, by); });
+        for_each([&](const at::Tensor& tensor) {
+          capture.writes().put(tensor, op_, by);
+          PendingGradients::written(capture, tensor, op_, by);
+        });
       },
       Timed::kSampled);
 }

@@ -117,6 +117,23 @@ struct CollectiveEvent {
   std::int64_t gathered_rows = 0;  ///< of the values of this rank
 };
 
+/// How the program used a gradient.
+enum class GradientUse : std::uint8_t { kRead, kWrite, kStep };
+
+/// A gradient was used between the issue of a call that got it and the wait for that call, on the
+/// thread that issued it. Once for each call.
+struct PendingUseEvent {
+  Stamp at;
+  std::uint64_t seq = 0;
+  std::uint64_t group = 0;
+  CollectiveKind kind = CollectiveKind::kAllReduce;
+  GradientUse use = GradientUse::kWrite;
+  TensorId parameter = 0;  ///< 0: a buffer of gradients, or one in a long list
+  std::string op;          ///< "" in a step
+  StackId issued = 0;
+  Doing by;
+};
+
 /// The end of a call of which this rank waited.
 struct CollectiveEndEvent {
   Stamp at;

@@ -33,6 +33,8 @@ class OpenCalls {
   std::optional<Call> ended(std::uint64_t number);
   /// The same, told by the backend.
   std::optional<Call> backend_ended(const void* work, bool failed);
+  /// The call that `work` is of.
+  std::optional<Call> of(const void* work) { return read(find(work)); }
   /// Returns the number of the call, 0 where there is none; `wait_ended` takes it.
   std::uint64_t wait_began(const void* work);
   /// Who waited for it knows that the call has ended.

@@ -11,29 +11,16 @@ struct Loop {
     program.optimizer(1, {1, 2});
     program.backward({1, 2});
   }
-  void issue(std::uint64_t seq, TensorId parameter, bool waits = false) {
-    program.send_now(CollectiveEvent{.seq = seq,
-                                     .group = 7,
-                                     .group_size = 2,
-                                     .reduce = ReduceKind::kSum,
-                                     .gradients_of = {parameter},
-                                     .averages = true,
-                                     .elements = 4,
-                                     .waits = waits});
-  }
-  void wait(std::uint64_t seq) { program.send_now(CollectiveEndEvent{.seq = seq, .group = 7}); }
-  void divide(TensorId first) {
-    program.send_now(GradientsScaledEvent{.at = {}, .factor = 0.5, .gradients = 1, .first = first});
+  void use(GradientUse use, TensorId parameter, std::string op) {
+    program.send_now(PendingUseEvent{
+        .seq = 3, .group = 7, .use = use, .parameter = parameter, .op = std::move(op)});
   }
 };
 }  // namespace
 
 TEST_CASE("grad-used-while-reducing reports a division before wait()", "[check]") {
   Loop loop;
-  loop.issue(3, 1);
-  loop.divide(1);
-  loop.wait(3);
-  loop.program.step(1);
+  loop.use(GradientUse::kWrite, 1, "aten::div_");
   REQUIRE(loop.program.findings.size() == 1);
   const Finding& finding = loop.program.findings[0];
   CHECK(finding.severity == Severity::kError);
@@ -41,47 +28,45 @@ TEST_CASE("grad-used-while-reducing reports a division before wait()", "[check]"
   CHECK(finding.phase == Phase::kReduce);
   CHECK(finding.module_path == "fc");
   CHECK(finding.subject == "weight");
-  CHECK(finding.what == "gradient written while all_reduce #3 on it is pending");
+  CHECK(finding.op == "aten::div_");
+  CHECK(finding.what == "gradient of weight written while all_reduce #3 on it is pending");
+  CHECK(finding.why ==
+        "all_reduce #3 was issued, aten::div_ writes it before wait(): the result depends on "
+        "timing");
   CHECK(fact_of<std::int64_t>(finding, "collective_seq") == 3);
   CHECK(fact_of<std::string>(finding, "access") == "write");
   CHECK(fact_of<std::string>(finding, "parameter") == "fc.weight");
-  CHECK(finding.fixes.at(0).text.starts_with("`work->wait()`"));
+  CHECK(finding.fixes.at(0).text == "`work->wait()` before `aten::div_`");
+  CHECK(finding.fixes.size() == 2);
 }
 
 TEST_CASE("grad-used-while-reducing reports a step before wait()", "[check]") {
   Loop loop;
-  loop.issue(4, 2);
-  loop.program.step(1);
+  loop.use(GradientUse::kStep, 2, "");
   REQUIRE(loop.program.findings.size() == 1);
-  CHECK(loop.program.findings[0].what ==
-        "step() reads a gradient while all_reduce #4 on it is pending");
-  CHECK(loop.program.findings[0].phase == Phase::kOptimizer);
-  CHECK(fact_of<std::string>(loop.program.findings[0], "access") == "step");
+  const Finding& finding = loop.program.findings[0];
+  CHECK(finding.what == "step() reads the gradient of bias while all_reduce #3 on it is pending");
+  CHECK(finding.phase == Phase::kOptimizer);
+  CHECK(finding.fixes.at(0).text == "`work->wait()` before step()");
+  CHECK(finding.fixes.size() == 1);
+  CHECK(fact_of<std::string>(finding, "access") == "step");
 }
 
-TEST_CASE("grad-used-while-reducing stays silent", "[check]") {
+TEST_CASE("grad-used-while-reducing reports a buffer of gradients that is read", "[check]") {
   Loop loop;
-  SECTION("after wait()") {
-    loop.issue(3, 1);
-    loop.wait(3);
-    loop.divide(1);
-  }
-  SECTION("on a call that blocks") {
-    loop.issue(3, 1, /*waits=*/true);
-    loop.divide(1);
-  }
-  SECTION("on another gradient") {
-    loop.issue(3, 1);
-    loop.divide(2);
-    loop.wait(3);
-  }
-  SECTION("when events were lost, perhaps the wait()") {
-    loop.issue(3, 1);
-    loop.program.drop_events();
-    loop.divide(1);
-  }
-  loop.program.step(1);
-  CHECK(loop.program.findings.empty());
+  loop.use(GradientUse::kRead, 0, "aten::split");
+  REQUIRE(loop.program.findings.size() == 1);
+  const Finding& finding = loop.program.findings[0];
+  CHECK(finding.what == "buffer of gradients read while all_reduce #3 on it is pending");
+  CHECK(finding.module_path.empty());
+  CHECK(fact_of<std::string>(finding, "access") == "read");
+}
+
+TEST_CASE("grad-used-while-reducing: one parameter stands for all of a loop", "[check]") {
+  Loop loop;
+  loop.use(GradientUse::kWrite, 1, "aten::div_");
+  loop.use(GradientUse::kWrite, 2, "aten::div_");
+  CHECK(loop.program.findings.size() == 1);
 }
 
 }  // namespace ddpscope::test::grad_used_while_reducing_test

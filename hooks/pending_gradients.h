@@ -1,0 +1,45 @@
+#pragma once
+
+#include <ATen/record_function.h>
+#include <torch/optim/optimizer.h>
+
+#include <atomic>
+#include <cstdint>
+#include <vector>
+
+#include "hooks/collective_watch.h"
+#include "model/autograd_event.h"
+
+namespace ddpscope {
+
+class Capture;
+
+/// Gradients, and buffers of them, that a collective was given and for which nobody has waited yet.
+/// Who reads or writes them meanwhile is told, once for each call, in cycles that are watched and
+/// on the thread that issued it: a backend writes them on threads of its own.
+class PendingGradients {
+ public:
+  static bool any() noexcept { return any_.load(std::memory_order_relaxed); }
+  static void issued(const CollectiveEvent& event, const CallFacts& facts);
+  /// The program waited.
+  static void ended(std::uint64_t group, std::uint64_t seq);
+  /// It learns the end of the call of this `Work` without a wait, now or later.
+  static void told_otherwise(const void* work) noexcept;
+  /// The next backward gives other gradients.
+  static void see_backward();
+
+  static void written(Capture& capture, const at::Tensor& tensor, std::uint16_t op,
+                      const Doing& by);
+  /// The gradient whose values begin there, by no operator of LibTorch.
+  static void written_at(Capture& capture, const void* values, const char* op);
+  /// An operator that the program calls, as surveys see it.
+  static void see_operator(Capture& capture, const at::RecordFunction& function);
+  /// An optimizer begins to step.
+  static void stepping(Capture& capture,
+                       const std::vector<torch::optim::OptimizerParamGroup>& groups);
+
+ private:
+  static inline constinit std::atomic<bool> any_{false};
+};
+
+}  // namespace ddpscope
