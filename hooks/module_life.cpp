@@ -99,4 +99,8 @@ std::shared_ptr<Module> ModuleLife::lock() const {
   return {std::shared_ptr<Module>(), object_};
 }
 
+bool ModuleLife::is_over() const noexcept {
+  return planted_ == nullptr ? weak_.expired() : !planted_->load();
+}
+
 }  // namespace ddpscope

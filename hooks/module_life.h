@@ -23,6 +23,7 @@ class ModuleLife {
   /// The module while it is provably alive, else null. The shared pointer owns it only where the
   /// program's own does.
   std::shared_ptr<torch::nn::Module> lock() const;
+  bool is_over() const noexcept;  ///< without a moment in which we own the module
 
  private:
   std::weak_ptr<torch::nn::Module> weak_;

@@ -33,4 +33,27 @@ std::string ModuleTracker::path_of(ModuleId module) {
   return "";
 }
 
+bool ModuleTracker::is_registered(ModuleId module) {
+  const std::lock_guard lock(mutex_);
+  return std::ranges::any_of(roots_, [module](const Root& root) {
+    return std::ranges::binary_search(root.modules, module);
+  });
+}
+
+bool ModuleTracker::in_eval(ModuleId module) {
+  const std::lock_guard lock(mutex_);
+  const auto holds = [module](const Root& root) {
+    return module != 0 && std::ranges::binary_search(root.modules, module);
+  };
+  const bool is_known = std::ranges::any_of(roots_, holds);
+  bool any = false;
+  for (const Root& root : roots_) {
+    if (is_known && !holds(root)) continue;
+    const std::shared_ptr<Module> alive = root.life.lock();
+    if (root.named_tensors || (alive != nullptr && alive->is_training())) return false;
+    any |= alive != nullptr;
+  }
+  return any;
+}
+
 }  // namespace ddpscope

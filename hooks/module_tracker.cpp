@@ -114,9 +114,22 @@ void ModuleTracker::forget_dead(Capture& capture, const Module* place) {
       ++root;
       continue;
     }
-    capture.put(TreeEndEvent{.at = capture.marker().now(), .model = root->model});
+    tell_end(capture, *root);
     root = roots_.erase(root);
   }
+  tell_ends(capture);
+}
+
+// What dies leaves its memory to others: no tensor found there later belongs to it.
+void ModuleTracker::tell_ends(Capture& capture) {
+  for (Root& root : roots_) {
+    if (!root.named_tensors && root.life.is_over()) tell_end(capture, root);
+  }
+}
+
+void ModuleTracker::tell_end(Capture& capture, Root& root) {
+  if (std::exchange(root.end_told, true)) return;
+  capture.put(TreeEndEvent{.at = capture.marker().now(), .model = root.model});
 }
 
 ModelId ModuleTracker::attach(Capture& capture, const NamedTensors& tensors,
@@ -167,9 +180,10 @@ std::string ModuleTracker::label_for(const std::string& class_name) const {
 
 void ModuleTracker::detach(Capture& capture, ModelId model) {
   const std::lock_guard lock(mutex_);
-  if (std::erase_if(roots_, [model](const Root& root) { return root.model == model; }) > 0) {
-    capture.put(TreeEndEvent{.at = capture.marker().now(), .model = model});
-  }
+  const auto root = std::ranges::find(roots_, model, &Root::model);
+  if (root == roots_.end()) return;
+  tell_end(capture, *root);
+  roots_.erase(root);
 }
 
 void ModuleTracker::rename(Capture& capture, ModelId model, std::string label) {
@@ -183,6 +197,7 @@ void ModuleTracker::rename(Capture& capture, ModelId model, std::string label) {
 void ModuleTracker::look_again(Capture& capture, bool step_ended) {
   const std::lock_guard lock(mutex_);
   const std::uint64_t changes = changes_.load(std::memory_order_relaxed);
+  if (step_ended) tell_ends(capture);
   for (Root& root : roots_) {
     if (root.owner != std::this_thread::get_id()) continue;
     const bool changed = root.seen_change != changes;
@@ -268,29 +283,6 @@ void ModuleTracker::tell(Capture& capture, Root& root, TreeEvent&& event) {
   told_.fetch_add(1, std::memory_order_relaxed);
   call_names().tree_told(event);
   capture.put_large(std::move(event));
-}
-
-bool ModuleTracker::is_registered(ModuleId module) {
-  const std::lock_guard lock(mutex_);
-  return std::ranges::any_of(roots_, [module](const Root& root) {
-    return std::ranges::binary_search(root.modules, module);
-  });
-}
-
-bool ModuleTracker::in_eval(ModuleId module) {
-  const std::lock_guard lock(mutex_);
-  const auto holds = [module](const Root& root) {
-    return module != 0 && std::ranges::binary_search(root.modules, module);
-  };
-  const bool is_known = std::ranges::any_of(roots_, holds);
-  bool any = false;
-  for (const Root& root : roots_) {
-    if (is_known && !holds(root)) continue;
-    const std::shared_ptr<Module> alive = root.life.lock();
-    if (root.named_tensors || (alive != nullptr && alive->is_training())) return false;
-    any |= alive != nullptr;
-  }
-  return any;
 }
 
 }  // namespace ddpscope

@@ -69,6 +69,7 @@ class ModuleTracker {
     bool named_tensors = false;
     std::thread::id owner;
     std::string label;
+    bool end_told = false;
     std::string class_name;
     std::uint64_t seen_change = 0;
     std::uint64_t trainable_hash = 0;
@@ -78,6 +79,8 @@ class ModuleTracker {
   };
 
   void forget_dead(Capture& capture, const torch::nn::Module* place);
+  void tell_ends(Capture& capture);
+  void tell_end(Capture& capture, Root& root);
   Root& find_or_add(Capture& capture, const torch::nn::Module* module,
                     const std::string& class_name);
   std::string label_for(const std::string& class_name) const;

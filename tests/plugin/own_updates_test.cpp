@@ -153,6 +153,14 @@ TEST_CASE("Gradients that are changed before and cleared after such updates are 
   check_silent();
 }
 
+TEST_CASE("What lies in the memory of a model that died is not cut from it") {
+  for (int i = 0; i < 200; ++i) {
+    { const Net dead = train_by_hand("values", write_through_data, kClears[0], 1); }
+    train_by_hand("values", write_through_data, kClears[0], 1);
+  }
+  check_silent();
+}
+
 TEST_CASE("Updates of the program's own that clear the gradients are silent") {
   check_cleared("values");
 }
