@@ -28,22 +28,37 @@ struct SetEnabled;
 using Hooked = Interposed<SetEnabled, void(bool)>;
 
 // What optimizers, the engine and our own hooks turn is not a guard of the program.
-void see_turned(bool on) noexcept {
-  const HookScope capture(Timed::kSampled, Watch::kStructure);
-  if (!capture || inside_optimizer_step() || inside_backward()) return;
-  const Clock::time_point now = Clock::now();
-  if (!on) {
-    scope.off_since = now.time_since_epoch().count();
-    return;
+bool turned_by_program(const HookScope& capture) noexcept {
+  return capture && !inside_optimizer_step() && !inside_backward();
+}
+
+// Between the two readings of the clock lies no work of ours.
+void see_turned_off() noexcept {
+  scope.off_since = 0;
+  {
+    const HookScope capture(Timed::kSampled, Watch::kStructure);
+    if (!turned_by_program(capture)) return;
   }
+  scope.off_since = Clock::now().time_since_epoch().count();
+}
+
+void see_turned_on(Clock::time_point now) noexcept {
+  const HookScope capture(Timed::kSampled, Watch::kStructure);
+  if (!turned_by_program(capture)) return;
   const Clock::time_point off{Clock::duration(scope.off_since)};
   scope.ended_before = now - off < kEmpty ? capture->writes().next() + 1 : 0;
 }
 
 void set_enabled(bool on) {
   const bool was_on = c10::GradMode::is_enabled();
+  const Clock::time_point now = on && !was_on ? Clock::now() : Clock::time_point();
   Hooked::original(on);
-  if (was_on != on) see_turned(on);
+  if (on == was_on) return;
+  if (on) {
+    see_turned_on(now);
+  } else {
+    see_turned_off();
+  }
 }
 }  // namespace
 

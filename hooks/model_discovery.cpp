@@ -49,7 +49,7 @@ Candidates& candidates() {
 void Candidates::touch(Module& module) {
   const std::lock_guard lock(mutex_);
   const auto known = std::ranges::find(all_, &module, &Candidate::module);
-  if (known != all_.end() && known->life.lock() != nullptr) {
+  if (known != all_.end() && !known->life.is_over()) {
     known->thread = std::this_thread::get_id();
     return;
   }
@@ -63,7 +63,7 @@ void Candidates::touch(Module& module) {
 }
 
 void Candidates::make_room() {
-  std::erase_if(all_, [](const Candidate& one) { return one.life.lock() == nullptr; });
+  std::erase_if(all_, [](const Candidate& one) { return one.life.is_over(); });
 }
 
 void add_descendants(const Module& module, std::set<const Module*>& found, int depth) {
@@ -76,7 +76,7 @@ void add_descendants(const Module& module, std::set<const Module*>& found, int d
 void Candidates::attach_roots(Capture& capture) {
   const std::lock_guard lock(mutex_);
   for (const Candidate& one : all_) {
-    if (one.model != 0 && one.life.lock() == nullptr) capture.modules().detach(capture, one.model);
+    if (one.model != 0 && one.life.is_over()) capture.modules().detach(capture, one.model);
   }
   make_room();
   std::set<const Module*> children;

@@ -98,7 +98,7 @@ ModelId ModuleTracker::attach(Capture& capture, Module& root, const ModuleLife& 
   const std::lock_guard lock(mutex_);
   forget_dead(capture, &root);
   Root& entry = find_or_add(capture, &root, c10::demangle(typeid(root).name()));
-  if (entry.life.lock() == nullptr) entry.life = life;
+  if (entry.life.is_over()) entry.life = life;
   look_anew(capture, entry);
   return entry.model;
 }
@@ -107,7 +107,7 @@ ModelId ModuleTracker::attach(Capture& capture, Module& root, const ModuleLife& 
 void ModuleTracker::forget_dead(Capture& capture, const Module* place) {
   const auto is_gone = [&](const Root& root) {
     const bool meant = root.module == place || roots_.size() >= kManyRoots;
-    return meant && !root.named_tensors && root.life.lock() == nullptr;
+    return meant && !root.named_tensors && root.life.is_over();
   };
   for (auto root = roots_.begin(); root != roots_.end();) {
     if (!is_gone(*root)) {
