@@ -1,8 +1,11 @@
 #include <fmt/format.h>
 
+#include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <string_view>
+#include <utility>
 
 #include "checks/call_text.h"
 #include "checks/check.h"
@@ -23,20 +26,44 @@ class GradUsedWhileReducing final : public Check {
   void on_pending_use(const PendingUseEvent& event, const RunState& state,
                       Findings& findings) override {
     if (!told_.has_value()) told_ = event.parameter;
-    if (told_ == event.parameter) findings.push_back(describe(event, state));
+    if (told_ != event.parameter) return;
+    release(findings);
+    held_ = Held{.group = event.group, .seq = event.seq, .finding = describe(event, state)};
+    if (event.by.stack == 0) release(findings);
+  }
+  void on_collective_end(const CollectiveEndEvent& event, const RunState& state,
+                         Findings& findings) override {
+    if (!held_.has_value() || held_->seq != event.seq || held_->group != event.group) return;
+    const std::string waited = add_site("called", event.waited, state, held_->finding);
+    if (!waited.empty()) {
+      held_->finding.why += "; it waits at " + waited;
+      held_->finding.facts.push_back({fact::kWaitSite, waited});
+    }
+    release(findings);
+  }
+  void on_cycle_end(const CycleEndEvent&, const RunState&, Findings& findings) override {
+    release(findings);
+  }
+  void on_exit(const ExitEvent&, const RunState&, Findings& findings) override {
+    release(findings);
   }
 
  private:
+  /// What waits for the site of the wait, no longer than its step.
+  struct Held {
+    std::uint64_t group = 0;
+    std::uint64_t seq = 0;
+    Finding finding;
+  };
+
+  void release(Findings& findings) {
+    if (held_.has_value()) findings.push_back(std::move(held_->finding));
+    held_.reset();
+  }
+
   static std::string_view use_word(GradientUse use) {
-    switch (use) {
-      case GradientUse::kRead:
-        return "read";
-      case GradientUse::kWrite:
-        return "write";
-      case GradientUse::kStep:
-        return "step";
-    }
-    return "";
+    if (use == GradientUse::kStep) return "step";
+    return use == GradientUse::kWrite ? "write" : "read";
   }
 
   static std::string what_of(const PendingUseEvent& event, const Finding& finding,
@@ -56,6 +83,8 @@ class GradUsedWhileReducing final : public Check {
     const bool writes = event.use == GradientUse::kWrite;
     const std::string used = add_site(writes ? "changed" : "used", event.by.stack, state, finding);
     const std::string act = event.use == GradientUse::kStep ? "step()" : event.op;
+    finding.facts.push_back({fact::kIssueSite, issued});
+    finding.facts.push_back({fact::kAccessSite, used});
     return fmt::format("{} was issued{}, {} {} it{} before wait(): the result depends on timing",
                        call, issued.empty() ? "" : " at " + issued, act,
                        writes ? "writes" : "reads", used.empty() ? "" : " at " + used);
@@ -72,7 +101,6 @@ class GradUsedWhileReducing final : public Check {
     finding.op = event.op;
     const std::string call = fmt::format("{} #{}", call_word(event.kind), event.seq);
     finding.what = what_of(event, finding, call);
-    finding.why = why_of(event, call, state, finding);
     finding.fixes = {{fmt::format("`work->wait()` before {}",
                                   is_step ? "step()" : fmt::format("`{}`", event.op)),
                       kSafe}};
@@ -82,6 +110,7 @@ class GradUsedWhileReducing final : public Check {
     }
     finding.facts = {{fact::kAccess, std::string(use_word(event.use))},
                      {fact::kCollectiveSeq, static_cast<std::int64_t>(event.seq)}};
+    finding.why = why_of(event, call, state, finding);
     if (parameter != nullptr) {
       finding.facts.push_back({fact::kParameter, tensor_path(*parameter)});
     }
@@ -89,6 +118,7 @@ class GradUsedWhileReducing final : public Check {
   }
 
   std::optional<TensorId> told_;
+  std::optional<Held> held_;
 };
 }  // namespace
 

@@ -110,8 +110,7 @@ NameId name_tensors(Capture& capture, std::span<const at::Tensor> tensors, Colle
   return first;
 }
 
-std::atomic<std::int64_t> issued_count{0};
-std::atomic<std::int64_t> last_seq{0};
+std::atomic<std::int64_t> issued_count{0}, last_seq{0};
 
 CollectiveEvent call_event_of(Capture& capture, const CallFacts& facts, BackendGroup& group) {
   const Doing now = doing_now(capture);
@@ -206,13 +205,14 @@ void note_end(Capture& capture, const OpenCalls::Call& call, std::int64_t waited
 
 void tell_end(Capture& capture, const OpenCalls::Call& call, std::int64_t waited_ns, bool threw) {
   note_end(capture, call, waited_ns, threw);
-  PendingGradients::ended(call.record.group, call.record.seq);
+  const bool was_used = PendingGradients::ended(call.record.group, call.record.seq);
   capture.put(CollectiveEndEvent{.at = capture.marker().now(),
                                  .seq = call.record.seq,
                                  .group = call.record.group,
                                  .waited_ms = static_cast<double>(waited_ns) / 1e6,
                                  .in_backward = inside_backward(),
-                                 .threw = threw});
+                                 .threw = threw,
+                                 .waited = was_used ? doing_now(capture).stack : 0});
 }
 }  // namespace
 

@@ -32,11 +32,19 @@ struct Pending {
   StackId issued = 0;
   std::uint64_t thread = 0;
   TensorId parameter = 0;
+  bool told = false;
 };
 
 struct Table {
   std::mutex mutex;
   std::map<std::uintptr_t, Pending> by_begin;
+
+  void mark_told(std::uint64_t group, std::uint64_t seq) {
+    const std::lock_guard lock(mutex);
+    for (auto& [begin, pending] : by_begin) {
+      pending.told |= pending.seq == seq && pending.group == group;
+    }
+  }
 };
 
 Table& table() {
@@ -60,7 +68,8 @@ std::optional<Pending> find_at(const Bytes& bytes) {
   auto next = all.by_begin.lower_bound(bytes.end);
   if (next == all.by_begin.begin()) return std::nullopt;
   const Pending found = std::prev(next)->second;
-  if (found.end <= bytes.begin || found.thread != thread_number()) return std::nullopt;
+  const bool is_free = found.end <= bytes.begin || found.told;
+  if (is_free || found.thread != thread_number()) return std::nullopt;
   return found;
 }
 
@@ -82,10 +91,10 @@ bool reads_shape_only(std::string_view op) {
          std::ranges::any_of(kBegins, [op](auto begin) { return op.starts_with(begin); });
 }
 
-// Once: with it goes all that its call was given.
+// Once: with it all that its call was given is told.
 void tell(Capture& capture, const Pending& pending, GradientUse use, std::string op,
           const Doing& by) {
-  PendingGradients::ended(pending.group, pending.seq);
+  table().mark_told(pending.group, pending.seq);
   capture.put_large(PendingUseEvent{.at = capture.marker().now(),
                                     .seq = pending.seq,
                                     .group = pending.group,
@@ -118,14 +127,18 @@ void PendingGradients::issued(const CollectiveEvent& event, const CallFacts& fac
   }
 }
 
-void PendingGradients::ended(std::uint64_t group, std::uint64_t seq) {
-  if (!any()) return;
+bool PendingGradients::ended(std::uint64_t group, std::uint64_t seq) {
+  if (!any()) return false;
   Table& all = table();
   const std::lock_guard lock(all.mutex);
+  bool told = false;
   std::erase_if(all.by_begin, [&](const auto& one) {
-    return one.second.seq == seq && one.second.group == group;
+    const bool is_its = one.second.seq == seq && one.second.group == group;
+    told |= is_its && one.second.told;
+    return is_its;
   });
   any_.store(!all.by_begin.empty(), std::memory_order_relaxed);
+  return told;
 }
 
 void PendingGradients::told_otherwise(const void* work) noexcept {

@@ -21,8 +21,8 @@ class PendingGradients {
  public:
   static bool any() noexcept { return any_.load(std::memory_order_relaxed); }
   static void issued(const CollectiveEvent& event, const CallFacts& facts);
-  /// The program waited.
-  static void ended(std::uint64_t group, std::uint64_t seq);
+  /// The program waited. True where what the call was given had been used before.
+  static bool ended(std::uint64_t group, std::uint64_t seq);
   /// It learns the end of the call of this `Work` without a wait, now or later.
   static void told_otherwise(const void* work) noexcept;
   /// The next backward gives other gradients.

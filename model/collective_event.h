@@ -142,6 +142,7 @@ struct CollectiveEndEvent {
   double waited_ms = 0;
   bool in_backward = false;
   bool threw = false;
+  StackId waited = 0;  ///< of the wait, where the tensors were used before it
 };
 
 }  // namespace ddpscope

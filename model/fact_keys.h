@@ -7,6 +7,7 @@ namespace ddpscope::fact {
 
 inline constexpr char kAbsmax[] = "absmax";
 inline constexpr char kAccess[] = "access";
+inline constexpr char kAccessSite[] = "access_site";
 inline constexpr char kAccumulationsCount[] = "accumulations_count";
 inline constexpr char kActiveRatio[] = "active_ratio";
 inline constexpr char kAffectedIds[] = "affected_ids";
@@ -113,6 +114,7 @@ inline constexpr char kInputAbsmin[] = "input_absmin";
 inline constexpr char kInputMax[] = "input_max";
 inline constexpr char kInputMin[] = "input_min";
 inline constexpr char kInputShape[] = "input_shape";
+inline constexpr char kIssueSite[] = "issue_site";
 inline constexpr char kKeepGraph[] = "keep_graph";
 inline constexpr char kKind[] = "kind";
 inline constexpr char kLaggingRanks[] = "lagging_ranks";
@@ -272,6 +274,7 @@ inline constexpr char kVictimsCount[] = "victims_count";
 inline constexpr char kVisibleCount[] = "visible_count";
 inline constexpr char kWaitMs[] = "wait_ms";
 inline constexpr char kWaitRatio[] = "wait_ratio";
+inline constexpr char kWaitSite[] = "wait_site";
 inline constexpr char kWaitedMs[] = "waited_ms";
 inline constexpr char kWaitingRanks[] = "waiting_ranks";
 inline constexpr char kWaitsCount[] = "waits_count";

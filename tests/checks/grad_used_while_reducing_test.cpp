@@ -62,6 +62,26 @@ TEST_CASE("grad-used-while-reducing reports a buffer of gradients that is read",
   CHECK(fact_of<std::string>(finding, "access") == "read");
 }
 
+TEST_CASE("grad-used-while-reducing waits for the site of the wait, or the end of the step",
+          "[check]") {
+  Loop loop;
+  const PendingUseEvent use{
+      .seq = 3, .group = 7, .parameter = 1, .op = "aten::div_", .by = {.stack = 5}};
+  loop.program.send_now(use);
+  CHECK(loop.program.findings.empty());
+  SECTION("of this call") {
+    loop.program.send_now(CollectiveEndEvent{.seq = 2, .group = 7});
+    CHECK(loop.program.findings.empty());
+    loop.program.send_now(CollectiveEndEvent{.seq = 3, .group = 7, .waited = 6});
+  }
+  SECTION("or the end of the step") {
+    loop.program.step(1);
+    loop.program.backward({1, 2});
+  }
+  SECTION("or of the program") { loop.program.send_now(ExitEvent{}); }
+  CHECK(loop.program.findings.size() == 1);
+}
+
 TEST_CASE("grad-used-while-reducing: one parameter stands for all of a loop", "[check]") {
   Loop loop;
   loop.use(GradientUse::kWrite, 1, "aten::div_");
