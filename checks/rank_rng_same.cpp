@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <memory>
+#include <string>
 
 #include "checks/check.h"
 #include "checks/rank_sides.h"
@@ -19,9 +20,11 @@ Finding describe_random(const SameRandom& same, const Cohort& cohort) {
   finding.what =
       fmt::format("all {} ranks draw from seed {}, in the same state in {} surveyed steps",
                   same.ranks.size(), same.seed, same.steps);
-  finding.why =
-      "every rank has the same seed, so they drop the same elements: noise that averaging over "
-      "ranks is to even out stays";
+  const bool drops = same.op.find("dropout") != std::string::npos;
+  finding.why = fmt::format(
+      "every rank has the same seed, so they {}: noise that averaging over ranks is to even out "
+      "stays",
+      drops ? "drop the same elements" : "draw the same numbers");
   finding.fixes = {
       {fmt::format("build and broadcast the model, then `torch::manual_seed({} + rank)`; without "
                    "the broadcast the initial weights would differ",

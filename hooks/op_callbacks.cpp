@@ -19,6 +19,7 @@
 #include "hooks/optimizer_watch.h"
 #include "hooks/outputs_of_step.h"
 #include "hooks/pending_gradients.h"
+#include "hooks/random_state.h"
 #include "hooks/risky_inputs.h"
 #include "hooks/step_wait.h"
 #include "hooks/survey_outputs.h"
@@ -102,7 +103,10 @@ std::unique_ptr<at::ObserverContext> op_starts(const at::RecordFunction& functio
     if (is_forward()) {
       context->reads_gradients = GradientFlow::see_operator(capture, function);
       note_inputs(capture, function, *context);
-      if (nesting.depth == 1) PendingGradients::see_operator(capture, function);
+      if (nesting.depth == 1) {
+        PendingGradients::see_operator(capture, function);
+        see_random_operator(capture, function);
+      }
     }
     if (nesting.depth == 1 && StepWait::is_pending() && draws(function)) {
       context->draws_since = ticks();

@@ -1,22 +1,18 @@
 #include "hooks/training_ops.h"
 
-#include <ATen/Context.h>
-#include <ATen/core/Generator.h>
 #include <ATen/core/Tensor.h>
 #include <c10/core/GradMode.h>
 
 #include <atomic>
-#include <mutex>
 #include <optional>
-#include <string_view>
 
 #include "hooks/capture.h"
 #include "hooks/inferred_calls.h"
 #include "hooks/interposed.h"
 #include "hooks/mode_asked.h"
 #include "hooks/near_tls.h"
+#include "hooks/random_state.h"
 #include "hooks/replica_bits.h"
-#include "model/hash.h"
 #include "model/hot_code.h"
 #include "model/node_name.h"
 #include "model/reduction_event.h"
@@ -52,23 +48,6 @@ void tell(Capture& capture, const char* op, NormTensors norm = {}) {
                         .statistics = id_of(norm.statistics),
                         .input = std::move(norm.input)};
   capture.put_large(std::move(event));
-}
-
-// Of the generator that draws where nobody passes one, on the host. Once per step.
-void tell_random(Capture& capture, const char* op) {
-  static std::atomic<std::int64_t> told{0};
-  const Stamp now = capture.marker().now();
-  if (!capture.options().compares_ranks || told.exchange(now.step) == now.step) return;
-  at::Generator generator = at::globalContext().defaultGenerator(at::kCPU);
-  const std::lock_guard lock(generator.mutex());
-  const at::Tensor state = generator.get_state();
-  Hash hash;
-  hash.add(std::string_view(static_cast<const char*>(state.const_data_ptr()), state.nbytes()));
-  capture.put(RandomStateEvent{.at = now,
-                               .op = op,
-                               .module = ModuleCalls::innermost(),
-                               .seed = generator.current_seed(),
-                               .fingerprint = hash.value()});
 }
 
 // Instance norm calls batch norm with the samples as channels.
@@ -210,8 +189,8 @@ struct Dropout {
     if (train && p > 0 && without_grad()) {
       as_observer("training_op", [](Capture& capture) { tell(capture, kOp); });
     }
-    if (train && p > 0 && !without_grad() && is_survey()) {
-      as_observer("random", [](Capture& capture) { tell_random(capture, kOp); });
+    if (train && p > 0 && !without_grad() && is_survey() && input.is_cpu()) {
+      as_observer("random", [](Capture& capture) { tell_random_state(capture, kOp); });
     }
     return Hooked::original(input, p, train);
   }

@@ -44,8 +44,8 @@ struct BatchEvent {
   const char* dtype = "";
 };
 
-/// What the generator of the CPU held before the first dropout of a step that is trained; survey
-/// steps, where there are several ranks.
+/// What the generator of the CPU held before the first dropout, or the first random numbers in
+/// the middle of a forward, of a step that is trained; survey steps, where there are several ranks.
 struct RandomStateEvent {
   Stamp at;
   const char* op = "";

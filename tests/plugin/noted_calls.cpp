@@ -96,4 +96,14 @@ std::vector<ReducedLeft> compare_gradients_in(const std::vector<std::string>& ri
   return left;
 }
 
+std::vector<std::string> same_random_in(const std::vector<std::string>& ring_paths) {
+  std::vector<std::string> operators;
+  for (const Cohort& cohort : compared(ring_paths).cohorts) {
+    for (const SameRandom& same : cohort.same_random) {
+      operators.push_back(same.op + " " + std::to_string(same.steps));
+    }
+  }
+  return operators;
+}
+
 }  // namespace ddpscope::test

@@ -54,4 +54,7 @@ struct ReducedLeft {
 };
 std::vector<ReducedLeft> compare_gradients_in(const std::vector<std::string>& ring_paths);
 
+/// The operators before which all ranks held one random state, with the numbers of such steps.
+std::vector<std::string> same_random_in(const std::vector<std::string>& ring_paths);
+
 }  // namespace ddpscope::test
