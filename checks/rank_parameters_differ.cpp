@@ -51,7 +51,7 @@ std::string text_of_parameters(const ValuesDiffer& values, const std::string& ca
       values.compared == 0 ? "the parameters"
                            : fmt::format("{} of {} parameters", values.differing, values.compared);
   return fmt::format("{} differ between ranks {}{} ({})", count, words_of_steps(values),
-                     are_frozen(values) ? ", all of them frozen" : "", cause);
+                     are_frozen(values) ? ", none of which is trained" : "", cause);
 }
 
 std::string why_parameters_differ(const ValuesDiffer& values, const std::string& input,

@@ -87,6 +87,17 @@ std::string hex(std::uint64_t word) {
   return text;
 }
 
+/// It is known of which parameters gradients arrived, and it was of none: a copy, kept by hand.
+bool is_never_trained(const Told& side, std::uint32_t model, std::int64_t step) {
+  bool is_known = false;
+  for (const Blob& blob : side.blobs) {
+    if (blob.kind != BlobKind::kGradients || blob.number != model || blob.step > step) continue;
+    is_known = true;
+    if (std::ranges::any_of(blob.bytes, [](char bits) { return bits != 0; })) return false;
+  }
+  return is_known;
+}
+
 void add_fingerprints(ByPath<Fingerprints>& tensors, const Told& side, std::uint32_t model,
                       const ValuesDiffer& difference) {
   const auto list = side.lists.find(model);
@@ -94,6 +105,7 @@ void add_fingerprints(ByPath<Fingerprints>& tensors, const Told& side, std::uint
   const Blob* told = latest_blob(side.blobs, BlobKind::kFingerprints, model, difference.step);
   if (told == nullptr || told->step != difference.step) return;
   const std::string_view bytes = told->bytes;
+  const bool is_copy = is_never_trained(side, model, difference.step);
   const auto order = in_told_order(list->second, true);
   for (std::size_t i = 0; i < order.size() && (i + 1) * 8 <= bytes.size(); ++i) {
     const ListedTensor& tensor = *order[i];
@@ -104,7 +116,7 @@ void add_fingerprints(ByPath<Fingerprints>& tensors, const Told& side, std::uint
     own.tensor = {.model = list->second.model,
                   .path = tensor.path,
                   .is_buffer = tensor.is_buffer,
-                  .requires_grad = tensor.requires_grad};
+                  .requires_grad = tensor.requires_grad && !is_copy};
     add_ranks(own.ranks_of[hex(word)], side.ranks);
   }
 }
@@ -222,17 +234,21 @@ ValuesDiffer compare_values(const RingList& rings, const DigestsDiffer& differen
                       .equal_until = difference.equal_until};
   result.sides = difference.sides;
   const std::vector<Told> sides = read_sides(rings, difference);
+  std::int64_t compared = 0;
   for (const std::uint32_t model : models_of(sides)) {
     ByPath<Fingerprints> tensors;
     for (const Told& side : sides) add_fingerprints(tensors, side, model, result);
-    result.compared += static_cast<std::int64_t>(tensors.all.size());
+    compared += std::ssize(tensors.all);
+    const auto before = result.tensors.size();
     for (Fingerprints& one : tensors.all) {
       if (one.ranks_of.size() < 2) continue;
       one.tensor.sides = as_sides(one.ranks_of);
       result.tensors.push_back(std::move(one.tensor));
     }
+    if (result.tensors.size() > before) result.compared += std::ssize(tensors.all);
   }
   result.differing = std::ssize(result.tensors);
+  if (result.differing == 0) result.compared = compared;
   put_frozen_last(result);
   return result;
 }

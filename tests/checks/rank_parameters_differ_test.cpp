@@ -138,7 +138,7 @@ TEST_CASE("rank-parameters-differ takes frozen parameters for no error", "[check
   run.cohorts[0].digests = {{.field = DigestField::kLearningRate, .step = 5}};
   const Finding finding = judge_run(run, kId).at(0);
   CHECK(finding.severity == Severity::kNote);
-  CHECK(finding.what.ends_with("when step 4 began, all of them frozen (drift)"));
+  CHECK(finding.what.ends_with("when step 4 began, none of which is trained (drift)"));
   CHECK(fact_in(finding, "differing_input") == text_of("absent"));
   ValuesDiffer start = unequal_start();
   for (DifferingTensor& tensor : start.tensors) tensor.requires_grad = false;

@@ -167,6 +167,7 @@ struct Drift {
   std::map<std::size_t, std::int64_t> since;
   std::set<std::size_t> frozen = {};
   bool second_lacks_last = false;
+  std::string received = {};  ///< bits of those with a gradient; empty: not known
 
   std::vector<ValuesDiffer> values() const {
     TestRun run(2);
@@ -176,6 +177,9 @@ struct Drift {
       for (const std::size_t place : frozen) list.tensors[place].requires_grad = false;
       if (rank == 1 && second_lacks_last) list.tensors.pop_back();
       run[rank].list(list);
+      if (!received.empty()) {
+        run[rank].writer.put(Blob{BlobKind::kGradients, 0, /*step=*/1, received});
+      }
       for (const std::int64_t step : {0, 2, 4, 8}) put(run[rank], rank, step, list.tensors.size());
     }
     return run.compared().cohorts.at(0).values;
@@ -219,6 +223,41 @@ TEST_CASE("frozen parameters that differ do not hide others that do later", "[co
   REQUIRE(frozen.size() == 1);
   CHECK(frozen[0].step == 2);
   CHECK(frozen[0].module_path == "fc1");
+}
+
+TEST_CASE("parameters of a model that no gradient ever reached train no more than frozen ones",
+          "[compare]") {
+  const auto trains = [](const std::string& received) {
+    const auto values = Drift{.since = {{0, 2}}, .received = received}.values();
+    REQUIRE(values.size() == 1);
+    REQUIRE(values[0].tensors.size() == 1);
+    return values[0].tensors[0].requires_grad;
+  };
+  CHECK_FALSE(trains(std::string(1, '\0')));
+  CHECK(trains("\x02"));
+  CHECK(trains(""));
+}
+
+TEST_CASE("only the tensors of models that differ are counted", "[compare]") {
+  TestRun run(2);
+  for (std::size_t rank = 0; rank < 2; ++rank) {
+    for (const std::uint32_t model : {0U, 1U}) {
+      run[rank].list(test_list(), 0, model);
+      const std::uint64_t odd = model * rank;
+      for (const std::int64_t step : {0, 2}) {
+        const std::vector<std::uint64_t> words = {1, 2 + (step > 0 ? odd : 0), 3, 4};
+        std::string bytes(words.size() * 8, '\0');
+        std::memcpy(bytes.data(), words.data(), bytes.size());
+        run[rank].writer.put(Blob{BlobKind::kFingerprints, model, step, bytes});
+      }
+    }
+    run[rank].digest({.step = 0, .parameters = 5});
+    run[rank].digest({.step = 2, .parameters = 6 + rank});
+  }
+  const auto values = run.compared().cohorts.at(0).values;
+  REQUIRE(values.size() == 1);
+  CHECK(values[0].differing == 1);
+  CHECK(values[0].compared == 3);
 }
 
 TEST_CASE("of models that differ the parameters that both have are compared", "[compare]") {
