@@ -46,7 +46,7 @@ class ClipAlwaysActive final : public Check {
     if (optimizer == state.optimizers().end()) return;
     for (auto& [first, window] : windows_) {
       if (!is_step_of(event, first, state)) continue;
-      window.add_step(optimizer->second.steps > kWarmUp);
+      window.add_step(state.steps_of(optimizer->second) > kWarmUp);
       if (is_intended(first, state)) continue;
       if (window.idle_steps() == kNever) findings.push_back(describe_never(first, window, state));
       if (!is_always_active(window)) continue;
@@ -58,6 +58,17 @@ class ClipAlwaysActive final : public Check {
   void on_dropped(const DroppedEvent&, const RunState&) override {
     windows_.clear();
     finder_.on_dropped();
+  }
+
+  std::string unfinished(const RunState& state) const override {
+    std::int64_t most = 0;
+    for (const auto& [first, window] : windows_) most = std::max(most, window.steps());
+    const std::int64_t steps = state.most_steps();
+    const bool is_long = steps >= kWarmUp + ClipWindow::kSteps;
+    const std::int64_t needed = is_long ? ClipWindow::kSteps : kTinyWindow;
+    if (windows_.empty() || steps < kWarmUp + kTinyWindow || most >= needed) return "";
+    return fmt::format("{} of {} steps with a clip in {} steps: the budget allowed no more", most,
+                       needed, steps);
   }
 
  private:

@@ -30,6 +30,8 @@ class NumericRiskyDomain final : public NonfiniteCheck {
   void on_backward(const BackwardEvent& event, const RunState& state, Findings& findings) override {
     NonfiniteCheck::on_backward(event, state, findings);
     if (waiting_.empty()) return;
+    // No root of its step asked for it, and a later one cannot.
+    if (waiting_.front().at.step != event.at.step) return waiting_.clear();
     std::vector<RiskyInputEvent> elsewhere;
     const auto of_loss = records_before(state.trace(), event.roots, kAnyDistance);
     for (RiskyInputEvent& risky : waiting_) {

@@ -17,6 +17,7 @@ constexpr std::int64_t kRound = 16;
 constexpr std::int64_t kEndOfRound = 4;
 constexpr double kVanishing = 1e-7;
 constexpr double kGradientsVanish = 1e-4;
+constexpr double kNoise = 1e-5;  // of the largest gradient: what rounding leaves of a zero
 
 /// optim-update-size; docs/checks/optim-update-size.md
 class OptimUpdateSize final : public Check {
@@ -70,7 +71,9 @@ class OptimUpdateSize final : public Check {
     }
     if (!window.is_unchanged()) return "";
     const bool is_short = tensor.info.dtype == "float16" || tensor.info.dtype == "bfloat16";
-    return window.has_moved() && !is_short && window.last().lr != 0 ? "" : "no_effect";
+    if (is_short || window.last().lr == 0) return "no_effect";
+    const bool is_noise = window.gradient_median() < kNoise * largest_gradient(windows_);
+    return window.has_moved() || is_noise ? "" : "no_effect";
   }
 
   Finding describe(const TensorGroup& group, const std::string& cause,

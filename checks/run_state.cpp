@@ -278,8 +278,15 @@ std::string RunState::loose_module_type(TensorId id) const {
 
 std::int64_t RunState::most_steps() const {
   std::int64_t most = 0;
-  for (const auto& [id, optimizer] : optimizers_) most = std::max(most, optimizer.steps);
+  for (const auto& [id, optimizer] : optimizers_) most = std::max(most, steps_of(optimizer));
   return most;
+}
+
+std::int64_t RunState::steps_of(const OptimizerState& optimizer) const {
+  const auto stepped =
+      std::ranges::count_if(optimizers_, [](const auto& entry) { return entry.second.steps > 0; });
+  if (optimizer.steps == 0) return 0;
+  return std::max(optimizer.steps, (now().step - 1) / stepped);
 }
 
 }  // namespace ddpscope

@@ -62,7 +62,9 @@ class RunState {
   /// Whether a model was ever attached; it may be detached by now.
   bool had_models() const { return had_models_; }
   const std::map<OptimizerId, OptimizerState>& optimizers() const { return optimizers_; }
-  std::int64_t most_steps() const;  ///< of one optimizer
+  /// Of one optimizer; those of cycles in which hooks rested are shared out evenly.
+  std::int64_t most_steps() const;
+  std::int64_t steps_of(const OptimizerState& optimizer) const;
   const TensorTable& tensors() const { return tensors_; }
   const TensorState* tensor(TensorId id) const { return tensors_.find(id); }
   /// The surveyed operators of the step in progress.

@@ -65,12 +65,19 @@ double gradient_ratio(const UpdateWindows& windows, const ModelState* model) {
   return norms.size() < 2 || norms.back() == 0 ? none : norms.front() / norms.back();
 }
 
+double largest_gradient(const UpdateWindows& windows) {
+  double largest = 0;
+  for (const auto& [id, window] : windows) largest = std::max(largest, window.gradient_median());
+  return largest;
+}
+
 std::string why_unfinished(const UpdateWindows& windows, std::int64_t steps) {
   std::size_t most = 0;
   for (const auto& [id, window] : windows) most = std::max(most, window.samples());
-  if (steps < kEnoughSteps || most == 0 || most == UpdateWindow::kSamples) return "";
-  return fmt::format("{} of {} samples in {} steps: the budget allowed no more", most,
-                     UpdateWindow::kSamples, steps);
+  if (steps < kEnoughSteps || most == UpdateWindow::kSamples) return "";
+  return fmt::format("{} of {} samples in {} steps: the budget allowed no more{}", most,
+                     UpdateWindow::kSamples, steps,
+                     most == 0 ? ", or no parameter is in memory of the host" : "");
 }
 
 }  // namespace ddpscope

@@ -41,6 +41,8 @@ using UpdateWindows = std::map<TensorId, UpdateWindow>;
 
 /// Of the norms of the gradients of the model's first and last matrix; infinite where unknown.
 double gradient_ratio(const UpdateWindows& windows, const ModelState* model);
+/// The largest of their medians.
+double largest_gradient(const UpdateWindows& windows);
 /// Why not even one is full after so many steps; empty where one is, or where they are too few.
 std::string why_unfinished(const UpdateWindows& windows, std::int64_t steps);
 

@@ -46,9 +46,26 @@ std::optional<double> number_in(const at::Tensor& tensor) {
   const c10::TensorImpl& impl = *tensor.unsafeGetTensorImpl();
   const void* const values = impl.is_cpu() ? values_of(impl) : nullptr;
   if (values == nullptr) return std::nullopt;
-  if (impl.dtype().Match<float>()) return *static_cast<const float*>(values);
-  if (impl.dtype().Match<double>()) return *static_cast<const double*>(values);
-  return std::nullopt;
+  switch (tensor.scalar_type()) {
+    case at::kFloat:
+      return *static_cast<const float*>(values);
+    case at::kDouble:
+      return *static_cast<const double*>(values);
+    case at::kHalf:
+      return *static_cast<const c10::Half*>(values);
+    case at::kBFloat16:
+      return *static_cast<const c10::BFloat16*>(values);
+    default:
+      return std::nullopt;
+  }
+}
+
+/// As an operator returns it in that type.
+double rounded(double value, at::ScalarType type) {
+  const auto single = static_cast<float>(value);
+  if (type == at::kHalf) return static_cast<c10::Half>(single);
+  if (type == at::kBFloat16) return static_cast<c10::BFloat16>(single);
+  return type == at::kDouble ? value : single;
 }
 
 bool is_watching() {
@@ -124,10 +141,8 @@ void see_quotient(const at::Tensor& written, const at::Tensor& by) {
   const std::optional<double> limit = number_in(written);
   const std::optional<double> norm = number_in(by);
   if (!limit.has_value() || !norm.has_value()) return;
-  const bool in_float = written.unsafeGetTensorImpl()->dtype().Match<float>();
-  const double value = *limit / *norm;
   mine().quotient = {.of = {.limit = *limit, .norm = *norm},
-                     .value = in_float ? static_cast<float>(value) : value};
+                     .value = rounded(*limit / *norm, written.scalar_type())};
 }
 
 void tell_clip(Capture& capture, const WholeClip& clip) {

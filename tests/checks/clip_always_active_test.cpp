@@ -54,6 +54,29 @@ TEST_CASE("clip-always-active suggests the norm that most steps stay below", "[c
   CHECK(loop.program.findings[0].fixes[0].text == "a limit near 2.8");
 }
 
+TEST_CASE("clip-always-active does not pass a run of which it saw too few clips", "[check]") {
+  Loop loop;
+  const auto coverage = [&](std::int64_t step) {
+    loop.program.send(ExitEvent{.at = {.step = step, .cycle = step, .thread = 1}});
+    return loop.program.judge().coverage().at("clip-always-active");
+  };
+  SECTION("all of them") {
+    loop.steps(400, 1, 2);
+    CHECK(coverage(401).state == CheckState::kPassed);
+  }
+  SECTION("in few steps nothing is expected") {
+    loop.steps(240, 1, 2);
+    CHECK(coverage(241).state == CheckState::kPassed);
+  }
+  SECTION("hooks rested") {
+    loop.steps(60, 1, 2);
+    const CheckCoverage found = coverage(501);
+    CHECK(found.state == CheckState::kBlocked);
+    CHECK(found.why == "0 of 200 steps with a clip in 500 steps: the budget allowed no more");
+  }
+  CHECK(loop.program.findings.empty());
+}
+
 TEST_CASE("clip-always-active says error of a factor below 0.001 after 50 steps", "[check]") {
   Loop loop;
   loop.steps(249, 1e-4, 1);

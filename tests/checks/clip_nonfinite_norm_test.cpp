@@ -127,6 +127,18 @@ TEST_CASE("clip-nonfinite-norm explains later norms where it left NaN in paramet
   CHECK_FALSE(explains(of_other, later));
 }
 
+TEST_CASE("clip-nonfinite-norm follows from what made the gradient in that step", "[check]") {
+  Finding clipped{.id = "clip-nonfinite-norm", .step = 4};
+  clipped.facts = {{"cause", std::string("nonfinite_gradient")}};
+  Finding made{.id = "numeric-nonfinite-backward", .step = 4};
+  CHECK(explains(made, clipped));
+  made.step = 3;
+  CHECK_FALSE(explains(made, clipped));
+  made.step = 4;
+  clipped.facts = {{"cause", std::string("overflow_of_square")}};
+  CHECK_FALSE(explains(made, clipped));
+}
+
 TEST_CASE("clip-nonfinite-norm says what it does not know", "[check]") {
   Program program("clip-nonfinite-norm");
   begin(program);

@@ -148,6 +148,11 @@ TEST_CASE("optim-update-size stays silent", "[check]") {
     loop.still = {.tensor = 2, .update_ratio = 0.5, .gradient_norm = 1};
     loop.steps(300);
   }
+  SECTION("on what rounding leaves of a gradient that is zero") {
+    loop.still.lr = 0.1;
+    loop.still.gradient_norm = 1e-8;
+    loop.steps(300);
+  }
   SECTION("on a large update now and then") {
     for (int i = 0; i < 300; ++i) {
       loop.still = {.tensor = 2, .update_ratio = i / 16 % 3 == 0 ? 0.5 : 0.01, .gradient_norm = 1};
@@ -206,6 +211,11 @@ TEST_CASE("optim-update-size does not pass a run that gave too few samples", "[c
     loop.steps(228);
     loop.program.send(ExitEvent{loop.program.now()});
     CHECK(loop.coverage().state == CheckState::kPassed);
+  }
+  SECTION("there is none") {
+    loop.rest(400);
+    loop.program.send(ExitEvent{loop.program.now()});
+    CHECK(loop.coverage().state == CheckState::kBlocked);
   }
   SECTION("samples are missing") {
     loop.steps(130);

@@ -71,6 +71,26 @@ TEST_CASE("A clip before the loss scale is divided out is found") {
   check_findings(kClippedFirst);
 }
 
+TEST_CASE("A clip of 16-bit gradients before the loss scale is divided out is found") {
+  at::ScalarType type = at::kHalf;
+  SECTION("float16") {}
+  SECTION("bfloat16") { type = at::kBFloat16; }
+  Net net;
+  net->to(type);
+  attach_diagnostics(net, quiet());
+  SGD optimizer(net->parameters(), 1e-3);
+  for (int i = 0; i < 6; ++i) {
+    optimizer.zero_grad();
+    const at::Tensor output = net->forward(input().to(type)).to(at::kFloat);
+    (output.square().mean() * 512).backward();
+    torch::nn::utils::clip_grad_norm_(net->parameters(), 0.001);
+    for (const at::Tensor& gradient : gradients_of(net)) gradient.div_(512);
+    optimizer.step();
+  }
+  const auto all = findings();
+  CHECK(find(all, "clip-before-unscale") != nullptr);
+}
+
 TEST_CASE("A clip after the loss scale was divided out is none") {
   Net net;
   attach_diagnostics(net, quiet());
