@@ -68,6 +68,11 @@ TEST_CASE("Ranks that draw other numbers, or none of a forward, have no state in
       return hidden + torch::empty_like(hidden).normal_(0, 1, own);
     }};
   }
+  SECTION("of data of a second part") {
+    loop = {.in_forward = [](const at::Tensor& hidden) {
+      return hidden + torch::rand(hidden.sizes());
+    }};
+  }
   SECTION("of a permutation") {
     loop = {.in_forward = [](const at::Tensor& hidden) {
       return hidden.index_select(0, torch::randperm(hidden.size(0)));
