@@ -23,10 +23,7 @@ class AutogradInplaceSaved final : public Check {
     finding.what =
         fmt::format("saved tensor {} is at version {}, backward needs version {}",
                     shape_text(event.tensor.shape), event.found_version, event.saved_version);
-    finding.why = writer.sentence + (writer.kind == "unknown" ? "" : saved_text(finding));
-    if (event.writes_since_save > 1) {
-      finding.why += fmt::format(", the first of {} writes", event.writes_since_save);
-    }
+    finding.why = who_wrote(writer, event, finding);
     finding.fixes = std::move(writer.fixes);
     findings.push_back(std::move(finding));
   }

@@ -7,6 +7,7 @@
 #include "checks/finding_text.h"
 #include "checks/run_state.h"
 #include "checks/site_text.h"
+#include "checks/stale_text.h"
 #include "model/fact_keys.h"
 #include "model/node_name.h"
 
@@ -64,19 +65,23 @@ class AutogradMultiviewInplace final : public Check {
 
  private:
   static std::vector<Fix> fixes_for(const FailedWriteEvent& event) {
-    const std::string name = event.op.substr(event.op.find("::") + 2);
-    const std::string plain = name.substr(0, name.size() - (name.ends_with('_') ? 1 : 0));
-    const Fix out_of_place = {fmt::format("out of place: v = v.{}(...)", plain), kSafe};
-    const Fix copy = {"clone() the view directly before the write", kSafe};
+    std::vector<Fix> fixes;
     if (event.origin == ViewOrigin::kGradModeOff) {
-      return {{"make the view and write to it on the same side of torch::NoGradGuard", kLikely},
-              out_of_place,
-              copy};
+      fixes = {{"make the view and write to it on the same side of torch::NoGradGuard", kLikely}};
     }
-    if (event.origin == ViewOrigin::kCustomFunction) return {out_of_place, copy};
-    return {out_of_place,
-            copy,
-            {"take the part with narrow or slice: a single view may be written", kLikely}};
+    if (const std::string instead = out_of_place(event.op, 'v'); !instead.empty()) {
+      fixes.push_back({instead, kSafe});
+    }
+    fixes.push_back({"clone() the view directly before the write", kSafe});
+    if (event.origin == ViewOrigin::kMultiOutput) {
+      fixes.push_back(
+          {event.of_part
+               ? "take it from the whole tensor with narrow, slice or select: a single view may be "
+                 "written"
+               : "take the part with narrow or slice: a single view may be written",
+           kLikely});
+    }
+    return fixes;
   }
 
   static std::string sites_text(const std::string& made, const std::string& written) {
@@ -94,8 +99,9 @@ class AutogradMultiviewInplace final : public Check {
       return fmt::format("a view {} that the custom function {} returned is written in place",
                          shape, creator);
     }
-    return fmt::format("view {} of {} made by {} is written in place, {}", event.output_index,
-                       event.outputs, creator, shape);
+    return fmt::format("{}view {} of {} made by {} is written in place, {}",
+                       event.of_part ? "a part of " : "", event.output_index, event.outputs,
+                       creator, shape);
   }
 };
 }  // namespace

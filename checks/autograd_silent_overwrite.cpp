@@ -4,6 +4,7 @@
 #include <memory>
 #include <set>
 #include <tuple>
+#include <utility>
 
 #include "checks/check.h"
 #include "checks/finding_text.h"
@@ -18,7 +19,7 @@ namespace {
 /// What one hand wrote below one backward.
 struct Overwrite {
   StaleSavedEvent first;
-  std::set<TensorId> seen;
+  std::set<std::pair<std::uint64_t, std::int64_t>> seen;  ///< storages and places in them
   std::vector<std::string> tensors;
   std::int64_t elements = 0;
 };
@@ -27,17 +28,18 @@ struct Overwrite {
 class AutogradSilentOverwrite final : public Check {
  public:
   void on_stale_saved(const StaleSavedEvent& event, const RunState& state, Findings&) override {
-    if (!event.silent || !event.writer.has_value()) return;
+    if (!event.silent) return;
     const TensorState* owner = owner_of(event.tensor, state);
     const bool statistics =
         owner != nullptr && owner->is_buffer && event.node.find("BatchNorm") != std::string::npos;
     if (statistics) return;  // in training mode backward never reads them
-    const Doing& by = event.writer->by;
+    const Doing by = event.writer.has_value() ? event.writer->by : Doing{};
     // One optimizer step is one hand, whatever operators it is made of.
     const StackId stack = by.optimizer != 0 ? 0 : by.stack;
     Overwrite& overwrite = pending_[event.at.thread][{by.optimizer, by.step, stack}];
-    const TensorId id = owner != nullptr ? owner->info.id : event.tensor.id;
-    if (!overwrite.seen.insert(id).second) return;
+    // Two nodes that save one tensor may hold two objects.
+    const TensorInfo& info = owner != nullptr ? owner->info : event.tensor;
+    if (!overwrite.seen.insert({info.storage, info.storage_offset_bytes}).second) return;
     if (overwrite.tensors.empty()) overwrite.first = event;
     overwrite.tensors.push_back(owner != nullptr ? tensor_path(*owner)
                                                  : shape_text(event.tensor.shape));
@@ -78,9 +80,10 @@ class AutogradSilentOverwrite final : public Check {
         counted(count, "saved tensor"), counted(overwrite.elements, "element"), joined(named), more,
         overwrite.first.saved_version);
     finding.why = fmt::format(
-        "{}{}; the write went past the version counter, so nothing throws and the gradients are "
-        "those of neither state",
-        writer.sentence, saved_text(finding));
+        "{}; the write went past the version counter, so nothing throws and the gradients are "
+        "those "
+        "of neither state",
+        who_wrote(writer, overwrite.first, finding));
     finding.fixes = std::move(writer.fixes);
     finding.facts.push_back({fact::kVersion, std::int64_t{overwrite.first.saved_version}});
     finding.facts.push_back({fact::kTensorsCount, count});

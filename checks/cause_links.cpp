@@ -70,8 +70,9 @@ bool is_why_it_died(const Finding& cause, const Finding& effect) {
   return cause.rank == effect.rank && cause.step == effect.step &&
          cause.severity == Severity::kError &&
          (cause.id == "module-operator-failed" || cause.id == "loss-target-range" ||
-          cause.id == "norm-batch-of-one" || cause.id == "device-mismatch" ||
-          cause.id.starts_with("memory-") || cause.id.starts_with("autograd-"));
+          cause.id == "norm-batch-of-one" || cause.id == "norm-buffer-overwritten" ||
+          cause.id == "device-mismatch" || cause.id.starts_with("memory-") ||
+          cause.id.starts_with("autograd-"));
 }
 
 /// A check that knows why LibTorch threw, and the operator that was left by that exception.
@@ -118,6 +119,14 @@ bool spoilt_the_norm(const Finding& cause, const Finding& effect) {
   return left_nan && cause.id == effect.id && cause.rank == effect.rank && cause.step < effect.step;
 }
 
+/// What made a gradient of the step not finite, and the clip that spread it over all of them.
+bool made_the_norm(const Finding& cause, const Finding& effect) {
+  const FactValue* of = fact_of(effect, fact::kCause);
+  return of != nullptr && *of == FactValue(std::string("nonfinite_gradient")) &&
+         cause.id.starts_with("numeric-nonfinite-") && cause.rank == effect.rank &&
+         cause.step == effect.step;
+}
+
 /// What made a gradient not finite; and, folded below it, the edge that its operator stood at.
 bool is_why_nonfinite(const Finding& cause, const Finding& effect) {
   const bool of_step = cause.rank == effect.rank && cause.step == effect.step;
@@ -147,7 +156,9 @@ bool explains(const Finding& cause, const Finding& effect) {
     return effect.id == "grad-missing" &&
            all_in(effect, fact::kParameters, cause, fact::kParameters);
   }
-  if (effect.id == "clip-nonfinite-norm") return spoilt_the_norm(cause, effect);
+  if (effect.id == "clip-nonfinite-norm") {
+    return made_the_norm(cause, effect) || spoilt_the_norm(cause, effect);
+  }
   if (effect.id == "clip-always-active") return cause.id == "clip-before-unscale";
   if (cause.id.starts_with("optim-") && effect.id == "optim-missing-parameter") {
     return is_why_none_steps(cause, effect);

@@ -23,12 +23,17 @@ class NormBufferOverwritten final : public Check {
     WriterText writer;
     Finding finding = about_stale(event, state, writer);
     finding.what = fmt::format(
-        "the buffer {} was overwritten after forward saved it: saved at version {}, now {}",
-        shape_text(event.tensor.shape), event.saved_version, event.found_version);
-    finding.why = writer.sentence + (writer.kind == "unknown" ? "" : saved_text(finding));
+        "{} {} was overwritten after forward saved it: saved at version {}, now {}",
+        finding.subject, shape_text(event.tensor.shape), event.saved_version, event.found_version);
+    finding.why = who_wrote(writer, event, finding);
     const bool of_norm = event.node.find("BatchNorm") != std::string::npos;
     finding.fixes = {{"copy or broadcast buffers once per step, before its first forward", kLikely},
                      {"one forward on the concatenated input", kLikely}};
+    // What a forward computes into its own buffer is no copy of another rank's.
+    const bool is_sync = writer.kind != "operator" || writer.op == "aten::copy_";
+    if (!is_sync && !of_norm) {
+      finding.fixes = {{"write the buffer when the backward that reads it has ended", kLikely}};
+    }
     if (of_norm) {
       finding.why +=
           "; in training mode backward only checks running statistics and never reads them, so the "

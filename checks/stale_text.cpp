@@ -7,6 +7,7 @@
 #include <string_view>
 #include <utility>
 
+#include "checks/call_text.h"
 #include "checks/finding_text.h"
 #include "checks/site_text.h"
 #include "checks/subtree.h"
@@ -26,6 +27,14 @@ std::string line_of_role(const Finding& finding, std::string_view role) {
 
 WriterText unknown_writer(const StaleSavedEvent& event) {
   WriterText text;
+  if (event.silent) {
+    text.sentence = "a kernel or a raw pointer past LibTorch wrote it";
+    text.fixes = {{"write it before the forward or behind its backward", kLikely},
+                  {"in an own kernel: torch::autograd::impl::bump_version(tensor) for every tensor "
+                   "that it writes, so that LibTorch notices",
+                   kLikely}};
+    return text;
+  }
   if (event.rested) {
     text.sentence =
         "what wrote it was not recorded: ddpscope watched some steps only, to keep to "
@@ -49,33 +58,33 @@ WriterText unknown_writer(const StaleSavedEvent& event) {
 
 // Functions of a tensor that have no twin out of place, and what makes a new tensor instead.
 constexpr std::array<std::pair<std::string_view, std::string_view>, 6> kNewInstead = {
-    {{"aten::copy_", "y = the new value"},
-     {"aten::fill_", "y = torch::full_like(y, value)"},
-     {"aten::zero_", "y = torch::zeros_like(y)"},
-     {"aten::normal_", "y = torch::randn_like(y)"},
-     {"aten::uniform_", "y = torch::rand_like(y)"},
+    {{"aten::copy_", "{0} = the new value"},
+     {"aten::fill_", "{0} = torch::full_like({0}, value)"},
+     {"aten::zero_", "{0} = torch::zeros_like({0})"},
+     {"aten::normal_", "{0} = torch::randn_like({0})"},
+     {"aten::uniform_", "{0} = torch::rand_like({0})"},
      {"aten::random_", ""}}};
-
-std::string out_of_place(std::string op) {
-  if (!op.ends_with('_') || op.ends_with("__") || op.starts_with("aten::_")) return "";
-  const auto known =
-      std::ranges::find(kNewInstead, op, [](const auto& entry) { return entry.first; });
-  if (known != kNewInstead.end()) {
-    return known->second.empty() ? "" : fmt::format("out of place: {}", known->second);
-  }
-  op.pop_back();
-  return fmt::format("out of place: y = y.{}(...)", op.substr(op.find("::") + 2));
-}
 
 bool is_parameter(const StaleSavedEvent& event, const RunState& state) {
   const TensorState* owner = owner_of(event.tensor, state);
   return owner != nullptr && !owner->is_buffer;
 }
 
+WriterText collective_text(const WritingCall& call, const std::string& line) {
+  WriterText text{.kind = "collective", .op = std::string(call_word(call.kind))};
+  text.sentence = fmt::format("{} #{}{} wrote it", text.op, call.seq,
+                              line.empty() ? "" : fmt::format(" ({})", line));
+  text.fixes = {
+      {fmt::format("move the {} before the forward, or behind its backward", text.op), kLikely},
+      {"clone() the tensor where forward uses it", kSafe}};
+  return text;
+}
+
 WriterText writer_text(const StaleSavedEvent& event, const RunState& state, Finding& finding) {
   if (!event.writer.has_value()) return unknown_writer(event);
   const Doing& by = event.writer->by;
   const std::string line = add_site("changed", by.stack, state, finding);
+  if (event.writer->call.has_value()) return collective_text(*event.writer->call, line);
   WriterText text{.kind = "operator", .op = event.writer->op};
   const auto optimizer = state.optimizers().find(by.optimizer);
   if (by.optimizer != 0 && optimizer != state.optimizers().end()) {
@@ -92,7 +101,7 @@ WriterText writer_text(const StaleSavedEvent& event, const RunState& state, Find
                   {"run the forward again after the write", kLikely}};
     return text;
   }
-  if (const std::string instead = out_of_place(text.op); !instead.empty()) {
+  if (const std::string instead = out_of_place(text.op, 'y'); !instead.empty()) {
     text.fixes.push_back({instead, kSafe});
   }
   text.fixes.push_back({"clone() the tensor before it is written", kSafe});
@@ -111,6 +120,18 @@ void add_place(const StaleSavedEvent& event, const RunState& state, Finding& fin
   finding.subject = registered.name;
 }
 }  // namespace
+
+std::string out_of_place(std::string op, char name) {
+  if (!op.ends_with('_') || op.ends_with("__") || op.starts_with("aten::_")) return "";
+  const auto known =
+      std::ranges::find(kNewInstead, op, [](const auto& entry) { return entry.first; });
+  if (known != kNewInstead.end()) {
+    if (known->second.empty()) return "";
+    return "out of place: " + fmt::format(fmt::runtime(known->second), name);
+  }
+  op.pop_back();
+  return fmt::format("out of place: {0} = {0}.{1}(...)", name, op.substr(op.find("::") + 2));
+}
 
 Finding about_stale(const StaleSavedEvent& event, const RunState& state, WriterText& writer) {
   Finding finding;
@@ -135,12 +156,23 @@ Finding about_stale(const StaleSavedEvent& event, const RunState& state, WriterT
                    {fact::kWriterOp, writer.op},
                    {fact::kWriterSite, line_of_role(finding, "changed")},
                    {fact::kWritesBetweenCount, event.writes_since_save}};
+  if (event.writer.has_value() && event.writer->call.has_value()) {
+    const auto seq = static_cast<std::int64_t>(event.writer->call->seq);
+    finding.facts.push_back({fact::kCollectiveSeq, seq});
+  }
   return finding;
 }
 
-std::string saved_text(const Finding& finding) {
+std::string who_wrote(const WriterText& writer, const StaleSavedEvent& event,
+                      const Finding& finding) {
+  if (!event.writer.has_value() && !event.silent) return writer.sentence;
   const std::string line = line_of_role(finding, "saved");
-  return fmt::format(" after forward saved it{}", line.empty() ? "" : fmt::format(" ({})", line));
+  const bool no_lines = event.writer.has_value() && event.writer->by.stack == 0;
+  const std::int64_t writes = event.writes_since_save;
+  return fmt::format("{} after forward saved it{}{}{}", writer.sentence,
+                     line.empty() ? "" : fmt::format(" ({})", line),
+                     writes > 1 ? fmt::format(", the first of {} writes", writes) : "",
+                     no_lines ? "; next: DDPSCOPE=level=values records the lines of both" : "");
 }
 
 }  // namespace ddpscope

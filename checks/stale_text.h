@@ -17,11 +17,16 @@ struct WriterText {
   std::vector<Fix> fixes = {};
 };
 
+/// `out of place: y = y.add(...)` in place of an operator that writes; "" where it has no twin.
+std::string out_of_place(std::string op, char name);
+
 /// A finding at the place of the saved tensor, with its sites and the facts that all checks about
 /// stale tensors share; the sentences are left to the check.
 Finding about_stale(const StaleSavedEvent& event, const RunState& state, WriterText& writer);
 
-/// ` after forward saved it (model.cpp:71)`, of what is known.
-std::string saved_text(const Finding& finding);
+/// `aten::add_ (model.cpp:88) wrote it after forward saved it (model.cpp:71)`, of what is known;
+/// and how to know more.
+std::string who_wrote(const WriterText& writer, const StaleSavedEvent& event,
+                      const Finding& finding);
 
 }  // namespace ddpscope

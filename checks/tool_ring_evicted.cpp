@@ -21,6 +21,7 @@ class ToolRingEvicted final : public Check {
                       Findings& findings) override {
     if (event.writer.has_value() || !event.writer_evicted) return;
     const TensorState* owner = owner_of(event.tensor, state);
+    const bool of_buffer = owner != nullptr && owner->is_buffer;
     Finding finding;
     finding.severity = Severity::kNote;
     finding.step = event.at.step;
@@ -33,7 +34,9 @@ class ToolRingEvicted final : public Check {
     finding.fixes = {{fmt::format("DDPSCOPE=history={}", event.history * 4), kSafe}};
     finding.facts = {{fact::kRing, "writes"},
                      {fact::kCapacityCount, event.history},
-                     {fact::kAffectedIds, as_fact({"autograd-inplace-saved"})}};
+                     {fact::kAgeCount, event.age_writes},
+                     {fact::kAffectedIds,
+                      as_fact({of_buffer ? "norm-buffer-overwritten" : "autograd-inplace-saved"})}};
     findings.push_back(std::move(finding));
   }
 

@@ -6,6 +6,7 @@
 #include <mutex>
 #include <string>
 
+#include "hooks/content_watch.h"
 #include "hooks/hook_scope.h"
 #include "hooks/hook_state.h"
 #include "hooks/module_tracker.h"
@@ -81,6 +82,7 @@ class Capture {
   const WriteLog& writes() const noexcept { return writes_; }
   SavedNodes& nodes() noexcept { return nodes_; }
   const SavedNodes& nodes() const noexcept { return nodes_; }
+  ContentWatch& contents() noexcept { return contents_; }
   const CaptureOptions& options() const noexcept { return options_; }
 
   /// Wall time of the steps so far and the part of it that hooks took.
@@ -145,6 +147,7 @@ class Capture {
   ModuleTracker modules_;
   WriteLog writes_;
   SavedNodes nodes_;
+  ContentWatch contents_;
   std::atomic<const char*> faulted_{nullptr};
 };
 

@@ -7,6 +7,7 @@
 
 #include "hooks/autograd_watch.h"
 #include "hooks/backend_groups.h"
+#include "hooks/call_measure.h"
 #include "hooks/call_names.h"
 #include "hooks/capture.h"
 #include "hooks/doing.h"
@@ -20,44 +21,10 @@
 
 namespace ddpscope {
 namespace {
-constexpr std::size_t kCompared = 64;  // tensors whose storages are told apart
 constinit std::atomic<BackendSeen> backend_seen{nullptr};
 
 std::uint32_t microseconds(std::int64_t ns) {
   return static_cast<std::uint32_t>(std::clamp<std::int64_t>(ns / 1000, 0, 0xffffffff));
-}
-
-template <class Key>
-std::int64_t distinct(std::span<const at::Tensor> tensors, const Key& key) {
-  std::array<std::uint64_t, kCompared> keys;
-  const std::size_t count = std::min(tensors.size(), keys.size());
-  for (std::size_t i = 0; i < count; ++i) keys[i] = key(tensors[i]);
-  std::sort(keys.begin(), keys.begin() + static_cast<std::ptrdiff_t>(count));
-  return std::unique(keys.begin(), keys.begin() + static_cast<std::ptrdiff_t>(count)) -
-         keys.begin();
-}
-
-std::uint64_t device_key(const at::Tensor& tensor) {
-  const c10::Device device = tensor.device();
-  return static_cast<std::uint64_t>(device.type()) << 8 | static_cast<std::uint8_t>(device.index());
-}
-
-/// What all tensors of the list tell together. An undefined one says nothing.
-void measure_list(std::span<const at::Tensor> tensors, CollectiveEvent& event) {
-  bool first = true;
-  for (const at::Tensor& tensor : tensors) {
-    if (!tensor.defined()) return;
-    const std::int64_t elements = tensor.numel();
-    event.elements += elements;
-    event.bytes += elements * static_cast<std::int64_t>(tensor.itemsize());
-    event.elements_min = first ? elements : std::min(event.elements_min, elements);
-    event.elements_max = std::max(event.elements_max, elements);
-    first = false;
-  }
-  if (tensors.size() < 2) return;
-  event.distinct_storages =
-      distinct(tensors, [](const at::Tensor& tensor) { return memory_of(tensor).storage; });
-  event.devices = distinct(tensors, device_key);
 }
 
 bool is_floating(const CallFacts& facts) {
@@ -80,12 +47,6 @@ bool sums_up(const CallFacts& facts) {
   const bool reduces =
       facts.kind == kAllReduce || facts.kind == kReduce || facts.kind == kReduceScatter;
   return reduces && (facts.reduce == ReduceKind::kSum || facts.reduce == ReduceKind::kAverage);
-}
-
-void measure_raw(const RawValues& raw, CollectiveEvent& event) {
-  event.list = raw.list;
-  event.elements = event.elements_min = event.elements_max = raw.elements;
-  event.bytes = raw.bytes;
 }
 
 NameId name_raw(Capture& capture, const RawValues& raw, CollectiveEvent& event) {
@@ -131,8 +92,7 @@ CollectiveEvent call_event_of(Capture& capture, const CallFacts& facts, BackendG
                         .stack = now.stack};
   issued_count.fetch_add(1, std::memory_order_relaxed);
   last_seq.store(static_cast<std::int64_t>(event.seq), std::memory_order_relaxed);
-  measure_list(facts.tensors, event);
-  if (facts.raw.has_value()) measure_raw(*facts.raw, event);
+  measure(facts, event);
   return event;
 }
 
@@ -189,6 +149,7 @@ std::uint64_t note_call(Capture& capture, BackendGroup& group, const CallFacts& 
     place = log->issued(record);
   }
   PendingGradients::issued(event, facts);
+  capture.contents().issued(capture, facts, event);
   const std::uint64_t number = open_calls().issued(place, record);
   capture.put_large(std::move(event));
   return number;
@@ -224,6 +185,7 @@ IssuedCalls issued_calls_since(std::atomic<std::int64_t>& told) noexcept {
 
 LoggedCall::LoggedCall(const c10d::Backend& backend, const CallFacts& facts) noexcept
     : exceptions_(std::uncaught_exceptions()) {
+  nested_ = depth_ > 0;
   if (depth_++ > 0) return;
   as_guest("collective", [&](Capture& capture) {
     number_ = note_call(capture, backend_groups().of(backend), facts);
@@ -251,6 +213,8 @@ void LoggedCall::returned(const void* work) noexcept {
   if (number_ == 0) return;
   const std::optional<bool> failed = open_calls().returned(number_, work);
   if (failed.has_value()) ended(*failed);
+  // It called others, and its `Work` waits for them in a way that is not seen.
+  if (nested_) PendingGradients::told_otherwise(work);
 }
 
 void LoggedCall::ended(bool failed) noexcept {
@@ -262,6 +226,7 @@ void LoggedCall::ended(bool failed) noexcept {
 
 // Both ends of a wait are brief: of those some are timed.
 CallWait::CallWait(const void* work) noexcept : exceptions_(std::uncaught_exceptions()) {
+  ++LoggedCall::depth_;
   as_guest(
       "collective",
       [&](Capture& capture) {
@@ -273,6 +238,7 @@ CallWait::CallWait(const void* work) noexcept : exceptions_(std::uncaught_except
 }
 
 CallWait::~CallWait() noexcept {
+  --LoggedCall::depth_;
   if (number_ == 0) return;
   const std::int64_t waited_ns = steady_ns() - begin_ns_;
   const bool threw = std::uncaught_exceptions() > exceptions_;

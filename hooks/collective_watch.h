@@ -54,9 +54,13 @@ class LoggedCall {
   void returned(const void* work) noexcept;
   /// The call has ended, or its `Work` says so.
   void ended(bool failed) noexcept;
+  /// Whether this thread runs code of the backend: within a call or a wait for one.
+  static bool is_inside() noexcept { return depth_ > 0; }
 
  private:
+  friend class CallWait;
   DDPSCOPE_NEAR static inline constinit thread_local int depth_ = 0;
+  DDPSCOPE_NEAR static inline constinit thread_local bool nested_ = false;
 
   std::uint64_t number_ = 0;
   int exceptions_ = 0;

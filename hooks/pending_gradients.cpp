@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "hooks/capture.h"
+#include "hooks/collective_watch.h"
 #include "hooks/doing.h"
 #include "hooks/gradient_table.h"
 #include "hooks/step_marker.h"
@@ -159,7 +160,7 @@ void PendingGradients::see_backward() {
 
 void PendingGradients::written(Capture& capture, const at::Tensor& tensor, std::uint16_t op,
                                const Doing& by) {
-  if (!any() || by.optimizer != 0) return;
+  if (!any() || by.optimizer != 0 || LoggedCall::is_inside()) return;
   const std::optional<Pending> pending = find_at(bytes_in(tensor));
   if (!pending.has_value()) return;
   std::string name = writer_base_name(op);
@@ -176,7 +177,7 @@ void PendingGradients::written_at(Capture& capture, const void* values, const ch
 }
 
 void PendingGradients::see_operator(Capture& capture, const at::RecordFunction& function) {
-  if (!any()) return;
+  if (!any() || LoggedCall::is_inside()) return;
   const std::string_view op = function.name();
   const auto schema = function.operator_schema();
   if (!schema.has_value() || !op.starts_with("aten::") || reads_shape_only(op)) return;

@@ -42,15 +42,22 @@ void note_node(Capture& capture, const NodeKey& node) {
   capture.nodes().put(node, {.next_write = capture.writes().next(), .by = doing_now(capture)});
 }
 
+bool reads_contents(Capture& capture) noexcept {
+  return capture.options().values &&
+         (capture.marker().surveying() || capture.contents().any_calls());
+}
+
 // The node that is being built: its number was the last one this thread gave out.
 void note_saved(const at::Tensor& tensor) noexcept {
   StepWait::see_forward();
   if (!tensor.defined()) return;
   as_observer(
       "saved",
-      [](Capture& capture) {
-        note_node(capture, {.thread = at::RecordFunction::currentThreadId(),
-                            .sequence = at::sequence_number::peek() - 1});
+      [&tensor](Capture& capture) {
+        const NodeKey node{.thread = at::RecordFunction::currentThreadId(),
+                           .sequence = at::sequence_number::peek() - 1};
+        note_node(capture, node);
+        if (reads_contents(capture)) capture.contents().saves(capture, node, tensor);
       },
       Timed::kSampled);
 }
@@ -71,9 +78,23 @@ void on_save_maybe(SavedVariable* self, const std::optional<at::Tensor>& tensor,
   if (tensor.has_value()) note_saved(*tensor);
 }
 
-Write write_of(const WriteRecord& record) {
-  return {.op = writer_base_name(static_cast<std::uint16_t>(record.op)),
-          .by = record.by.unpacked()};
+/// The first of some writes, and how many they are.
+struct Writes {
+  std::optional<Write> first;
+  std::int64_t count = 0;
+};
+
+Writes writes_of(const WriteLog::Found& found) {
+  if (!found.first.has_value()) return {};
+  const auto op = static_cast<std::uint16_t>(found.first->op);
+  return {.first = Write{.op = writer_base_name(op), .by = found.first->by.unpacked()},
+          .count = found.writes};
+}
+
+Writes writes_of(const std::optional<CollectiveWrite>& write) {
+  if (!write.has_value()) return {};
+  const WritingCall call{.kind = static_cast<CollectiveKind>(write->kind), .seq = write->seq};
+  return {.first = Write{.op = "", .by = write->by.unpacked(), .call = call}, .count = 1};
 }
 
 /// What is known of a saved tensor that backward asks for.
@@ -84,16 +105,24 @@ class Asked {
         tensor_(data_of(saved)),
         saved_version_(saved.*member(Version{})),
         node_(torch::autograd::get_current_node()) {
-    if (node_ != nullptr) birth_ = capture.nodes().find({node_->thread_id(), node_->sequence_nr()});
+    if (node_ != nullptr) birth_ = capture.nodes().find(key());
   }
 
-  // Written by a newer hand, through a version counter that is not the saved tensor's.
+  // Written by a newer hand, through a version counter that is not the saved tensor's, or past all.
   void find_hidden_write() const {
     if (!birth_.has_value()) return;
     const c10::TensorImpl& impl = *tensor_.unsafeGetTensorImpl();
-    if (capture_.writes().last_hidden(impl) < birth_->next_write) return;  // before it was saved
-    const WriteLog::Found found = capture_.writes().hidden_in(impl, birth_->next_write);
-    if (found.first.has_value()) tell(found, /*silent=*/true);
+    const std::uint64_t since = birth_->next_write;
+    Writes writes;
+    if (capture_.writes().last_hidden(impl) >= since) {
+      writes = writes_of(capture_.writes().hidden_in(impl, since));
+    }
+    if (writes.count > 0) return tell(writes, /*silent=*/true);
+    if (version_of(impl) != saved_version_) return;  // LibTorch raises its error
+    const auto changed = capture_.contents().has_changed(key(), impl);
+    if (changed.has_value() && !*changed) return;
+    writes = writes_of(capture_.contents().written(impl, since, /*changed=*/!changed.has_value()));
+    if (changed.has_value() || writes.count > 0) tell(writes, /*silent=*/true);
   }
 
   void find_visible_write() const {
@@ -101,25 +130,33 @@ class Asked {
     const c10::TensorImpl& impl = *tensor_.unsafeGetTensorImpl();
     if (version_of(impl) == saved_version_) return;
     const std::uint64_t since = birth_.has_value() ? birth_->next_write : 1;
-    tell(capture_.writes().moved_beyond(impl, saved_version_, since), /*silent=*/false);
+    Writes writes = writes_of(capture_.writes().moved_beyond(impl, saved_version_, since));
+    if (writes.count == 0) {
+      writes = writes_of(capture_.contents().written(impl, since, /*changed=*/false));
+    }
+    tell(writes, /*silent=*/false);
   }
 
  private:
-  void tell(const WriteLog::Found& found, bool silent) const {
+  NodeKey key() const { return {node_->thread_id(), node_->sequence_nr()}; }
+
+  void tell(const Writes& writes, bool silent) const {
     const std::uint64_t since = birth_.has_value() ? birth_->next_write : 1;
-    const bool rested = !found.first.has_value() && capture_.marker().has_rested();
-    StaleSavedEvent event{.at = capture_.marker().now(),
-                          .node = node_->name(),
-                          .tensor = describe(tensor_, capture_.announce(tensor_)),
-                          .saved_version = saved_version_,
-                          .found_version = version_of(*tensor_.unsafeGetTensorImpl()),
-                          .silent = silent,
-                          .writes_since_save = found.writes,
-                          .writer_evicted = !rested && since < capture_.writes().oldest(),
-                          .rested = rested,
-                          .history = capture_.writes().history()};
+    const bool rested = writes.count == 0 && !silent && capture_.marker().has_rested();
+    StaleSavedEvent event{
+        .at = capture_.marker().now(),
+        .node = node_->name(),
+        .tensor = describe(tensor_, capture_.announce(tensor_)),
+        .saved_version = saved_version_,
+        .found_version = version_of(*tensor_.unsafeGetTensorImpl()),
+        .silent = silent,
+        .writes_since_save = writes.count,
+        .age_writes = static_cast<std::int64_t>(capture_.writes().next() - since),
+        .writer_evicted = !rested && !silent && since < capture_.writes().oldest(),
+        .rested = rested,
+        .history = capture_.writes().history()};
     if (birth_.has_value()) event.saved = birth_->by.unpacked();
-    if (found.first.has_value()) event.writer = write_of(*found.first);
+    event.writer = writes.first;
     capture_.put_large(std::move(event));
   }
 
@@ -159,10 +196,13 @@ class FailedUnpacking {
 // Most saved tensors were never written so: those are told apart without a scope.
 bool may_be_hidden(const SavedVariable& saved) noexcept {
   if (Capture::watch() == Watch::kNothing) return false;
-  const Capture* capture = Capture::active();
-  if (capture == nullptr || !capture->writes().any_hidden()) return false;
+  Capture* const capture = Capture::active();
+  if (capture == nullptr) return false;
+  const bool reads = reads_contents(*capture);
+  if (!reads && !capture->writes().any_hidden()) return false;
   const at::Tensor& data = data_of(saved);
-  return data.defined() && capture->writes().last_hidden(*data.unsafeGetTensorImpl()) > 0;
+  return data.defined() &&
+         (reads || capture->writes().last_hidden(*data.unsafeGetTensorImpl()) > 0);
 }
 
 struct Unpack;

@@ -6,9 +6,12 @@
 
 namespace ddpscope {
 namespace {
+// Some other tensor on the storage has a version counter of its own: more share the one than the
+// other. A view of what data() returned shares its counter with that.
 bool is_hidden(const c10::TensorImpl& impl) noexcept {
-  return impl.has_storage() && !impl.unsafe_storage().unique() &&
-         impl.version_counter().enabled() && impl.unique_version();
+  if (!impl.has_storage() || !impl.version_counter().enabled()) return false;
+  auto* const counter = reinterpret_cast<c10::intrusive_ptr_target*>(counter_of(impl));  // NOLINT
+  return impl.unsafe_storage().use_count() > c10::raw::intrusive_ptr::use_count(counter);
 }
 }  // namespace
 
@@ -67,7 +70,7 @@ void WriteLog::put(const at::Tensor& written, std::uint16_t op, const Doing& by)
                      .by = by,
                      .version = version_of(impl),
                      .op = op};
-  const std::uint64_t number = next_.fetch_add(1, std::memory_order_relaxed);
+  const std::uint64_t number = take_number();
   if (is_hidden(impl)) put_hidden(impl, record, number);
   slots_.put(number, number, record);
 }

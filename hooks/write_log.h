@@ -50,6 +50,8 @@ class WriteLog {
   void put(const at::Tensor& written, std::uint16_t op, const Doing& by) noexcept;
   /// The number that the next write gets; the first has 1.
   std::uint64_t next() const noexcept { return next_.load(std::memory_order_relaxed); }
+  /// For a write that is told elsewhere: it stands among the others.
+  std::uint64_t take_number() noexcept { return next_.fetch_add(1, std::memory_order_relaxed); }
   std::int64_t history() const noexcept { return static_cast<std::int64_t>(slots_.size()); }
   /// The oldest number that is still remembered.
   std::uint64_t oldest() const noexcept;

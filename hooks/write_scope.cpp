@@ -15,6 +15,7 @@
 namespace ddpscope {
 namespace {
 using torch::autograd::CreationMeta;
+using torch::autograd::Edge;
 
 // Inside the kernels of autograd an operator only makes the result of the one that was called.
 bool below_autograd() {
@@ -35,17 +36,29 @@ ViewOrigin origin_of(CreationMeta meta) {
   }
 }
 
+/// The node of several outputs behind views of one of them; `made` where there is none.
+Edge several_behind(Edge made) {
+  constexpr int kMostViews = 64;
+  Edge behind = made;
+  for (int i = 0; i < kMostViews && behind.is_valid() && behind.function->num_inputs() == 1; ++i) {
+    if (behind.function->num_outputs() == 0) return made;
+    behind = behind.function->next_edge(0);
+  }
+  return behind.is_valid() && behind.function->num_inputs() > 1 ? behind : made;
+}
+
 void add_creator(Capture& capture, const at::Tensor& view, FailedWriteEvent& event) {
   const auto* meta = torch::autograd::impl::get_autograd_meta(view);
   // Not `view.grad_fn()`: that makes a new node for a view whose base was written.
-  const auto node = meta != nullptr ? meta->grad_fn_ : nullptr;
-  if (node == nullptr) return;
-  event.creator = node->name();
-  event.output_index = meta->output_nr_;
-  event.outputs = static_cast<std::int64_t>(node->num_inputs());
-  if (const auto birth = capture.nodes().find({node->thread_id(), node->sequence_nr()})) {
-    event.created = birth->by.unpacked();
-  }
+  if (meta == nullptr || meta->grad_fn_ == nullptr) return;
+  Edge made(meta->grad_fn_, meta->output_nr_);
+  if (event.origin == ViewOrigin::kMultiOutput) made = several_behind(std::move(made));
+  event.of_part = made.function != meta->grad_fn_;
+  event.creator = made.function->name();
+  event.output_index = made.input_nr;
+  event.outputs = static_cast<std::int64_t>(made.function->num_inputs());
+  const NodeKey node{made.function->thread_id(), made.function->sequence_nr()};
+  if (const auto birth = capture.nodes().find(node)) event.created = birth->by.unpacked();
 }
 
 bool describe_view(Capture& capture, const at::Tensor& tensor, FailedWriteEvent& event) {
@@ -66,7 +79,10 @@ bool describe_view(Capture& capture, const at::Tensor& tensor, FailedWriteEvent&
 
 std::string writer_base_name(std::uint16_t op) {
   const std::string_view name = writer_name(op);
-  return std::string(name.substr(0, name.find('.')));
+  const std::size_t dot = name.find('.');
+  std::string base(name.substr(0, dot));
+  // As programs call it: `torch::mul_out`.
+  return dot != std::string_view::npos && name.ends_with("out") ? base + "_out" : base;
 }
 
 constinit thread_local int WriteScope::depth_ = 0;

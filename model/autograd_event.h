@@ -3,6 +3,7 @@
 #include <optional>
 #include <string>
 
+#include "model/collective_kind.h"
 #include "model/tensor_info.h"
 
 namespace ddpscope {
@@ -19,10 +20,17 @@ struct Doing {
   StackId stack = 0;
 };
 
-/// A write by an operator that the program called.
+/// A collective that wrote a tensor.
+struct WritingCall {
+  CollectiveKind kind = CollectiveKind::kAllReduce;
+  std::uint64_t seq = 0;  ///< of its group
+};
+
+/// A write by an operator or a collective that the program called.
 struct Write {
-  std::string op;
+  std::string op;  ///< "" of a collective
   Doing by;
+  std::optional<WritingCall> call = {};
 };
 
 /// Backward asked for a saved tensor that is not what forward saved.
@@ -35,7 +43,8 @@ struct StaleSavedEvent {
   bool silent = false;  ///< the versions are equal: LibTorch raises nothing
   std::optional<Doing> saved;
   std::optional<Write> writer;
-  std::int64_t writes_since_save = 0;
+  std::int64_t writes_since_save = 0;  ///< to this tensor, of those that are remembered
+  std::int64_t age_writes = 0;         ///< to any tensor since the save
   /// The log of writes holds none as old as the save.
   bool writer_evicted = false;
   bool rested = false;       ///< some cycles were not watched, to keep to the setting `overhead`
@@ -63,7 +72,8 @@ struct FailedWriteEvent {
   bool is_view = false;
   TensorInfo base;  ///< of a view; id 0 otherwise
   ViewOrigin origin = ViewOrigin::kNone;
-  std::string creator;  ///< the node that made the view
+  std::string creator;   ///< the node that made the view, or what it is a part of
+  bool of_part = false;  ///< it is a view of one of those that the creator made
   std::int64_t output_index = 0;
   std::int64_t outputs = 0;
   std::optional<Doing> created;

@@ -5,25 +5,12 @@
 #include <vector>
 
 #include "model/autograd_event.h"
+#include "model/collective_kind.h"
 #include "model/finding.h"
 #include "model/short_list.h"
 #include "model/tensor_info.h"
 
 namespace ddpscope {
-
-enum class CollectiveKind : std::uint8_t {
-  kAllReduce,
-  kBroadcast,
-  kReduce,
-  kAllGather,
-  kGather,
-  kScatter,
-  kReduceScatter,
-  kAllToAll,
-  kSend,
-  kReceive,
-  kBarrier,
-};
 
 enum class ReduceKind : std::uint8_t {
   kNone,

@@ -12,6 +12,7 @@ inline constexpr char kAccumulationsCount[] = "accumulations_count";
 inline constexpr char kActiveRatio[] = "active_ratio";
 inline constexpr char kAffectedIds[] = "affected_ids";
 inline constexpr char kAfterZeroRatio[] = "after_zero_ratio";
+inline constexpr char kAgeCount[] = "age_count";
 inline constexpr char kAllowedMax[] = "allowed_max";
 inline constexpr char kAllowedMin[] = "allowed_min";
 inline constexpr char kArgument[] = "argument";

@@ -30,6 +30,7 @@ TEST_CASE("autograd-double-backward names both passes and what they share", "[ch
         "train.cpp:97; shared from aten::tanh on");
   CHECK(fact_of<bool>(finding, "same_step"));
   CHECK(fact_of<std::int64_t>(finding, "shared_nodes_count") == 57);
+  CHECK(fact_of<std::string>(finding, "shared_op") == "aten::tanh");
 }
 
 TEST_CASE("autograd-double-backward advises to cut what a step hands to the next", "[check]") {

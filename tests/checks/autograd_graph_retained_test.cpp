@@ -38,6 +38,11 @@ TEST_CASE("autograd-graph-retained reports a graph that grows by a step each ste
   CHECK(finding.what == "the graph of this loss reaches back 5 steps, 1600 nodes, +300 per step");
   CHECK(fact_of<std::string>(finding, "cause") == "reached");
   CHECK(fact_of<std::int64_t>(finding, "depth_steps") == 5);
+  CHECK(fact_of<std::int64_t>(finding, "nodes_count") == 1600);
+  CHECK(fact_of<std::int64_t>(finding, "nodes_per_step_count") == 300);
+  CHECK(fact_of<std::string>(finding, "oldest_op") == "aten::addmm");
+  CHECK(fact_of<std::string>(finding, "entry_op") == "aten::tanh");
+  CHECK_FALSE(fact_of<bool>(finding, "keep_graph"));
 }
 
 TEST_CASE("autograd-graph-retained reports a deep graph at first sight", "[check]") {

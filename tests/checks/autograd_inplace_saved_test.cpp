@@ -31,6 +31,8 @@ TEST_CASE("autograd-inplace-saved names both sites, versions and the writer", "[
   CHECK(fact_of<std::string>(finding, "saved_site") == "train.cpp:71");
   CHECK(fact_of<std::string>(finding, "writer_site") == "train.cpp:88");
   CHECK(fact_of<std::int64_t>(finding, "found_version") == 1);
+  CHECK(fact_of<std::string>(finding, "saved_op") == "aten::sigmoid");
+  CHECK(fact_of<std::int64_t>(finding, "writes_between_count") == 1);
 }
 
 TEST_CASE("autograd-inplace-saved names the optimizer whose step wrote a parameter", "[check]") {
@@ -53,6 +55,19 @@ TEST_CASE("autograd-inplace-saved names the optimizer whose step wrote a paramet
   CHECK(finding.fixes[0].text == "run every backward() before any step()");
   CHECK(fact_of<std::string>(finding, "writer_kind") == "optimizer");
   CHECK(fact_of<std::string>(finding, "owner") == "act.weight");
+}
+
+TEST_CASE("autograd-inplace-saved says which level records the lines", "[check]") {
+  Program program("autograd-inplace-saved");
+  program.attach(1, kNet);
+  StaleSavedEvent event = stale(40);
+  event.saved->stack = event.writer->by.stack = 0;
+  program.send_now(std::move(event));
+  REQUIRE(found_in(program).size() == 1);
+  CHECK(found_in(program)[0].why ==
+        "aten::add_ in block2 wrote it after forward saved it; next: DDPSCOPE=level=values records "
+        "the lines of both");
+  CHECK(found_in(program)[0].sites.empty());
 }
 
 TEST_CASE("autograd-inplace-saved advises what the program can write", "[check]") {

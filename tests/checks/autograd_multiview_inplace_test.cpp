@@ -35,6 +35,20 @@ TEST_CASE("autograd-multiview-inplace names the view, its maker and both lines",
   CHECK(finding.fixes[0].text == "out of place: v = v.mul(...)");
   CHECK(fact_of<std::string>(finding, "creation_kind") == "multi_output");
   CHECK(fact_of<std::int64_t>(finding, "outputs_count") == 3);
+  CHECK(fact_of<std::int64_t>(finding, "output_index") == 0);
+}
+
+TEST_CASE("autograd-multiview-inplace tells a part of a view from the view", "[check]") {
+  Program program("*");
+  FailedWriteEvent event = failed(ViewOrigin::kMultiOutput);
+  event.op = "aten::zero_";
+  event.of_part = true;
+  program.send_now(std::move(event));
+  REQUIRE(program.findings.size() == 1);
+  const Finding& finding = program.findings[0];
+  CHECK(finding.what == "a part of view 0 of 3 made by aten::split is written in place, [32, 256]");
+  CHECK(finding.fixes[0].text == "out of place: v = torch::zeros_like(v)");
+  CHECK(finding.fixes[2].text.starts_with("take it from the whole tensor with narrow"));
 }
 
 TEST_CASE("autograd-multiview-inplace says how other views were made", "[check]") {

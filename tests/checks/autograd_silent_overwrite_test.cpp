@@ -54,6 +54,40 @@ TEST_CASE("autograd-silent-overwrite tells the hands apart", "[check]") {
   CHECK(program.findings[1].subject == "weight");
 }
 
+TEST_CASE("autograd-silent-overwrite names the collective that wrote", "[check]") {
+  LinesByStack lines;
+  Program program("autograd-silent-overwrite", &lines);
+  program.attach(1, kNet);
+  StaleSavedEvent event = silent(4);
+  event.writer->op.clear();
+  event.writer->call = WritingCall{.kind = CollectiveKind::kBroadcast, .seq = 118};
+  program.send_now(std::move(event));
+  end_backward(program);
+  REQUIRE(program.findings.size() == 1);
+  const Finding& finding = program.findings[0];
+  CHECK(finding.why.starts_with(
+      "broadcast #118 (train.cpp:88) wrote it after forward saved it (train.cpp:71); "));
+  CHECK(fact_of<std::string>(finding, "writer_kind") == "collective");
+  CHECK(fact_of<std::string>(finding, "writer_op") == "broadcast");
+  CHECK(fact_of<std::int64_t>(finding, "collective_seq") == 118);
+  CHECK(finding.fixes[0].text == "move the broadcast before the forward, or behind its backward");
+}
+
+TEST_CASE("autograd-silent-overwrite tells of a writer that nobody saw", "[check]") {
+  LinesByStack lines;
+  Program program("autograd-silent-overwrite", &lines);
+  program.attach(1, kNet);
+  StaleSavedEvent event = silent(1);
+  event.writer.reset();
+  program.send_now(std::move(event));
+  end_backward(program);
+  REQUIRE(program.findings.size() == 1);
+  CHECK(program.findings[0].why.starts_with(
+      "a kernel or a raw pointer past LibTorch wrote it after forward saved it (train.cpp:71); "));
+  CHECK(fact_of<std::string>(program.findings[0], "writer_kind") == "unknown");
+  CHECK(program.findings[0].confidence == Confidence::kMedium);
+}
+
 TEST_CASE("autograd-silent-overwrite reports when the program ends inside backward", "[check]") {
   Program program("autograd-silent-overwrite");
   program.attach(1, kNet);

@@ -76,6 +76,8 @@ TEST_CASE("grad-missing reports after 4 cycles and states why", "[check]") {
   CHECK(finding.op == op);
   CHECK(finding.what == "2 parameters (1056 elements) got no gradient in 4 cycles: " + cause);
   CHECK(cause_of(finding) == cause);
+  CHECK(fact_of<std::string>(finding, "path_end_op") == op);
+  CHECK(fact_of<std::int64_t>(finding, "window_steps") == 4);
 }
 
 TEST_CASE("grad-missing names the line of a cut and the finding that explains it", "[check]") {

@@ -29,7 +29,7 @@ TEST_CASE("norm-buffer-overwritten names buffer, versions and both sites", "[che
   CHECK(finding.subject == "running_mean");
   CHECK(finding.op == "aten::native_batch_norm");
   CHECK(finding.what ==
-        "the buffer [32, 256] was overwritten after forward saved it: saved at version 3, now 4");
+        "running_mean [32, 256] was overwritten after forward saved it: saved at version 3, now 4");
   CHECK(finding.why.starts_with(
       "aten::copy_ (train.cpp:88) wrote it after forward saved it (train.cpp:71); in training "
       "mode"));

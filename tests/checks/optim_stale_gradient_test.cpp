@@ -188,6 +188,22 @@ TEST_CASE("optim-stale-gradient warns of members that zero_grad does not reach",
   CHECK(program.findings[0].fixes[1].text == "or clear these too: b.weight");
 }
 
+TEST_CASE("optim-stale-gradient warns of members of another model that zero_grad does not reach",
+          "[check]") {
+  Program program("optim-stale-gradient");
+  program.attach(1, {{.id = 1, .path = "a.weight"}});
+  program.attach(2, {{.id = 2, .path = "b.weight"}});
+  program.optimizer(1, {1, 2});
+  for (int i = 0; i < 5; ++i) {
+    program.clear({1});
+    program.backward({1, 2});
+    program.step(1);
+  }
+  REQUIRE(program.findings.size() == 1);
+  CHECK(program.findings[0].severity == Severity::kWarning);
+  CHECK(cause_of(program.findings[0]) == "outside_optimizer");
+}
+
 TEST_CASE("optim-stale-gradient notes more accumulations than the period", "[check]") {
   Program program("optim-stale-gradient");
   program.attach(1, kNet);

@@ -8,6 +8,7 @@ StaleSavedEvent evicted(TensorId id) {
   event.writer.reset();
   event.writer_evicted = true;
   event.history = 16;
+  event.age_writes = 100;
   return event;
 }
 }  // namespace
@@ -22,6 +23,18 @@ TEST_CASE("tool-ring-evicted says whose writer is missing and which setting help
   CHECK(finding.what == "the writer of fc.weight is older than the history of 16 writes");
   CHECK(finding.fixes[0].text == "DDPSCOPE=history=64");
   CHECK(fact_of<std::int64_t>(finding, "capacity_count") == 16);
+  CHECK(fact_of<std::int64_t>(finding, "age_count") == 100);
+  CHECK(fact_of<std::vector<FactScalar>>(finding, "affected_ids") ==
+        std::vector<FactScalar>{std::string("autograd-inplace-saved")});
+}
+
+TEST_CASE("tool-ring-evicted tells the check of buffers from that of others", "[check]") {
+  Program program("tool-ring-evicted");
+  program.attach(1, {{.id = 1, .path = "norm.running_mean", .is_buffer = true}});
+  program.send_now(evicted(1));
+  REQUIRE(program.findings.size() == 1);
+  CHECK(fact_of<std::vector<FactScalar>>(program.findings[0], "affected_ids") ==
+        std::vector<FactScalar>{std::string("norm-buffer-overwritten")});
 }
 
 TEST_CASE("tool-ring-evicted counts dropped events", "[check]") {

@@ -112,6 +112,13 @@ TEST_CASE("Gradients that are used when their call has ended are not told") {
       gradient.div_(2);
     };
   }
+  SECTION("by the call itself, which copies its result there") {
+    average = [](const Group& group, at::Tensor gradient) {
+      at::Tensor all = gradient.reshape(-1).clone();
+      at::Tensor own = gradient.view(-1).slice(0, 0, gradient.numel() / 2);
+      group->_reduce_scatter_base(own, all)->wait();
+    };
+  }
   SECTION("in what follows the future") {
     average = [](const Group& group, at::Tensor gradient) {
       const auto future = reduce(group, gradient)->getFuture();

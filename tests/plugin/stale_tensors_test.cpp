@@ -131,38 +131,6 @@ TEST_CASE("Buffers that are copied between two forwards are named") {
   check_findings({"norm-buffer-overwritten error norm running_mean - aten::native_batch_norm"});
 }
 
-TEST_CASE("A view of several that is written in place is named with both sites") {
-  Gate net;
-  attach_diagnostics(net, quiet());
-  net.train();
-  const at::Tensor x = net.first(input());
-  const int made = __LINE__ + 1;
-  auto parts = x.chunk(2, 1);
-  CHECK_THROWS_AS(parts[0].mul_(2), c10::Error);
-  expect_at_exit({"autograd-multiview-inplace error - - - aten::mul_",
-                  "module-operator-failed error - - - aten::mul_"});
-  const auto all = findings();
-  CHECK(text_fact(only(all, "autograd-multiview-inplace"), "creator_site") == this_file(made));
-}
-
-TEST_CASE("A view that was made with grad mode off and is written is named with its line") {
-  Gate net;
-  attach_diagnostics(net, quiet());
-  net.train();
-  const at::Tensor x = net.first(input());
-  at::Tensor row;
-  const int made = __LINE__ + 3;
-  {
-    const torch::NoGradGuard guard;
-    row = x[0];
-  }
-  CHECK_THROWS_AS(row.add_(1), c10::Error);
-  expect_at_exit({"autograd-multiview-inplace error - - - aten::add_",
-                  "module-operator-failed error - - - aten::add_"});
-  const auto all = findings();
-  CHECK(text_fact(only(all, "autograd-multiview-inplace"), "creator_site") == this_file(made));
-}
-
 TEST_CASE("A trainable leaf that is written with grad mode on is named") {
   Gate net;
   attach_diagnostics(net, quiet());

@@ -1,0 +1,11 @@
+#pragma once
+
+#include "hooks/collective_watch.h"
+
+namespace ddpscope {
+
+/// How much a call was given, and in how many storages and on how many devices. An undefined tensor
+/// ends the count.
+void measure(const CallFacts& facts, CollectiveEvent& event);
+
+}  // namespace ddpscope
