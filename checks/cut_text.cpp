@@ -46,7 +46,8 @@ std::string why_text(const GradientCut& cut, const std::string& names, const std
         cut.op, at, names);
   }
   if (cut.cause == "leaf_loss") {
-    if (cut.op.empty()) return "backward began at a leaf, which no operator computed";
+    if (cut.op.empty())
+      return "backward began at a leaf: what computed it read nothing with a gradient path";
     return fmt::format("backward began at a leaf: the loss lost its graph by {}{}", cut.op, at);
   }
   return fmt::format("{} of {} was detached{} and then entered the loss", output, names, at);
@@ -66,7 +67,8 @@ std::vector<Fix> fixes_of(const GradientCut& cut, const std::string& names) {
     fixes = {{"use the tensor in the loss, and item() for printing only", kLikely}};
   } else {
     fixes = {{"remove set_requires_grad(true) from the loss", kLikely},
-             {"compute the loss without detach(), data() or a NoGradGuard", kLikely}};
+             {"compute the loss without detach(), data(), a NoGradGuard or numbers read by item()",
+              kLikely}};
     return fixes;
   }
   fixes.push_back({"if it is intended: requires_grad_(false) on " + names, kNeedsDecision});

@@ -88,7 +88,9 @@ Finding missing_finding(const TensorGroup& group, const MissingCause& cause,
   finding.evidence_status = decided ? EvidenceStatus::kEstablished : EvidenceStatus::kUndecided;
   finding.what = fmt::format("{} got no gradient in {} cycles: {}", missing_count(group),
                              kMissingCycles, decided ? cause.name : "cause undecided");
-  finding.facts.push_back({fact::kWindowSteps, state.now().step});
+  const std::int64_t steps_per_cycle =
+      std::max<std::int64_t>(1, state.now().step / std::max<std::int64_t>(1, state.now().cycle));
+  finding.facts.push_back({fact::kWindowSteps, kMissingCycles * steps_per_cycle});
   return finding;
 }
 

@@ -21,8 +21,9 @@ std::vector<TensorId> OpTrace::differentiable_next(TensorId id) const {
   return next;
 }
 
-/// Whether values of this tensor enter a gradient path again.
+/// Whether values of this tensor enter a gradient path again, or become a loss that is a leaf.
 bool OpTrace::enters_gradient_path(TensorId id) const {
+  if (leaf_roots_.contains(id)) return true;
   std::vector<TensorId> open = {id};
   std::unordered_set<TensorId> seen = {id};
   while (!open.empty()) {
@@ -30,7 +31,7 @@ bool OpTrace::enters_gradient_path(TensorId id) const {
     open.pop_back();
     for (const std::size_t number : consumers_of(now)) {
       for (const Output& output : records_[number].outputs) {
-        if (output.requires_grad) return true;
+        if (output.requires_grad || leaf_roots_.contains(output.id)) return true;
         if (seen.insert(output.id).second) open.push_back(output.id);
       }
     }

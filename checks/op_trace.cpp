@@ -263,6 +263,8 @@ void OpTrace::backward_began(const BackwardEvent& event) {
   for (auto& [thread, neighbours] : threads_) neighbours.waiting.clear();
   if (!event.surveyed) return;
   carriers_.clear();  // memory that dies now may be used again
+  leaf_roots_.clear();
+  if (event.roots_are_leaves) leaf_roots_.insert(event.roots.begin(), event.roots.end());
   const std::unordered_set<TensorId> alive(event.alive_outputs.begin(), event.alive_outputs.end());
   for (const TensorId id : used_leaves_) {
     TensorState* leaf = tensors_.find(id);

@@ -104,6 +104,7 @@ class OpTrace {
   std::unordered_map<std::uint64_t, TensorId> carriers_;  ///< by memory, what has a gradient path
   std::map<double, TensorId> numbers_;                    ///< that were read from tensors
   std::set<TensorId> used_leaves_;
+  std::unordered_set<TensorId> leaf_roots_;  ///< of the backward that began last
   std::map<std::uint64_t, Neighbours> threads_;
 };
 

@@ -10,13 +10,20 @@
 
 namespace ddpscope {
 namespace {
-/// Whether other tensors of the same model are cleared; another model has its own loop.
+bool share_an_optimizer(const TensorState& a, const TensorState& b) {
+  return std::ranges::any_of(a.owners, [&b](OptimizerId owner) {
+    return std::ranges::find(b.owners, owner) != b.owners.end();
+  });
+}
+
+/// Whether others of the same model or optimizer are cleared; another model has its own loop.
 bool is_cleared_in_part(const TensorState& stale, const std::vector<TensorId>& cleared,
                         const RunState& state) {
   const ModelState* model = state.model_of(stale);
   return std::ranges::any_of(cleared, [&](TensorId id) {
     const TensorState* other = state.tensor(id);
-    return other != nullptr && state.model_of(*other) == model;
+    return other != nullptr &&
+           (state.model_of(*other) == model || share_an_optimizer(stale, *other));
   });
 }
 

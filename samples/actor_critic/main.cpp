@@ -116,7 +116,8 @@ class Trainer {
     }
     const auto values = torch::stack(episode.values);
     const auto advantage = torch::tensor(returns) - values;
-    auto loss = -(torch::stack(episode.log_probabilities) * advantage.detach()).mean();
+    const auto weights = advantage.detach();  // loss of the actor
+    auto loss = -(torch::stack(episode.log_probabilities) * weights).mean();
     if (!arguments_.has("value-not-in-loss")) loss = loss + advantage.pow(2).mean();  // BUG
 
     actor_optimizer_.zero_grad();

@@ -107,7 +107,7 @@ class Task {
     const auto main = torch::cross_entropy_loss(net_->head(centred), batch.labels);
     const double weight = arguments_.has("idle-head") ? 0 : 0.1;  // BUG
     auto lengths = torch::mse_loss(net_->side(centred), batch.lengths);
-    if (arguments_.has("detached-loss")) lengths = lengths.detach();  // BUG
+    if (arguments_.has("detached-loss")) lengths = lengths.detach();  // BUG detached-loss
     return main + weight * lengths;
   }
 

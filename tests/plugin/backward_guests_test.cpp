@@ -36,6 +36,31 @@ struct Refusal : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+/// Every error of autograd that LibTorch raises itself.
+void go_wrong_at(const std::string& level) {
+  Small net;
+  Options options = quiet();
+  options.level = level;
+  attach_diagnostics(net, options);
+  torch::optim::SGD optimizer(net.parameters(), 0.01);
+  train(optimizer, [&] { return net.loss(); });
+  const at::Tensor gate = torch::sigmoid(net.layer(torch::randn({5, 8})));
+  gate.add_(1);
+  CHECK_THROWS_AS(gate.sum().backward(), c10::Error);
+  const at::Tensor loss = net.loss();
+  loss.backward();
+  CHECK_THROWS_AS(loss.backward(), c10::Error);
+  CHECK_THROWS_AS(net.layer->weight.mul_(2), c10::Error);
+  CHECK_THROWS_AS(net.layer(torch::randn({5, 8})).chunk(2, 1)[0].mul_(2), c10::Error);
+  CHECK_THROWS_AS(torch::zeros({}).backward(), c10::Error);
+  const auto all = findings();
+  for (const char* id : {"autograd-inplace-saved", "autograd-double-backward",
+                         "autograd-leaf-inplace", "autograd-multiview-inplace"}) {
+    CAPTURE(id);
+    CHECK(find(all, id) != nullptr);
+  }
+}
+
 struct Refuses : torch::autograd::Function<Refuses> {
   static at::Tensor forward(AutogradContext*, const at::Tensor& x) { return x.clone(); }
   static variable_list backward(AutogradContext*, variable_list) { throw Refusal("not today"); }
@@ -65,6 +90,10 @@ TEST_CASE("An exception inside a custom function keeps its type and text") {
   train(optimizer, [&] { return net.loss(); });
   check_silent();
 }
+
+TEST_CASE("At level watch every error of autograd is LibTorch's own") { go_wrong_at("watch"); }
+TEST_CASE("At level values every error of autograd is LibTorch's own") { go_wrong_at("values"); }
+TEST_CASE("At level stacks every error of autograd is LibTorch's own") { go_wrong_at("stacks"); }
 
 TEST_CASE("Four threads that go wrong at once each get LibTorch's own exception") {
   Small net;
@@ -99,17 +128,19 @@ TEST_CASE("No graph outlives its step over 10000 steps") {
   Small net;
   attach_diagnostics(net, quiet());
   torch::optim::SGD optimizer(net.parameters(), 0.01);
-  std::vector<std::weak_ptr<torch::autograd::Node>> roots;
+  std::vector<std::weak_ptr<torch::autograd::Node>> nodes;
   train(
       optimizer,
       [&] {
-        const at::Tensor loss = net.loss();
-        roots.push_back(loss.grad_fn());
+        const at::Tensor line = net.layer(torch::randn({5, 8}));
+        const at::Tensor square = line.square();
+        const at::Tensor loss = square.mean();
+        for (const at::Tensor& made : {line, square, loss}) nodes.push_back(made.grad_fn());
         return loss;
       },
       10'000);
-  CHECK(roots.size() == 10'000);
-  CHECK(std::ranges::all_of(roots, [](const auto& root) { return root.expired(); }));
+  CHECK(nodes.size() == 30'000);
+  CHECK(std::ranges::all_of(nodes, [](const auto& node) { return node.expired(); }));
   check_silent();
 }
 

@@ -99,6 +99,21 @@ TEST_CASE("A loss that was made a leaf is an error") {
   check_findings({"autograd-cut error - - leaf_loss aten::detach"});
 }
 
+TEST_CASE("Parameters behind a loss that was made a leaf are cut off, and not left out of it") {
+  Net net;
+  attach_diagnostics(net, quiet());
+  SGD optimizer(net->parameters(), 0.01);
+  train(optimizer, [&] {
+    at::Tensor loss = net->loss().detach();
+    loss.set_requires_grad(true);
+    return loss;
+  });
+  const auto all = findings();
+  const Finding* const missing = find(all, "grad-missing");
+  REQUIRE(missing != nullptr);
+  CHECK(text_fact(*missing, "cause") == "cut");
+}
+
 TEST_CASE("Straight-through estimators, metrics and targets are no cuts") {
   Side net;
   Linear target(8, 4);

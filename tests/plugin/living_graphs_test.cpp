@@ -147,6 +147,88 @@ TEST_CASE("Writing what no node saved is silent") {
   check_silent();
 }
 
+TEST_CASE("Buffers that are written where no backward needs them are silent") {
+  struct Normed : Module {
+    at::Tensor forward(const at::Tensor& x) { return norm(first(x)).square() * scale; }
+    at::Tensor loss() { return forward(input()).mean(); }
+    Linear first = register_module("first", Linear(8, 4));
+    torch::nn::BatchNorm1d norm = register_module("norm", torch::nn::BatchNorm1d(4));
+    at::Tensor scale = register_buffer("scale", torch::ones({4}));
+    at::Tensor queue = register_buffer("queue", torch::zeros({6, 4}));
+  } net;
+  attach_diagnostics(net, quiet());
+  SGD optimizer(net.parameters(), 0.01);
+  train(optimizer, [&] {
+    {
+      const torch::NoGradGuard guard;
+      net.forward(input());
+      net.norm->running_mean.zero_();  // after a forward without a graph
+      net.scale.mul_(0.9);
+    }
+    net.loss();  // its graph is freed before the next write
+    net.norm->running_var.fill_(1);
+    net.scale.mul_(0.9);
+    const at::Tensor made = net.forward(input());
+    const torch::NoGradGuard guard;
+    net.queue.slice(0, 0, 5).copy_(made);
+    const at::AutoGradMode with_grad(true);
+    return (made * net.queue.slice(0, 0, 5).detach().clone()).mean();
+  });
+  check_silent();
+}
+
+TEST_CASE("Views that may be written, or are only read, are silent") {
+  Kept net;
+  attach_diagnostics(net, quiet());
+  SGD optimizer(net.parameters(), 0.01);
+  train(optimizer, [&] {
+    at::Tensor y = torch::tanh(net.first(input())) + 0.1;
+    y.slice(1, 0, 4).add_(1);
+    y.select(0, 1).add_(1);
+    y.view({40}).add_(1);
+    const auto parts = y.chunk(2, 1);
+    const at::Tensor read = parts[0] * parts[1];
+    const torch::NoGradGuard guard;
+    const at::Tensor constant = torch::ones({5, 8});
+    constant.chunk(2, 1)[0].mul_(2);
+    constant.unbind(0)[0].mul_(2);
+    const at::AutoGradMode with_grad(true);
+    return net.second(torch::cat({read, read}, 1) * constant).square().mean();
+  });
+  check_silent();
+}
+
+TEST_CASE("Trainable leaves that are written by guards, modes and set_data are silent") {
+  Kept net;
+  attach_diagnostics(net, quiet());
+  SGD optimizer(net.parameters(), 0.01);
+  for (int i = 0; i < 6; ++i) {
+    train(
+        optimizer, [&] { return net.loss(); }, 1);
+    {
+      const torch::NoGradGuard guard;
+      net.first->weight.clamp_(-1, 1);
+    }
+    net.second->bias.set_data(net.second->bias.data() * 0.5);
+    const c10::InferenceMode inference;
+    torch::ones({2}).mul_(2);
+  }
+  check_silent();
+}
+
+TEST_CASE("Two losses on graphs of their own are silent") {
+  Kept net;
+  attach_diagnostics(net, quiet());
+  SGD optimizer(net.parameters(), 0.01);
+  for (int i = 0; i < 8; ++i) {
+    optimizer.zero_grad();
+    net.loss().backward();
+    net.forward(input()).abs().mean().backward();
+    optimizer.step();
+  }
+  check_silent();
+}
+
 TEST_CASE("Recurrent layers and dropout are silent") {
   struct Sequence : Module {
     at::Tensor loss() {
