@@ -28,7 +28,7 @@ std::string line_of_role(const Finding& finding, std::string_view role) {
 WriterText unknown_writer(const StaleSavedEvent& event) {
   WriterText text;
   if (event.silent) {
-    text.sentence = "a kernel or a raw pointer past LibTorch wrote it";
+    text.sentence = "a kernel, a raw pointer past LibTorch or set_data() changed it";
     text.fixes = {{"write it before the forward or behind its backward", kLikely},
                   {"in an own kernel: torch::autograd::impl::bump_version(tensor) for every tensor "
                    "that it writes, so that LibTorch notices",

@@ -83,7 +83,8 @@ TEST_CASE("autograd-silent-overwrite tells of a writer that nobody saw", "[check
   end_backward(program);
   REQUIRE(program.findings.size() == 1);
   CHECK(program.findings[0].why.starts_with(
-      "a kernel or a raw pointer past LibTorch wrote it after forward saved it (train.cpp:71); "));
+      "a kernel, a raw pointer past LibTorch or set_data() changed it after forward saved it "
+      "(train.cpp:71); "));
   CHECK(fact_of<std::string>(program.findings[0], "writer_kind") == "unknown");
   CHECK(program.findings[0].confidence == Confidence::kMedium);
 }
