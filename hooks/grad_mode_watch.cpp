@@ -2,24 +2,22 @@
 
 #include <c10/core/GradMode.h>
 
-#include <chrono>
 #include <cstdint>
 
 #include "hooks/autograd_watch.h"
-#include "hooks/hook_scope.h"
+#include "hooks/capture.h"
 #include "hooks/interposed.h"
 #include "hooks/near_tls.h"
 #include "hooks/optimizer_watch.h"
 
 namespace ddpscope {
 namespace {
-using Clock = std::chrono::steady_clock;
 // No operator that is dispatched takes less; a guard without a name is gone in a tenth of it.
-constexpr std::chrono::microseconds kEmpty{1};
+constexpr double kEmptyMs = 1e-3;
 constexpr std::uint64_t kMostWrites = 3;
 
 struct GradScope {
-  std::int64_t off_since = 0;      // of the clock; 0: unknown
+  std::uint64_t off_since = 0;     // ticks; 0: unknown
   std::uint64_t ended_before = 0;  // the write after an empty scope, from 1; 0: none
 };
 DDPSCOPE_NEAR constinit thread_local GradScope scope;
@@ -39,19 +37,19 @@ void see_turned_off() noexcept {
     const HookScope capture(Timed::kSampled, Watch::kStructure);
     if (!turned_by_program(capture)) return;
   }
-  scope.off_since = Clock::now().time_since_epoch().count();
+  scope.off_since = ticks();
 }
 
-void see_turned_on(Clock::time_point now) noexcept {
+void see_turned_on(std::uint64_t now) noexcept {
   const HookScope capture(Timed::kSampled, Watch::kStructure);
   if (!turned_by_program(capture)) return;
-  const Clock::time_point off{Clock::duration(scope.off_since)};
-  scope.ended_before = now - off < kEmpty ? capture->writes().next() + 1 : 0;
+  const bool is_empty = scope.off_since != 0 && capture->ms_of(now - scope.off_since) < kEmptyMs;
+  scope.ended_before = is_empty ? capture->writes().next() + 1 : 0;
 }
 
 void set_enabled(bool on) {
   const bool was_on = c10::GradMode::is_enabled();
-  const Clock::time_point now = on && !was_on ? Clock::now() : Clock::time_point();
+  const std::uint64_t now = on && !was_on ? ticks() : 0;
   Hooked::original(on);
   if (on == was_on) return;
   if (on) {
