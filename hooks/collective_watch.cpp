@@ -195,6 +195,7 @@ LoggedCall::LoggedCall(const c10d::Backend& backend, const CallFacts& facts) noe
 
 LoggedCall::LoggedCall(BackendGroup& group, const CallFacts& facts) noexcept
     : exceptions_(std::uncaught_exceptions()) {
+  nested_ = depth_ > 0;
   if (depth_++ > 0) return;
   as_guest("collective", [&](Capture& capture) { number_ = note_call(capture, group, facts); });
 }
@@ -226,7 +227,7 @@ void LoggedCall::ended(bool failed) noexcept {
 
 // Both ends of a wait are brief: of those some are timed.
 CallWait::CallWait(const void* work) noexcept : exceptions_(std::uncaught_exceptions()) {
-  ++LoggedCall::depth_;
+  ++LoggedCall::waits_;
   as_guest(
       "collective",
       [&](Capture& capture) {
@@ -238,7 +239,7 @@ CallWait::CallWait(const void* work) noexcept : exceptions_(std::uncaught_except
 }
 
 CallWait::~CallWait() noexcept {
-  --LoggedCall::depth_;
+  --LoggedCall::waits_;
   if (number_ == 0) return;
   const std::int64_t waited_ns = steady_ns() - begin_ns_;
   const bool threw = std::uncaught_exceptions() > exceptions_;

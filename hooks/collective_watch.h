@@ -55,11 +55,12 @@ class LoggedCall {
   /// The call has ended, or its `Work` says so.
   void ended(bool failed) noexcept;
   /// Whether this thread runs code of the backend: within a call or a wait for one.
-  static bool is_inside() noexcept { return depth_ > 0; }
+  static bool is_inside() noexcept { return depth_ > 0 || waits_ > 0; }
 
  private:
   friend class CallWait;
   DDPSCOPE_NEAR static inline constinit thread_local int depth_ = 0;
+  DDPSCOPE_NEAR static inline constinit thread_local int waits_ = 0;  // calls in them are noted
   DDPSCOPE_NEAR static inline constinit thread_local bool nested_ = false;
 
   std::uint64_t number_ = 0;
