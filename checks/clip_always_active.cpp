@@ -46,7 +46,8 @@ class ClipAlwaysActive final : public Check {
     if (optimizer == state.optimizers().end()) return;
     for (auto& [first, window] : windows_) {
       if (!is_step_of(event, first, state)) continue;
-      window.add_step(state.steps_of(optimizer->second) > kWarmUp);
+      const std::int64_t number = state.steps_of(optimizer->second);
+      window.add_step(number > kWarmUp, number);
       if (is_intended(first, state)) continue;
       if (window.idle_steps() == kNever) findings.push_back(describe_never(first, window, state));
       if (!is_always_active(window)) continue;
@@ -62,10 +63,9 @@ class ClipAlwaysActive final : public Check {
 
   std::string unfinished(const RunState& state) const override {
     std::int64_t most = 0;
-    for (const auto& [first, window] : windows_) most = std::max(most, window.steps());
+    for (const auto& [first, window] : windows_) most = std::max(most, window.watched());
     const std::int64_t steps = state.most_steps();
-    const bool is_long = steps >= kWarmUp + ClipWindow::kSteps;
-    const std::int64_t needed = is_long ? ClipWindow::kSteps : kTinyWindow;
+    const std::int64_t needed = ClipWindow::kWatched;
     if (windows_.empty() || steps < kWarmUp + kTinyWindow || most >= needed) return "";
     return fmt::format("{} of {} steps with a clip in {} steps: the budget allowed no more", most,
                        needed, steps);
@@ -73,8 +73,8 @@ class ClipAlwaysActive final : public Check {
 
  private:
   static bool is_always_active(const ClipWindow& window) {
-    const bool is_full = window.steps() == ClipWindow::kSteps;
-    if (!is_full && window.steps() != kTinyWindow) return false;
+    const bool is_full = window.covers(ClipWindow::kSteps);
+    if (!is_full && !window.covers(kTinyWindow)) return false;
     if (window.limit() <= 0 || window.active_ratio() < kActive) return false;
     return window.factor_median() < (is_full ? kSmall : kTiny);
   }
@@ -120,9 +120,12 @@ class ClipAlwaysActive final : public Check {
     const double often = quantile(window.norms(), 0.9);
     Finding finding = about_limit(first, window.limit(), "always_active", state);
     finding.severity = factor < kTiny ? Severity::kError : Severity::kWarning;
-    finding.what =
-        fmt::format("clipping was active in {:.0f} of the last {} steps, median factor {:.2g}",
-                    ratio * static_cast<double>(steps), steps, factor);
+    const std::int64_t watched = window.watched();
+    finding.what = fmt::format(
+        "clipping was active in {:.0f} of {} {} steps, median factor {:.2g}",
+        ratio * static_cast<double>(watched),
+        watched == steps ? "the last" : fmt::format("{} that were watched of the last", watched),
+        steps, factor);
     finding.why =
         fmt::format("limit {:.4g}, norms {:.2g} to {:.2g}, 90th percentile {:.2g}", window.limit(),
                     std::ranges::min(window.norms()), std::ranges::max(window.norms()), often);

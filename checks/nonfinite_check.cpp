@@ -27,6 +27,19 @@ void NonfiniteCheck::on_backward_end(const BackwardEndEvent& event, const RunSta
   waiting_.clear();
 }
 
+void NonfiniteCheck::on_spoilt_step(const SpoiltStepEvent& event, const RunState& state,
+                                    Findings& findings) {
+  trail_.begin_backward();
+  trail_.add(event);
+  judge_backward(trail_.origin(), event.at, state, findings);
+  trail_.end_backward(event.at);
+  waiting_ = event.gradients;
+  judge_step(/*cleared=*/false, state, findings);
+  trail_.spoil(waiting_);
+  waiting_.clear();
+  cleared_ = false;
+}
+
 bool NonfiniteCheck::holds_waiting(OptimizerId optimizer, const RunState& state) const {
   return std::ranges::any_of(waiting_, [&](const NonfiniteGradientEvent& gradient) {
     const TensorState* tensor = state.tensor(gradient.tensor);

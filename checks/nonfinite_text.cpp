@@ -35,18 +35,20 @@ std::string elements_text(const ValueRange& values, std::string_view noun) {
                      kind_of(values));
 }
 
-void place_between(const Between& place, const RunState& state, Finding& finding) {
-  place_in(place.module, state, finding);
-  if (place.module != 0) return;
-  const ModulePlace* before = state.place_of(place.before);
-  const ModulePlace* after = state.place_of(place.after);
-  const ModulePlace* one = before != nullptr ? before : after;
-  if (one != nullptr) finding.model = state.models().at(one->model).label;
-  if (before == nullptr || after == nullptr || before->model != after->model) return;
-  finding.module_path = common_path(before->path, after->path);
+namespace {
+// The only module that registers it.
+std::optional<ModulePlace> owner_of(TensorId leaf, const RunState& state) {
+  const TensorState* tensor = leaf == 0 ? nullptr : state.tensor(leaf);
+  if (tensor == nullptr || tensor->registrations.size() != 1) return std::nullopt;
+  const auto& registration = tensor->registrations.front();
+  return ModulePlace{.model = registration.model, .path = registration.module_path};
 }
 
-namespace {
+std::optional<ModulePlace> known_place(ModuleId module, TensorId leaf, const RunState& state) {
+  const ModulePlace* place = state.place_of(module);
+  return place != nullptr ? *place : owner_of(leaf, state);
+}
+
 // A model may be one layer, without a path.
 std::string name_of(const ModulePlace& place, const RunState& state) {
   const auto model = state.models().find(place.model);
@@ -54,19 +56,34 @@ std::string name_of(const ModulePlace& place, const RunState& state) {
 }
 }  // namespace
 
-std::string ran_text(const Between& place, const std::optional<Doing>& by, const RunState& state,
+void place_between(const MadeIn& made, const RunState& state, Finding& finding) {
+  place_in(made.module, state, finding);
+  if (made.module != 0) return;
+  const auto own = owner_of(made.leaf, state);
+  const auto before = own.has_value() ? own : known_place(made.before, made.leaf_before, state);
+  const auto after = own.has_value() ? own : known_place(made.after, made.leaf_after, state);
+  const auto& one = before.has_value() ? before : after;
+  if (one.has_value()) finding.model = state.models().at(one->model).label;
+  if (!before.has_value() || !after.has_value() || before->model != after->model) return;
+  finding.module_path = common_path(before->path, after->path);
+}
+
+std::string ran_text(const MadeIn& made, const std::optional<Doing>& by, const RunState& state,
                      Finding& finding) {
   const std::string line = by.has_value() ? add_site("created", by->stack, state, finding) : "";
-  std::string text = where_text({.module = place.module}, line, state);
-  const ModulePlace* before = state.place_of(place.before);
-  const ModulePlace* after = state.place_of(place.after);
-  if (place.module != 0) return text;
-  if (before != nullptr && after != nullptr) {
+  std::string text = where_text({.module = made.module}, line, state);
+  if (made.module != 0) return text;
+  if (const auto own = owner_of(made.leaf, state)) {
+    return fmt::format(" on a parameter of {}{}", name_of(*own, state), text);
+  }
+  const auto before = known_place(made.before, made.leaf_before, state);
+  const auto after = known_place(made.after, made.leaf_after, state);
+  if (before.has_value() && after.has_value()) {
     return fmt::format(" between {} and {}{}", name_of(*before, state), name_of(*after, state),
                        text);
   }
-  if (before != nullptr) return fmt::format(" after {}{}", name_of(*before, state), text);
-  return after != nullptr ? fmt::format(" before {}{}", name_of(*after, state), text) : text;
+  if (before.has_value()) return fmt::format(" after {}{}", name_of(*before, state), text);
+  return after.has_value() ? fmt::format(" before {}{}", name_of(*after, state), text) : text;
 }
 
 void add_counts(const ValueRange& values, Finding& finding) {
@@ -89,6 +106,7 @@ bool reads_no_elements(const NonfiniteOutputEvent& event) {
 }
 
 std::string inputs_text(const NonfiniteOutputEvent& event) {
+  if (event.was_zero) return "its input was 0 there";
   if (!event.inputs_known) return "its inputs are gone";
   if (is_of_other_ranks(event)) {
     return fmt::format(

@@ -26,16 +26,10 @@ void add_batch(const Stamp& at, const RunState& state, Finding& finding);
 std::string kind_of(const ValueRange& values);
 /// `3 of 65536 output elements are Inf`
 std::string elements_text(const ValueRange& values, std::string_view noun);
-/// Where an operator ran whose own module is not known: the modules that ran before and after it.
-struct Between {
-  ModuleId module = 0;
-  ModuleId before = 0;
-  ModuleId after = 0;
-};
 /// As `place_in`; between two modules it is the deepest that holds both.
-void place_between(const Between& place, const RunState& state, Finding& finding);
+void place_between(const MadeIn& made, const RunState& state, Finding& finding);
 /// ` in conv1 (model.cpp:88)`, ` after conv1`, of what is known. Adds the site `created`.
-std::string ran_text(const Between& place, const std::optional<Doing>& by, const RunState& state,
+std::string ran_text(const MadeIn& made, const std::optional<Doing>& by, const RunState& state,
                      Finding& finding);
 /// Whether what was not finite came with the statistics of other ranks.
 bool is_of_other_ranks(const NonfiniteOutputEvent& event);

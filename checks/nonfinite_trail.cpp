@@ -19,6 +19,8 @@ void NonfiniteTrail::begin_backward() {
   if (!std::exchange(has_ended_, false)) return;
   loss_.reset();
   node_.reset();
+  rested_ = false;
+  last_finite_ = 0;
   anomaly_ = false;
   gradients_.clear();
   if (std::exchange(spoils_, false)) spoilt_ = true;
@@ -37,6 +39,12 @@ void NonfiniteTrail::add(const NonfiniteNodeEvent& event) {
   if (!node_.has_value()) node_ = event;
 }
 
+void NonfiniteTrail::add(const SpoiltStepEvent& event) {
+  rested_ = true;
+  last_finite_ = event.last_finite;
+  for (const auto& gradient : event.gradients) add(gradient);
+}
+
 void NonfiniteTrail::add(const ErrorEvent& event) {
   constexpr std::string_view kBefore = "Function '";
   constexpr std::string_view kAfter = "' returned nan values in its ";
@@ -46,8 +54,9 @@ void NonfiniteTrail::add(const ErrorEvent& event) {
   anomaly_ = true;
   if (node_.has_value()) return;
   const std::size_t name = begin + kBefore.size();
-  node_ = NonfiniteNodeEvent{
-      .at = event.at, .node = event.message.substr(name, end - name), .module = event.module};
+  node_ = NonfiniteNodeEvent{.at = event.at,
+                             .node = event.message.substr(name, end - name),
+                             .place = {.module = event.module}};
 }
 
 void NonfiniteTrail::add(const RiskyInputEvent& event) {
@@ -80,8 +89,8 @@ NonfiniteTrail::Origin NonfiniteTrail::origin() const {
   // Where no leaf has it, a later node has absorbed what an earlier one made.
   if (!loss_is_bad && gradients_.empty() && !anomaly_) return kNone;
   if (is_old(0)) return kEarlier;
-  if (loss_is_bad) return kForward;
-  return node_.has_value() || loss_.has_value() ? kBackward : kUnknown;
+  if (loss_is_bad || (node_.has_value() && node_->saved_nan)) return kForward;
+  return node_.has_value() || loss_.has_value() || rested_ ? kBackward : kUnknown;
 }
 
 bool NonfiniteTrail::is_old(TensorId source) const {

@@ -23,6 +23,8 @@ class NonfiniteTrail {
   void add(const LossEvent& event);
   void add(const NonfiniteGradientEvent& event);
   void add(const NonfiniteNodeEvent& event);
+  /// Stands for a whole backward.
+  void add(const SpoiltStepEvent& event);
   /// LibTorch threw; anomaly mode names the node.
   void add(const ErrorEvent& event);
   void add(const RiskyInputEvent& event);
@@ -40,6 +42,8 @@ class NonfiniteTrail {
   const LossEvent* loss() const { return loss_.has_value() ? &*loss_ : nullptr; }
   /// In the order in which they arrived.
   const std::vector<NonfiniteGradientEvent>& gradients() const { return gradients_; }
+  /// The last leaf whose gradient was finite; 0: not known.
+  TensorId last_finite() const { return last_finite_; }
   /// The first node that made NaN or Inf out of finite gradients; null if none was seen.
   const NonfiniteNodeEvent* node() const { return node_.has_value() ? &*node_ : nullptr; }
   /// Of the operator that returned this in the same step; null if it is not at the edge.
@@ -50,6 +54,8 @@ class NonfiniteTrail {
  private:
   std::optional<LossEvent> loss_;  ///< the first that was not finite, or else the last
   std::vector<NonfiniteGradientEvent> gradients_;
+  bool rested_ = false;  ///< nothing but the gradients was looked at
+  TensorId last_finite_ = 0;
   std::optional<NonfiniteNodeEvent> node_;
   bool anomaly_ = false;                ///< LibTorch threw because of the node
   std::vector<RiskyInputEvent> risky_;  ///< of one step

@@ -50,14 +50,14 @@ class NumericNonfiniteBackward final : public NonfiniteCheck {
   Finding by_node(const NonfiniteNodeEvent& event, const Stamp& at, const RunState& state) const {
     NonfiniteNodeEvent node = event;
     if (node.op.empty()) node.op = op_of_node(node.node);
-    const Between place{.module = node.module, .before = node.before, .after = node.after};
     const RiskyInputEvent* risky = trail().risky_input_of(node.made);
     Finding finding = in_backward(at);
-    place_between(place, state, finding);
+    place_between(node.place, state, finding);
     finding.op = node.op == kSyncBatchNorm ? node.op : node.node;
     finding.what = turns_text(node);
     finding.why = slope_text(node, risky, state);
-    finding.why += fmt::format("; {} ran", node.op) + ran_text(place, node.made_by, state, finding);
+    finding.why +=
+        fmt::format("; {} ran", node.op) + ran_text(node.place, node.made_by, state, finding);
     finding.fixes = slope_fixes(node);
     finding.facts = {{fact::kNode, node.node}, {fact::kForwardOp, node.op}};
     add_counts(node.returned, finding);
@@ -76,6 +76,7 @@ class NumericNonfiniteBackward final : public NonfiniteCheck {
     const NonfiniteGradientEvent& gradient = trail().gradients().front();
     const TensorState* leaf = state.tensor(gradient.tensor);
     const bool registered = leaf != nullptr && !leaf->registrations.empty();
+    const MadeIn between{.leaf_before = gradient.tensor, .leaf_after = trail().last_finite()};
     Finding finding = in_backward(at);
     finding.confidence = Confidence::kMedium;
     finding.evidence_status = EvidenceStatus::kSupported;
@@ -88,9 +89,11 @@ class NumericNonfiniteBackward final : public NonfiniteCheck {
         "gradient turns {} at or behind {}: {}; the loss is finite", kind_of(gradient.values),
         registered ? leaf->registrations.front().name : "an unregistered leaf",
         elements_text(gradient.values, "elements"));
+    if (between.leaf_after != 0) place_between(between, state, finding);
     finding.why =
         "it is the first leaf of this step whose gradient is not finite; no node could be looked "
-        "at, as on other devices and in other threads";
+        "at, as on other devices, in other threads "
+        "and where hooks rest";
     finding.fixes = slope_fixes({});
     add_counts(gradient.values, finding);
     return finding;

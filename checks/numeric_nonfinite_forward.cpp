@@ -12,10 +12,6 @@ namespace ddpscope {
 namespace {
 using enum Applicability;
 
-Between place_of(const NonfiniteOutputEvent& event) {
-  return {.module = event.module, .before = event.before, .after = event.after};
-}
-
 /// numeric-nonfinite-forward; docs/checks/numeric-nonfinite-forward.md
 class NumericNonfiniteForward final : public NonfiniteCheck {
  public:
@@ -64,18 +60,18 @@ class NumericNonfiniteForward final : public NonfiniteCheck {
     if (event.victims == 0) text = "no other non-finite result was kept in this step";
     const LossEvent* loss = trail().loss();
     if (loss != nullptr) text += "; the loss is " + number_text(loss->value);
-    const std::string ran = ran_text(place_of(event), event.made, state, finding);
+    const std::string ran = ran_text(event.place, event.made, state, finding);
     if (!ran.empty()) text += fmt::format("; {} ran{}", event.op, ran);
     return text;
   }
 
   Finding by_operator(const NonfiniteOutputEvent& event, const RunState& state) const {
     Finding finding;
-    place_between(place_of(event), state, finding);
+    place_between(event.place, state, finding);
     finding.op = event.op;
     const bool is_counted = event.values.elements > 0;
-    const bool is_exact =
-        is_counted && event.inputs_known && event.inputs.is_finite() && event.candidates.empty();
+    const bool is_exact = is_counted && event.candidates.empty() &&
+                          (event.was_zero || (event.inputs_known && event.inputs.is_finite()));
     const bool is_sent = is_of_other_ranks(event);
     if (!is_exact && !is_sent) {
       finding.confidence = Confidence::kMedium;
@@ -101,7 +97,7 @@ class NumericNonfiniteForward final : public NonfiniteCheck {
     const bool registered = source != nullptr && !source->registrations.empty();
     const bool is_parameter = registered || (source != nullptr && source->info.requires_grad);
     Finding finding;
-    place_between(place_of(event), state, finding);
+    place_between(event.place, state, finding);
     finding.op = event.op;
     std::string what = "the batch";
     finding.fixes = {{"look at the batch of this step: drop or repair the sample", kNeedsDecision},

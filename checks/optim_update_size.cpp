@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <memory>
 
@@ -59,9 +60,10 @@ class OptimUpdateSize final : public Check {
  private:
   std::string cause_of(const TensorState& tensor, const RunState& state) const {
     const auto found = windows_.find(tensor.info.id);
-    if (found == windows_.end() || !found->second.is_full()) return "";
+    if (found == windows_.end()) return "";
     const UpdateWindow& window = found->second;
-    if (window.has_no_size() || window.is_warming_up()) return "";
+    if (window.has_no_rate()) return "no_effect";
+    if (!window.is_full() || window.has_no_size() || window.is_warming_up()) return "";
     // A bias may lie near zero, so that each step is large beside it.
     if (tensor.info.shape.size() >= 2 && window.is_exploding()) return "exploding";
     if (!window.is_conclusive()) return "";
@@ -85,7 +87,7 @@ class OptimUpdateSize final : public Check {
     Finding finding = about(group);
     finding.severity = Severity::kWarning;
     finding.phase = Phase::kOptimizer;
-    const std::string samples = fmt::format("{} sampled steps", UpdateWindow::kSamples);
+    const std::string samples = fmt::format("{} sampled steps", window.samples());
     if (cause == "no_effect") {
       finding.what =
           fmt::format("step() changed 0 of {} in {} although gradients are {:.2g} (no_effect)",
@@ -99,10 +101,16 @@ class OptimUpdateSize final : public Check {
     finding.facts.push_back({fact::kCause, cause});
     finding.facts.push_back({fact::kUpdateRatio, ratio});
     finding.facts.push_back({fact::kGradientNorm, gradient});
-    finding.facts.push_back({fact::kLr, window.last().lr});
+    const double lr = window.last().lr;
+    if (!std::isnan(lr)) finding.facts.push_back({fact::kLr, lr});
     finding.facts.push_back({fact::kDtype, first.info.dtype});
-    finding.facts.push_back({fact::kSamplesCount, std::int64_t{UpdateWindow::kSamples}});
+    finding.facts.push_back({fact::kSamplesCount, static_cast<std::int64_t>(window.samples())});
     return finding;
+  }
+
+  // An optimizer of the program's own does not tell it.
+  static std::string rate_text(double lr, const char* separator) {
+    return std::isnan(lr) ? "" : fmt::format("learning rate {:.2g}{}", lr, separator);
   }
 
   void explain(Finding& finding, const std::string& cause, const TensorState& first,
@@ -110,8 +118,7 @@ class OptimUpdateSize final : public Check {
     using enum Applicability;
     const double lr = windows_.at(first.info.id).last().lr;
     if (cause == "exploding") {
-      finding.why =
-          fmt::format("learning rate {:.2g}; every step replaces much of the weights", lr);
+      finding.why = rate_text(lr, "; ") + "every step replaces much of the weights";
       finding.fixes = {{"a lower learning rate", kLikely}, {"clip the gradients", kNeedsDecision}};
     } else if (cause == "vanishing") {
       finding.why = fmt::format(
@@ -125,11 +132,11 @@ class OptimUpdateSize final : public Check {
       finding.fixes = {{"set the learning rate of the group, or look at its schedule", kLikely},
                        {"freeze them: requires_grad_(false)", kNeedsDecision}};
     } else {
-      finding.why = fmt::format(
-          "learning rate {:.2g}: the update is below half a unit in the last place of {}", lr,
-          first.info.dtype);
+      finding.why = fmt::format("{}the update is below half a unit in the last place of {}",
+                                rate_text(lr, ": "), first.info.dtype);
       finding.fixes = {{"keep the weights that the optimizer changes in float32", kLikely},
-                       {fmt::format("a learning rate above {:.2g}", lr), kNeedsDecision}};
+                       {"a learning rate above " + (std::isnan(lr) ? "this one" : number_text(lr)),
+                        kNeedsDecision}};
     }
   }
 

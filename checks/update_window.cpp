@@ -11,6 +11,7 @@ namespace ddpscope {
 namespace {
 constexpr double kExploding = 0.1;
 constexpr int kOften = 4;
+constexpr std::size_t kWithoutRate = 4;
 constexpr std::int64_t kEnoughSteps = 228;  // for all samples where each step is watched
 }  // namespace
 
@@ -30,6 +31,12 @@ double UpdateWindow::gradient_median() const {
   std::vector<double> norms;
   for (const ParameterUpdate& sample : samples_) norms.push_back(sample.gradient_norm);
   return quantile(std::move(norms), 0.5);
+}
+
+bool UpdateWindow::has_no_rate() const {
+  return samples_.size() >= kWithoutRate && is_unchanged() &&
+         std::ranges::all_of(samples_,
+                             [](const ParameterUpdate& sample) { return sample.lr == 0; });
 }
 
 bool UpdateWindow::has_no_size() const {

@@ -23,6 +23,8 @@ class UpdateWindow {
 
   /// The learning rate rises: the warm-up is not over.
   bool is_warming_up() const { return samples_.back().lr > samples_.front().lr; }
+  /// Four samples with a rate of 0 say as much as a full window does of any other.
+  bool has_no_rate() const;
   bool has_no_size() const;
   bool is_unchanged() const;
   /// A sample of the whole run told a change. Towards its end training moves what it moved before

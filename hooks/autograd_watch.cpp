@@ -20,6 +20,7 @@
 #include "hooks/reduced_gradients.h"
 #include "hooks/reducer_watch.h"
 #include "hooks/replica_bits.h"
+#include "hooks/rested_gradients.h"
 #include "hooks/step_wait.h"
 #include "hooks/survey_outputs.h"
 #include "hooks/update_order.h"
@@ -64,6 +65,7 @@ DDPSCOPE_HOT void begin_backward(Capture& capture, const edge_list& roots, bool 
     ReducedGradients::see_backward(capture);
     BatchWatch::see_backward(capture);
     UpdateOrder::see_backward(capture.writes());
+    RestedGradients::see_backward();
     PendingGradients::see_backward();
     device_gradients().begin(capture);
   }

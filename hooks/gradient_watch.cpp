@@ -10,6 +10,7 @@
 #include "hooks/near_tls.h"
 #include "hooks/node_values.h"
 #include "hooks/reduced_gradients.h"
+#include "hooks/rested_gradients.h"
 #include "hooks/spoilt_gradients.h"
 #include "hooks/update_order.h"
 #include "hooks/value_reader.h"
@@ -122,6 +123,7 @@ void remember_after(TensorSlot* slot, const at::Tensor& leaf) noexcept {
   slot->values.store(values_of(impl), std::memory_order_relaxed);
   const CaptureOptions& options = capture->options();
   if (options.values || options.calls != nullptr) gradient_table().put(*slot, leaf);
+  if (options.values) RestedGradients::arrived(*slot);
 }
 
 variable_list on_apply(AccumulateGrad* self, variable_list&& gradients) {

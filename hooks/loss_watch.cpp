@@ -50,8 +50,8 @@ class Roots {
         capture.arm();
         capture.wake();
       }
-      if (bad && nonfinite_in_row <= kSearches) search_.emplace(capture);
-      if (reads_values()) nodes_.emplace(roots, bad);
+      if (bad && nonfinite_in_row <= kSearches) search_.emplace(capture).begin_at(roots);
+      if (reads_values()) nodes_.emplace(roots, bad, search_);
     });
   }
   ~Roots() {

@@ -12,7 +12,7 @@
 #include "hooks/capture.h"
 #include "hooks/graph_walk.h"
 #include "hooks/interposed.h"
-#include "hooks/nonfinite_search.h"
+#include "hooks/made_in.h"
 #include "hooks/survey_outputs.h"
 #include "hooks/value_reader.h"
 #include "model/node_name.h"
@@ -54,14 +54,16 @@ void on_validate(const edge_list& edges, variable_list& gradients, const Format&
 }
 }  // namespace
 
-NodeValues::NodeValues(const variable_list& roots, bool bad) : roots_(roots), bad_(bad) {
+NodeValues::NodeValues(const variable_list& roots, bool bad, std::optional<NonfiniteSearch>& search)
+    : roots_(roots), bad_(bad), search_(search) {
   here_ = this;
 }
 NodeValues::~NodeValues() { here_ = nullptr; }
 
 void NodeValues::see_saved(const at::Tensor& saved) noexcept {
-  if (bad_ || saved_count_ == saved_.size() || !saved.defined()) return;
-  saved_[saved_count_++].emplace(saved.getIntrusivePtr());
+  if (bad_ || saved_count_ == saved_.size()) return;
+  if (!saved.defined() || !saved.is_cpu()) return;
+  saved_[saved_count_++] = saved;
 }
 
 void NodeValues::see_returned(const edge_list& edges, const variable_list& gradients) {
@@ -79,28 +81,37 @@ void NodeValues::see_returned(const edge_list& edges, const variable_list& gradi
     if (node != nullptr) tell(*node, gradients[i]);
     break;
   }
-  saved_count_ = 0;
+  forget_saved();
 }
 
-void NodeValues::tell(const Node& node, const at::Tensor& gradient) const {
+void NodeValues::forget_saved() noexcept {
+  while (saved_count_ > 0) saved_[--saved_count_].reset();
+}
+
+bool NodeValues::saved_nan() const {
+  for (std::size_t i = 0; i < saved_count_; ++i) {
+    if (range_of(saved_[i]).nan_count > 0) return true;
+  }
+  return false;
+}
+
+void NodeValues::tell(const Node& node, const at::Tensor& gradient) {
   Capture& capture = *Capture::active();
-  const MadeIn made = made_in(capture, node, consumers_of(node, roots_));
   NonfiniteNodeEvent event{.at = capture.marker().now(),
                            .node = node.name(),
-                           .op = op_of_node(node.name()),
-                           .module = made.module,
-                           .before = made.before,
-                           .after = made.after,
+                           .op = operator_of(node),
+                           .place = made_in(capture, node, consumers_of(node, roots_)),
                            .made = SurveyOutputs::here().made_by(&node),
                            .returned = range_of(gradient),
-                           .made_by = made.by};
+                           .made_by = birth_of(capture, node)};
   if (const auto known = incoming_absmax_.find(&node); known != incoming_absmax_.end()) {
     event.incoming_absmax = known->second;
   }
+  event.saved_nan = !search_.has_value() && saved_nan();
+  if (event.saved_nan) search_.emplace(capture).begin_here();
   for (std::size_t i = 0; i < saved_count_; ++i) {
-    const auto alive = saved_[i]->lock();
-    if (!alive.defined()) continue;
-    const auto min = smallest_of(at::Tensor(alive));
+    if (event.saved_nan) search_->see(saved_[i]);
+    const auto min = smallest_of(saved_[i]);
     if (!min.has_value()) continue;
     event.saved_min = event.saved_known ? std::min(event.saved_min, *min) : *min;
     event.saved_known = true;

@@ -9,6 +9,7 @@
 #include <unordered_map>
 
 #include "hooks/near_tls.h"
+#include "hooks/nonfinite_search.h"
 
 namespace ddpscope {
 
@@ -16,8 +17,10 @@ namespace ddpscope {
 /// of the thread that runs it; nodes of other threads are not looked at.
 class NodeValues {
  public:
-  /// `bad`: the roots are not finite, so no node is at fault.
-  NodeValues(const torch::autograd::variable_list& roots, bool bad);
+  /// `bad`: the roots are not finite, so no node is at fault. `search` begins where a node turns
+  /// out to have saved NaN.
+  NodeValues(const torch::autograd::variable_list& roots, bool bad,
+             std::optional<NonfiniteSearch>& search);
   ~NodeValues();
   NodeValues(const NodeValues&) = delete;
   NodeValues& operator=(const NodeValues&) = delete;
@@ -36,12 +39,15 @@ class NodeValues {
  private:
   DDPSCOPE_NEAR static inline constinit thread_local NodeValues* here_ = nullptr;
 
-  void tell(const torch::autograd::Node& node, const at::Tensor& gradient) const;
+  void tell(const torch::autograd::Node& node, const at::Tensor& gradient);
+  void forget_saved() noexcept;
+  bool saved_nan() const;
 
   const torch::autograd::variable_list& roots_;
   bool bad_;
-  // Weak: a node may free what it saved while it runs.
-  std::array<std::optional<c10::weak_intrusive_ptr<c10::TensorImpl>>, 4> saved_;
+  std::optional<NonfiniteSearch>& search_;
+  // Up to what it returned, which the engine asks for next: it has freed its own by then.
+  std::array<at::Tensor, 4> saved_;
   std::size_t saved_count_ = 0;
   std::unordered_map<const torch::autograd::Node*, double> incoming_absmax_;
 };

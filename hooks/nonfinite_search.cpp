@@ -5,6 +5,8 @@
 #include <algorithm>
 
 #include "hooks/finite_ops.h"
+#include "hooks/graph_walk.h"
+#include "hooks/made_in.h"
 #include "hooks/norm_exchange.h"
 #include "hooks/value_reader.h"
 #include "model/node_name.h"
@@ -22,10 +24,6 @@ constexpr double kLargestHalf = 65504;
 
 const torch::autograd::AutogradMeta* meta_of(const at::Tensor& tensor) {
   return torch::autograd::impl::get_autograd_meta(tensor);
-}
-
-std::optional<NodeBirth> birth_of(const Capture& capture, const Node& node) {
-  return capture.nodes().find({node.thread_id(), node.sequence_nr()});
 }
 
 // Products and casts overflow at 65504.
@@ -65,28 +63,38 @@ bool is_average(std::string_view name) {
   return name.starts_with("Mean") || name.starts_with("Var") || name.starts_with("Std");
 }
 
-// The module of the nearest node before this one that is known to have one.
-ModuleId module_before(const Capture& capture, const Node& node) {
-  const Node* at = &node;
-  for (int i = 0; i < kMaxNested; ++i) {
-    const Node* next = nullptr;
-    for (const auto& edge : at->next_edges()) {
-      const Node* parent = edge.function.get();
-      if (parent == nullptr || parent->num_outputs() == 0) continue;
-      if (next == nullptr || parent->sequence_nr() > next->sequence_nr()) next = parent;
-    }
-    if (next == nullptr) return 0;
-    at = next;
-    if (const auto birth = birth_of(capture, *at); birth && birth->by.module != 0) {
-      return birth->by.module;
-    }
-  }
-  return 0;
+// Of what returned Inf and no NaN.
+bool inverts_zero(std::string_view name) {
+  return name.starts_with("Rsqrt") || name.starts_with("Reciprocal");
 }
 }  // namespace
 
 NonfiniteSearch::NonfiniteSearch(Capture& capture) : capture_(capture) { here_ = this; }
 NonfiniteSearch::~NonfiniteSearch() { here_ = nullptr; }
+
+void NonfiniteSearch::begin_at(const variable_list& roots) {
+  torch::autograd::edge_list edges;
+  for (const at::Tensor& root : roots) {
+    if (root.defined()) edges.push_back(torch::autograd::impl::gradient_edge(root));
+  }
+  remember_writers(std::move(edges));
+}
+
+void NonfiniteSearch::begin_here() {
+  start_ = torch::autograd::get_current_node();
+  if (start_ != nullptr) remember_writers({{start_, 0}});
+}
+
+void NonfiniteSearch::remember_writers(torch::autograd::edge_list roots) {
+  walk_graph(roots, [&](const Node& node, const Node*) {
+    if (writes_through_view(node)) writers_[&node] = operator_of(node);
+  });
+}
+
+std::string NonfiniteSearch::op_of(const Node& node) const {
+  const auto writer = writers_.find(&node);
+  return writer != writers_.end() ? writer->second : operator_of(node);
+}
 
 void NonfiniteSearch::see(const at::Tensor& saved) {
   const auto reader = torch::autograd::get_current_node();
@@ -222,8 +230,15 @@ const NonfiniteSearch::Node* NonfiniteSearch::next_from(const Node& node) {
   return best;
 }
 
+// Whether its result alone tells that what it read was finite.
+bool NonfiniteSearch::was_zero(const Node& node) const {
+  const Result* result = result_of(node);
+  return result != nullptr && result->values.nan_count == 0 && result->values.inf_count > 0 &&
+         inverts_zero(node.name());
+}
+
 void NonfiniteSearch::describe_origin(const Node& node, NonfiniteOutputEvent& event) const {
-  event.op = op_of_node(node.name());
+  event.op = op_of(node);
   if (const Result* result = result_of(node)) {
     event.output = result->output;
     event.values = result->values;
@@ -239,26 +254,32 @@ void NonfiniteSearch::describe_origin(const Node& node, NonfiniteOutputEvent& ev
   }
 }
 
-void NonfiniteSearch::tell(const variable_list& roots) {
-  const Node* node = nullptr;
+// That of the first root that is not finite; null: there is none.
+const NonfiniteSearch::Node* NonfiniteSearch::start_of(const variable_list& roots) {
+  if (start_ != nullptr) return start_.get();
   for (const at::Tensor& root : roots) {
     const auto* meta = root.defined() ? meta_of(root) : nullptr;
     if (meta == nullptr || meta->grad_fn_ == nullptr || range_of(root).is_finite()) continue;
-    node = meta->grad_fn_.get();
+    const Node* node = meta->grad_fn_.get();
     results_[{node, meta->output_nr_}] = {range_of(root), describe(root, capture_.id_of(root))};
-    break;
+    return node;
   }
+  return nullptr;
+}
+
+void NonfiniteSearch::tell(const variable_list& roots) {
+  const Node* node = start_of(roots);
   if (node == nullptr) return;
   NonfiniteOutputEvent event{.at = capture_.marker().now()};
   std::vector<const Node*> consumers;
   std::vector<std::string> gone;  // operators behind the origin that could be it
-  while (!reads_bad_leaf(*node, event)) {
+  while (!reads_bad_leaf(*node, event) && !was_zero(*node)) {
     const Node* next = next_from(*node);
     if (next == nullptr) break;
     if (result_of(*next) != nullptr) {
       gone.clear();
     } else if (can_make(*node)) {
-      gone.push_back(op_of_node(node->name()));
+      gone.push_back(op_of(*node));
     }
     consumers.push_back(node);
     node = next;
@@ -268,29 +289,10 @@ void NonfiniteSearch::tell(const variable_list& roots) {
   for (const auto& [key, result] : results_) event.victims += !result.values.is_finite();
   event.victims = std::max<std::int64_t>(event.victims - (event.output.id != 0), 0);
   std::ranges::reverse(consumers);
-  const MadeIn made = made_in(capture_, *node, consumers);
-  event.module = made.module;
-  event.before = made.before;
-  event.after = made.after;
-  event.made = made.by;
+  event.was_zero = was_zero(*node);
+  event.made = birth_of(capture_, *node);
+  event.place = made_in(capture_, *node, consumers);
   capture_.put_large(std::move(event));
-}
-
-MadeIn made_in(const Capture& capture, const Node& node,
-               const std::vector<const Node*>& consumers) {
-  MadeIn made;
-  if (const auto birth = birth_of(capture, node)) {
-    made.by = birth->by.unpacked();
-    made.module = birth->by.module;
-  }
-  if (made.module != 0) return made;
-  made.before = module_before(capture, node);
-  for (const Node* consumer : consumers) {
-    const auto birth = birth_of(capture, *consumer);
-    if (birth.has_value()) made.after = birth->by.module;
-    if (made.after != 0) break;
-  }
-  return made;
 }
 
 }  // namespace ddpscope

@@ -30,6 +30,10 @@ class NonfiniteSearch {
 
   /// A tensor that the running node has saved.
   void see(const at::Tensor& saved);
+  /// Before the backward runs.
+  void begin_at(const torch::autograd::variable_list& roots);
+  /// Searches from the running node instead of from a root: what it saved has NaN.
+  void begin_here();
   /// At the end of the backward, whose roots keep the nodes alive.
   void tell(const torch::autograd::variable_list& roots);
 
@@ -56,23 +60,19 @@ class NonfiniteSearch {
   enum class Suspicion : std::uint8_t { kNone, kPossible, kCertain };
   Suspicion suspicion_of(const Node& node, int depth);
   bool can_make(const Node& node) const;
+  bool was_zero(const Node& node) const;
   void describe_origin(const Node& node, NonfiniteOutputEvent& event) const;
 
+  void remember_writers(torch::autograd::edge_list roots);
+  std::string op_of(const Node& node) const;
+  const Node* start_of(const torch::autograd::variable_list& roots);
+
   Capture& capture_;
+  std::shared_ptr<Node> start_;  // null: a root
   std::map<std::pair<const Node*, std::uint32_t>, Result> results_;
   std::unordered_map<const Node*, Reads> reads_;
+  std::unordered_map<const Node*, std::string> writers_;  // through views: a node forgets its own
   std::unordered_map<const Node*, Suspicion> suspicions_;
 };
-
-/// Which module's forward made the node, else those of its neighbours in the graph.
-struct MadeIn {
-  ModuleId module = 0;
-  ModuleId before = 0;
-  ModuleId after = 0;
-  std::optional<Doing> by;
-};
-/// `consumers`: what reads the node's results on the way to the root, the nearest first.
-MadeIn made_in(const Capture& capture, const torch::autograd::Node& node,
-               const std::vector<const torch::autograd::Node*>& consumers);
 
 }  // namespace ddpscope

@@ -10,6 +10,7 @@
 
 #include "hooks/near_tls.h"
 #include "hooks/parameter_updates.h"
+#include "hooks/rested_gradients.h"
 #include "model/tensor_info.h"
 
 namespace ddpscope {
@@ -22,6 +23,7 @@ struct KnownOptimizer {
   std::size_t next_zero_test = 0;
   std::string name;
   ParameterUpdates updates;
+  RestedGradients rested;
 };
 
 /// What is kept of an optimizer that was built before capture ran.

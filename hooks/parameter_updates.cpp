@@ -4,14 +4,15 @@
 
 #include <cmath>
 #include <functional>
+#include <limits>
 #include <string_view>
 
 #include "hooks/capture.h"
 
 namespace ddpscope {
 namespace {
-constexpr std::size_t kFirstUpdates = 100;
-constexpr std::size_t kOneOf = 16;
+constexpr std::int64_t kFirstUpdates = 100;
+constexpr std::int64_t kOneOf = 16;
 constexpr std::size_t kMaxBytes = std::size_t{16} << 20;
 
 std::size_t bits_of(const at::Tensor& tensor) {
@@ -24,32 +25,40 @@ double norm_from(const ValueSample& sample, std::int64_t elements) {
   return std::sqrt(squares_of(sample) * share);
 }
 
-// An own class of options has no rate that could be asked for without an exception.
+// NaN: an own class of options has no rate that could be asked for without an exception.
 double rate_of(const torch::optim::OptimizerParamGroup& group) {
   using namespace torch::optim;  // NOLINT(google-build-using-namespace)
-  if (!group.has_options()) return 0;
+  constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
+  if (!group.has_options()) return kUnknown;
   const OptimizerOptions& options = group.options();
   const std::type_info& type = typeid(options);
   const bool is_known = type == typeid(SGDOptions) || type == typeid(AdamOptions) ||
                         type == typeid(AdamWOptions) || type == typeid(RMSpropOptions) ||
                         type == typeid(AdagradOptions) || type == typeid(LBFGSOptions);
-  return is_known ? options.get_lr() : 0;
+  return is_known ? options.get_lr() : kUnknown;
 }
 }  // namespace
 
 void ParameterUpdates::begin(Capture& capture, const ParamGroups& groups) {
   members_.clear();
-  if (++steps_ <= kFirstUpdates) return;
+  const std::int64_t step = capture.marker().now().step;
+  if (step <= kFirstUpdates) return;
   budget_ = kMaxBytes;
   std::size_t position = 0;
   for (std::size_t group = 0; group < groups.size(); ++group) {
     const auto& params = groups[group].params();
     for (std::size_t index = 0; index < params.size(); ++index, ++position) {
-      if ((position + steps_) % kOneOf != 0) continue;
+      if (position >= seen_.size()) seen_.push_back({.step = step});
+      if (!is_due(position, step)) continue;
       add(capture, groups[group], {.group = group, .index = index, .position = position});
     }
   }
-  if (moving_.size() < position) moving_.resize(position);
+}
+
+// In steps that are all watched each has its own turn; one that hooks slept through is made up for.
+bool ParameterUpdates::is_due(std::size_t position, std::int64_t step) const {
+  if ((static_cast<std::int64_t>(position) + step) % kOneOf == 0) return true;
+  return step - seen_[position].step > kOneOf;
 }
 
 void ParameterUpdates::add(Capture& capture, const torch::optim::OptimizerParamGroup& group,
@@ -63,8 +72,9 @@ void ParameterUpdates::add(Capture& capture, const torch::optim::OptimizerParamG
                    .size_is_zero = squares_of(member.before) == 0,
                    .gradient_norm = norm_from(gradient, tensor.numel()),
                    .lr = rate_of(group)};
-  const bool moves = member.position < moving_.size() && moving_[member.position];
-  if (!moves && tensor.nbytes() <= budget_) {
+  Seen& seen = seen_[member.position];
+  seen.step = capture.marker().now().step;
+  if (!seen.moves && tensor.nbytes() <= budget_) {
     budget_ -= tensor.nbytes();
     member.bits = bits_of(tensor);
   }
@@ -80,7 +90,7 @@ bool ParameterUpdates::finish(Capture& capture, const ParamGroups& groups, Membe
   const ValueSample after = sample_of(tensor);
   if (after.count != member.before.count) return false;
   member.update.update_ratio = update_ratio(member.before, after);
-  moving_[member.position] = member.update.update_ratio > 0;
+  seen_[member.position].moves = member.update.update_ratio > 0;
   if (member.bits.has_value()) member.update.unchanged = bits_of(tensor) == *member.bits;
   return true;
 }

@@ -19,18 +19,28 @@ struct ValueRange {
   bool is_finite() const { return nan_count == 0 && inf_count == 0; }
 };
 
+/// Whose forward ran an operator. Where hooks rested then, only the leaves tell: of the operator
+/// itself, and of the nearest ones around it that read a leaf.
+struct MadeIn {
+  ModuleId module = 0;  ///< 0: not known
+  ModuleId before = 0;  ///< then that of the nearest operator before it, and after it
+  ModuleId after = 0;
+  TensorId leaf = 0;  ///< a leaf that the operator read; 0: none, or its module is known
+  TensorId leaf_before = 0;
+  TensorId leaf_after = 0;
+};
+
 /// Where NaN or Inf came from that reached the root of a backward; level values. Sent at the end of
 /// that backward, before the optimizer steps. What autograd saved tells it, and the leaves.
 struct NonfiniteOutputEvent {
   Stamp at;
-  ModuleId module = 0;  ///< whose forward ran the operator; 0: not known
-  ModuleId before = 0;  ///< then that of the nearest operator before it, and after it
-  ModuleId after = 0;
+  MadeIn place;
   std::string op;     ///< the operator that returned them first; empty: nothing that autograd knows
   TensorInfo output;  ///< of it; id 0: no longer there
   ValueRange values;
   bool inputs_known = false;  ///< what the operator read is still there
   ValueRange inputs;          ///< all of them added up
+  bool was_zero = false;      ///< its result alone tells that it read 0
   /// The parameter, buffer or other leaf that the operator read and that was not finite; 0: none.
   TensorId source = 0;
   ValueRange source_values;
@@ -56,6 +66,14 @@ struct NonfiniteGradientEvent {
   bool by_hook = false;  ///< all nodes returned finite ones: a hook of the program's own made it
 };
 
+/// An optimizer begins to step with such gradients, in a cycle in which hooks rest. The loss was
+/// finite.
+struct SpoiltStepEvent {
+  Stamp at;
+  TensorId last_finite = 0;  ///< whose gradient came before the first of them; 0: none
+  std::vector<NonfiniteGradientEvent> gradients;  ///< in the order in which leaves are reached
+};
+
 /// Such gradients were finite when their optimizer began to step: the program repaired them.
 struct GradientsRepairedEvent {
   Stamp at;
@@ -67,13 +85,12 @@ struct GradientsRepairedEvent {
 struct NonfiniteNodeEvent {
   Stamp at;
   std::string node;
-  std::string op;       ///< the operator that made the node
-  ModuleId module = 0;  ///< these three as in NonfiniteOutputEvent
-  ModuleId before = 0;
-  ModuleId after = 0;
+  std::string op;  ///< the operator that made the node
+  MadeIn place;
   TensorId made = 0;  ///< what the operator returned; 0: not known, as outside of survey steps
   ValueRange returned;
   std::optional<double> incoming_absmax;  ///< of the gradients it was given
+  bool saved_nan = false;                 ///< what the operator saved had NaN: forward made it
   bool saved_known = false;  ///< the smallest element that the operator saved for backward
   double saved_min = 0;
   std::optional<Doing> made_by;

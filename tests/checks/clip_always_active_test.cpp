@@ -72,7 +72,7 @@ TEST_CASE("clip-always-active does not pass a run of which it saw too few clips"
     loop.steps(60, 1, 2);
     const CheckCoverage found = coverage(501);
     CHECK(found.state == CheckState::kBlocked);
-    CHECK(found.why == "0 of 200 steps with a clip in 500 steps: the budget allowed no more");
+    CHECK(found.why == "0 of 32 steps with a clip in 500 steps: the budget allowed no more");
   }
   CHECK(loop.program.findings.empty());
 }

@@ -44,6 +44,34 @@ TEST_CASE("numeric-nonfinite-backward names the node that made NaN", "[check]") 
   CHECK(finding.sites[0].role == "created");
 }
 
+TEST_CASE("numeric-nonfinite-backward tells from gradients alone where hooks rest", "[check]") {
+  NonfiniteSteps run(kCheck);
+  run.finite_step();
+  SpoiltStepEvent spoilt{.at = run.program.now(), .last_finite = kHead};
+  spoilt.gradients.push_back({.at = spoilt.at, .tensor = kConv, .values = nans(8, 4096)});
+  run.program.send_now(spoilt);
+  REQUIRE(run.program.findings.size() == 1);
+  const Finding& finding = run.program.findings[0];
+  CHECK(finding.severity == Severity::kError);
+  CHECK(finding.confidence == Confidence::kMedium);
+  CHECK(finding.module_path.empty());  // what holds conv and head
+  CHECK(finding.op.empty());
+  CHECK(finding.what.starts_with("gradient turns NaN at or behind "));
+  CHECK(finding.what.ends_with("8 of 4096 elements are NaN; the loss is finite"));
+  run.program.send_now(spoilt);
+  CHECK(run.program.findings.size() == 1);
+}
+
+TEST_CASE("numeric-nonfinite-backward leaves NaN that forward saved to forward", "[check]") {
+  NonfiniteSteps run(kCheck);
+  run.finite_step();
+  NonfiniteNodeEvent node = log_node();
+  node.saved_nan = true;
+  run.bad_backward(node);
+  run.step();
+  CHECK(run.program.findings.empty());
+}
+
 TEST_CASE("numeric-nonfinite-backward tells what other ranks sent", "[check]") {
   NonfiniteSteps run(kCheck);
   NonfiniteNodeEvent node = log_node();
@@ -138,7 +166,7 @@ TEST_CASE("numeric-nonfinite-backward does not blame later steps", "[check]") {
   run.bad_backward(log_node());
   run.step();
   NonfiniteNodeEvent other = log_node();
-  other.module = kConvModule;
+  other.place.module = kConvModule;
   run.bad_backward(other);
   run.step();
   CHECK(run.program.findings.size() == 1);

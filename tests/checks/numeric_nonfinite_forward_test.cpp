@@ -119,26 +119,26 @@ TEST_CASE("numeric-nonfinite-forward names the parameter or buffer", "[check]") 
 TEST_CASE("numeric-nonfinite-forward places an operator between two modules", "[check]") {
   NonfiniteSteps run("numeric-nonfinite-forward");
   NonfiniteOutputEvent origin = overflow();
-  origin.module = 0;
+  origin.place.module = 0;
   origin.made.reset();
   SECTION("both known") {
-    origin.before = kConvModule;
-    origin.after = kHeadModule;
+    origin.place.before = kConvModule;
+    origin.place.after = kHeadModule;
     run.bad_forward(origin);
     CHECK(run.program.findings.at(0).why.ends_with("ran between conv1 and head"));
   }
   SECTION("after the last module") {
-    origin.before = kHeadModule;
+    origin.place.before = kHeadModule;
     run.bad_forward(origin);
     CHECK(run.program.findings.at(0).why.ends_with("ran after head"));
   }
   SECTION("after the model itself, which has no path") {
-    origin.before = 1000;
+    origin.place.before = 1000;
     run.bad_forward(origin);
     CHECK(run.program.findings.at(0).why.ends_with("ran after net"));
   }
   SECTION("before the first") {
-    origin.after = kConvModule;
+    origin.place.after = kConvModule;
     run.bad_forward(origin);
     CHECK(run.program.findings.at(0).why.ends_with("ran before conv1"));
   }
@@ -196,7 +196,7 @@ TEST_CASE("numeric-nonfinite-forward says what it cannot know", "[check]") {
 TEST_CASE("numeric-nonfinite-forward never attributes what follows from an earlier step") {
   NonfiniteSteps run("numeric-nonfinite-forward", /*optimizer=*/GENERATE(true, false));
   NonfiniteOutputEvent follows = overflow();
-  follows.module = kHeadModule;
+  follows.place.module = kHeadModule;
   run.bad_forward(overflow());
   run.program.step(1);
   SECTION("with a parameter") {
@@ -218,7 +218,7 @@ TEST_CASE("numeric-nonfinite-forward reports again after a skipped step", "[chec
   run.program.zero_grad(1);  // and no step
   run.finite_step();
   NonfiniteOutputEvent other = overflow();
-  other.module = kHeadModule;
+  other.place.module = kHeadModule;
   run.bad_forward(other);
   CHECK(run.program.findings.size() == 2);
 }
@@ -226,7 +226,7 @@ TEST_CASE("numeric-nonfinite-forward reports again after a skipped step", "[chec
 TEST_CASE("numeric-nonfinite-forward reports one origin per step", "[check]") {
   NonfiniteSteps run("numeric-nonfinite-forward");
   NonfiniteOutputEvent other = overflow();
-  other.module = kHeadModule;
+  other.place.module = kHeadModule;
   run.bad_forward(overflow());
   run.bad_forward(other);
   CHECK(run.program.findings.size() == 1);

@@ -166,6 +166,25 @@ TEST_CASE("What one of two optimizers never clears is found within the latency")
   CHECK(finding["first_step"] <= 2 * kBegin + latency + 2 * 4);  // three cycles of two steps
 }
 
+TEST_CASE("Windows of many steps fill within the default budget") {
+  const json summary = summary_of([] {
+    torch::nn::Sequential net(torch::nn::Linear(512, 512), torch::nn::ReLU(),
+                              torch::nn::Linear(512, 512));
+    attach_diagnostics(net, quiet());
+    SGD optimizer(net->parameters(), 0);
+    for (int step = 1; step <= 2500; ++step) {
+      optimizer.zero_grad();
+      net->forward(torch::randn({32, 512})).square().sum().backward();
+      torch::nn::utils::clip_grad_norm_(net->parameters(), 1e-2);
+      optimizer.step();
+    }
+  });
+  CAPTURE(summary.dump());
+  REQUIRE(summary["watched"]["share"].get<double>() < 0.3);
+  CHECK(finding_of("optim-update-size")["facts"]["cause"] == "no_effect");
+  CHECK(finding_of("clip-always-active")["facts"]["cause"] == "always_active");
+}
+
 TEST_CASE("A loss that is NaN in a rest is told in its step") {
   constexpr int kBad = 1501;
   const json summary = summary_of([] {
@@ -200,7 +219,7 @@ TEST_CASE("Accumulation, alternating parts, frozen parts and evaluation are sile
       for (int part = 0; part < 3; ++part) {
         const at::Tensor hidden = norm(side->body(torch::randn({5, 8})));
         const at::Tensor loss = part == 1 ? side->side(hidden).square().mean()
-                                          : hidden.square().mean() + side->side(hidden).sum();
+                                          : hidden.square().mean() + side->side(hidden).mean();
         (loss / 3).backward();
       }
       torch::nn::utils::clip_grad_norm_(parameters, 1.0);

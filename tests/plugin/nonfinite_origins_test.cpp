@@ -59,6 +59,67 @@ TEST_CASE("A row of attention that is all padding is not blamed on the scale bef
   CHECK(found->op == "aten::masked_fill");
 }
 
+TEST_CASE("A row of NaN that the loss leaves out is told as what forward made") {
+  Attention net;
+  torch::nn::Linear head(8, 5);
+  torch::nn::Sequential all(net, head);
+  attach_diagnostics(all, quiet());
+  torch::optim::SGD optimizer(all->parameters(), kRate);
+  for (int i = 1; i <= 6; ++i) {
+    optimizer.zero_grad();
+    const at::Tensor lengths = torch::tensor({3, i == 5 ? 0 : 6});
+    const at::Tensor labels = torch::randint(5, {12});
+    if (i == 5) labels.slice(0, 6).fill_(-100);
+    const at::Tensor scores = head(net(torch::randn({2, 6, 8}), lengths)).view({12, 5});
+    torch::cross_entropy_loss(scores, labels).backward();
+    optimizer.step();
+  }
+  const auto told = findings();
+  CHECK(find(told, "numeric-nonfinite-backward") == nullptr);
+  const Finding* found = find(told, "numeric-nonfinite-forward");
+  REQUIRE(found != nullptr);
+  CHECK(found->step == 5);
+  CHECK(found->op == "aten::masked_fill");
+  CHECK(found->why.find("between 0.query and 1") != std::string::npos);
+}
+
+TEST_CASE("The inverse of a root of 0 is told, not what squared before it") {
+  torch::nn::Linear net(8, 4);
+  attach_diagnostics(net, quiet());
+  torch::optim::SGD optimizer(net->parameters(), kRate);
+  for (int i = 1; i <= 6; ++i) {
+    optimizer.zero_grad();
+    at::Tensor y = net(torch::randn({3, 8}));
+    if (i == 4) y = y * 0;
+    (y * y.square().sum(1, true).rsqrt()).sum().backward();
+    optimizer.step();
+  }
+  const auto told = findings();
+  const Finding* found = find(told, "numeric-nonfinite-forward");
+  REQUIRE(found != nullptr);
+  CHECK(found->step == 4);
+  CHECK(found->op == "aten::rsqrt");
+  CHECK(found->what.find("its input was 0 there") != std::string::npos);
+}
+
+TEST_CASE("A write of NaN through a view names the operator that wrote") {
+  torch::nn::Linear net(8, 4);
+  attach_diagnostics(net, quiet());
+  torch::optim::SGD optimizer(net->parameters(), kRate);
+  for (int i = 1; i <= 6; ++i) {
+    optimizer.zero_grad();
+    at::Tensor y = net(torch::randn({3, 8}));
+    if (i == 4) y.select(0, 1).copy_(torch::full({4}, NAN));
+    y.square().mean().backward();
+    optimizer.step();
+  }
+  const auto told = findings();
+  const Finding* found = find(told, "numeric-nonfinite-forward");
+  REQUIRE(found != nullptr);
+  CHECK(found->step == 4);
+  CHECK(found->op == "aten::copy_");
+}
+
 TEST_CASE("A hook of the program's own that divides by zero is told in its step") {
   torch::nn::Sequential net(torch::nn::Linear(8, 4), torch::nn::ReLU(), torch::nn::Linear(4, 2));
   attach_diagnostics(net, quiet());

@@ -76,7 +76,7 @@ struct NonfiniteSteps {
 /// Three elements of the result of a convolution are Inf.
 inline NonfiniteOutputEvent overflow() {
   return {.at = {},
-          .module = kConvModule,
+          .place = {.module = kConvModule},
           .op = "aten::convolution",
           .output = {.id = 21, .shape = {64, 1024}, .dtype = "float32", .elements = 65536},
           .values = infs(3, 65536),
@@ -91,7 +91,7 @@ inline NonfiniteNodeEvent log_node() {
   return {.at = {},
           .node = "LogBackward0",
           .op = "aten::log",
-          .module = kHeadModule,
+          .place = {.module = kHeadModule},
           .made = 22,
           .returned = nans(12, 4096),
           .saved_known = true,

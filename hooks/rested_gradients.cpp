@@ -1,0 +1,80 @@
+#include "hooks/rested_gradients.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "hooks/capture.h"
+#include "hooks/value_reader.h"
+
+namespace ddpscope {
+namespace {
+constexpr std::size_t kMostLeaves = 1 << 12;
+constexpr std::size_t kLast = 4;              // of the leaves, one of which is read at each step
+constexpr std::int64_t kMostElements = 8192;  // of it: a microsecond
+
+thread_local std::vector<TensorSlot*> reached;
+}  // namespace
+
+void RestedGradients::see_backward() noexcept { reached.clear(); }
+
+void RestedGradients::arrived(TensorSlot& leaf) noexcept {
+  if (reached.size() == reached.capacity()) {
+    if (reached.size() >= kMostLeaves) return;
+    try {
+      reached.reserve(std::max<std::size_t>(64, 2 * reached.size()));
+    } catch (...) {
+      return;
+    }
+  }
+  reached.push_back(&leaf);
+}
+
+at::Tensor RestedGradients::gradient_of(Capture& capture, const Leaf& leaf) {
+  if (leaf.slot->id.load(std::memory_order_relaxed) != leaf.id) return {};
+  const at::Tensor alive = capture.tensors().lock(*leaf.slot);
+  return alive.defined() && has_gradient(alive) ? alive.grad() : at::Tensor();
+}
+
+void RestedGradients::step_begins(Capture& capture) {
+  if (Capture::watch() != Watch::kNothing) return take(capture);
+  if (last_.slot == nullptr) return;
+  const at::Tensor gradient = gradient_of(capture, last_);
+  if (gradient.defined() && gradient.numel() <= kMostElements && !range_of(gradient).is_finite()) {
+    tell(capture);
+  }
+}
+
+void RestedGradients::take(Capture& capture) {
+  if (reached.empty()) return;
+  leaves_.clear();
+  for (TensorSlot* slot : reached) {
+    leaves_.push_back({slot, slot->id.load(std::memory_order_relaxed)});
+  }
+  reached.clear();
+  last_ = {};
+  std::int64_t smallest = kMostElements + 1;
+  for (std::size_t i = leaves_.size() - std::min(kLast, leaves_.size()); i < leaves_.size(); ++i) {
+    const at::Tensor gradient = gradient_of(capture, leaves_[i]);
+    if (!gradient.defined() || !readable_data(gradient).has_value()) continue;
+    if (gradient.numel() >= smallest) continue;
+    smallest = gradient.numel();
+    last_ = leaves_[i];
+  }
+}
+
+void RestedGradients::tell(Capture& capture) const {
+  SpoiltStepEvent event{.at = capture.marker().now()};
+  for (const Leaf& leaf : leaves_) {
+    const at::Tensor gradient = gradient_of(capture, leaf);
+    const ValueRange values = gradient.defined() ? range_of(gradient) : ValueRange();
+    if (!values.is_finite()) {
+      event.gradients.push_back({.at = event.at, .tensor = leaf.id, .values = values});
+    } else if (event.gradients.empty() && values.elements > 0) {
+      event.last_finite = leaf.id;
+    }
+  }
+  capture.put_large(std::move(event));
+  capture.arm();
+}
+
+}  // namespace ddpscope

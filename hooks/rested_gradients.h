@@ -1,0 +1,37 @@
+#pragma once
+
+#include <vector>
+
+#include "hooks/tensor_registry.h"
+#include "model/hot_code.h"
+
+namespace ddpscope {
+
+class Capture;
+
+/// The gradients that an optimizer steps with where hooks rest: one of those that a backward
+/// reaches last, which whatever is not finite flows to, tells whether to look at the others.
+/// One per optimizer, used by the thread that steps.
+class RestedGradients {
+ public:
+  /// A backward begins on this thread, in a cycle that is watched.
+  static void see_backward() noexcept;
+  /// It has reached a leaf.
+  static void arrived(TensorSlot& leaf) noexcept;
+  /// Its optimizer begins to step. In a cycle that is watched: takes those of the last backward.
+  DDPSCOPE_HOT void step_begins(Capture& capture);
+
+ private:
+  struct Leaf {
+    TensorSlot* slot = nullptr;
+    TensorId id = 0;
+  };
+  static at::Tensor gradient_of(Capture& capture, const Leaf& leaf);
+  void take(Capture& capture);
+  void tell(Capture& capture) const;
+
+  std::vector<Leaf> leaves_;  // in the order in which they were reached
+  Leaf last_;                 // a small one of the last
+};
+
+}  // namespace ddpscope
