@@ -93,7 +93,7 @@ class NumericNonfiniteBackward final : public NonfiniteCheck {
     finding.why =
         "it is the first leaf of this step whose gradient is not finite; no node could be looked "
         "at, as on other devices, in other threads "
-        "and where hooks rest";
+        "and where passes over values rest";
     finding.fixes = slope_fixes({});
     add_counts(gradient.values, finding);
     return finding;

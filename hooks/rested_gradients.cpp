@@ -36,8 +36,8 @@ at::Tensor RestedGradients::gradient_of(Capture& capture, const Leaf& leaf) {
 }
 
 void RestedGradients::step_begins(Capture& capture) {
-  if (Capture::watch() != Watch::kNothing) return take(capture);
-  if (last_.slot == nullptr) return;
+  if (Capture::watch() != Watch::kNothing) take(capture);
+  if (last_.slot == nullptr || reads_values()) return;
   const at::Tensor gradient = gradient_of(capture, last_);
   if (gradient.defined() && gradient.numel() <= kMostElements && !range_of(gradient).is_finite()) {
     tell(capture);

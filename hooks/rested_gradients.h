@@ -9,9 +9,9 @@ namespace ddpscope {
 
 class Capture;
 
-/// The gradients that an optimizer steps with where hooks rest: one of those that a backward
-/// reaches last, which whatever is not finite flows to, tells whether to look at the others.
-/// One per optimizer, used by the thread that steps.
+/// The gradients that an optimizer steps with in cycles without passes over values: one of those
+/// that a backward reaches last, which whatever is not finite flows to, tells whether to look at
+/// the others. One per optimizer, used by the thread that steps.
 class RestedGradients {
  public:
   /// A backward begins on this thread, in a cycle that is watched.

@@ -185,6 +185,28 @@ TEST_CASE("Windows of many steps fill within the default budget") {
   CHECK(finding_of("clip-always-active")["facts"]["cause"] == "always_active");
 }
 
+TEST_CASE("A slope that is infinite where values are not read is told in its step") {
+  for (const int bad : {101, 102, 103, 104}) {
+    const json summary = summary_of([bad] {
+      torch::nn::Sequential net(torch::nn::Linear(1024, 1024), torch::nn::ReLU(),
+                                torch::nn::Linear(1024, 1024));
+      attach_diagnostics(net, quiet());
+      SGD optimizer(net->parameters(), 1e-4);
+      for (int step = 1; step <= bad + 1; ++step) {
+        optimizer.zero_grad();
+        const at::Tensor out = net->forward(torch::randn({2, 1024}));
+        (step == bad ? (out - out.detach()).sqrt() : out.square()).mean().backward();
+        optimizer.step();
+      }
+    });
+    CAPTURE(bad, summary.dump());
+    const json finding = finding_of("numeric-nonfinite-backward");
+    REQUIRE(!finding.is_null());
+    CHECK(finding["first_step"] == bad);
+    CHECK(summary["overhead"]["optim-update-size"]["coverage"].get<double>() < 0.9);
+  }
+}
+
 TEST_CASE("A loss that is NaN in a rest is told in its step") {
   constexpr int kBad = 1501;
   const json summary = summary_of([] {

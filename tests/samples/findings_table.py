@@ -5,7 +5,7 @@ import pathlib
 import re
 import sys
 
-MEMBERS = ("id", "severity", "module_path", "subject", "op", "model")
+MEMBERS = ("id", "severity", "module_path", "subject", "op", "model", "first_step")
 SITES = ("saved", "created", "changed", "used", "called", "registered")
 NO_LINE = "no line"
 # The sample ends on what was thrown.
@@ -97,7 +97,7 @@ def ranks_of(finding):
 
 def cell(finding, column, findings, folder):
     if column in MEMBERS:
-        return finding[column]
+        return str(finding[column])
     if column == "ranks":
         return ranks_of(finding)
     if column == "caused_by":
