@@ -173,7 +173,8 @@ class OutermostStep {
       stepping = known_->id;
       if (Capture::watch() != Watch::kNothing) tell_scaling(capture);
       tell_repaired(capture);
-      if (!with_closure && capture.options().values) known_->rested.step_begins(capture);
+      if (!with_closure && capture.options().values)
+        known_->rested.step_begins(capture, optimizer.param_groups());
       if (!with_closure) PendingGradients::stepping(capture, optimizer.param_groups());
     });
     // A closure computes the gradients of its step itself.

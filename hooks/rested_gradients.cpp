@@ -1,5 +1,7 @@
 #include "hooks/rested_gradients.h"
 
+#include <torch/optim.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -9,7 +11,7 @@
 namespace ddpscope {
 namespace {
 constexpr std::size_t kMostLeaves = 1 << 12;
-constexpr std::size_t kLast = 4;              // of the leaves, one of which is read at each step
+constexpr std::size_t kLast = 6;              // of the leaves, one of which is read at each step
 constexpr std::int64_t kMostElements = 8192;  // of it: a microsecond
 
 thread_local std::vector<TensorSlot*> reached;
@@ -29,22 +31,29 @@ void RestedGradients::arrived(TensorSlot& leaf) noexcept {
   reached.push_back(&leaf);
 }
 
-at::Tensor RestedGradients::gradient_of(Capture& capture, const Leaf& leaf) {
+// Undefined where it has none, or is no member: a batch that requires grad is of no step.
+at::Tensor RestedGradients::gradient_of(Capture& capture, const Leaf& leaf,
+                                        const ParamGroups& groups) {
   if (leaf.slot->id.load(std::memory_order_relaxed) != leaf.id) return {};
   const at::Tensor alive = capture.tensors().lock(*leaf.slot);
-  return alive.defined() && has_gradient(alive) ? alive.grad() : at::Tensor();
+  if (!alive.defined() || !has_gradient(alive)) return {};
+  const bool is_member = std::ranges::any_of(groups, [&](const auto& group) {
+    return std::ranges::any_of(group.params(),
+                               [&](const at::Tensor& member) { return member.is_same(alive); });
+  });
+  return is_member ? alive.grad() : at::Tensor();
 }
 
-void RestedGradients::step_begins(Capture& capture) {
-  if (Capture::watch() != Watch::kNothing) take(capture);
+void RestedGradients::step_begins(Capture& capture, const ParamGroups& groups) {
+  if (Capture::watch() != Watch::kNothing) take(capture, groups);
   if (last_.slot == nullptr || reads_values()) return;
-  const at::Tensor gradient = gradient_of(capture, last_);
+  const at::Tensor gradient = gradient_of(capture, last_, groups);
   if (gradient.defined() && gradient.numel() <= kMostElements && !range_of(gradient).is_finite()) {
-    tell(capture);
+    tell(capture, groups);
   }
 }
 
-void RestedGradients::take(Capture& capture) {
+void RestedGradients::take(Capture& capture, const ParamGroups& groups) {
   if (reached.empty()) return;
   leaves_.clear();
   for (TensorSlot* slot : reached) {
@@ -54,7 +63,7 @@ void RestedGradients::take(Capture& capture) {
   last_ = {};
   std::int64_t smallest = kMostElements + 1;
   for (std::size_t i = leaves_.size() - std::min(kLast, leaves_.size()); i < leaves_.size(); ++i) {
-    const at::Tensor gradient = gradient_of(capture, leaves_[i]);
+    const at::Tensor gradient = gradient_of(capture, leaves_[i], groups);
     if (!gradient.defined() || !readable_data(gradient).has_value()) continue;
     if (gradient.numel() >= smallest) continue;
     smallest = gradient.numel();
@@ -62,10 +71,10 @@ void RestedGradients::take(Capture& capture) {
   }
 }
 
-void RestedGradients::tell(Capture& capture) const {
+void RestedGradients::tell(Capture& capture, const ParamGroups& groups) const {
   SpoiltStepEvent event{.at = capture.marker().now()};
   for (const Leaf& leaf : leaves_) {
-    const at::Tensor gradient = gradient_of(capture, leaf);
+    const at::Tensor gradient = gradient_of(capture, leaf, groups);
     const ValueRange values = gradient.defined() ? range_of(gradient) : ValueRange();
     if (!values.is_finite()) {
       event.gradients.push_back({.at = event.at, .tensor = leaf.id, .values = values});
@@ -73,6 +82,7 @@ void RestedGradients::tell(Capture& capture) const {
       event.last_finite = leaf.id;
     }
   }
+  if (event.gradients.empty()) return;
   capture.put_large(std::move(event));
   capture.arm();
 }

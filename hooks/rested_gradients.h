@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "hooks/tensor_registry.h"
+#include "hooks/zero_gradients.h"
 #include "model/hot_code.h"
 
 namespace ddpscope {
@@ -18,17 +19,18 @@ class RestedGradients {
   static void see_backward() noexcept;
   /// It has reached a leaf.
   static void arrived(TensorSlot& leaf) noexcept;
-  /// Its optimizer begins to step. In a cycle that is watched: takes those of the last backward.
-  DDPSCOPE_HOT void step_begins(Capture& capture);
+  /// Its optimizer begins to step its members. In a cycle that is watched: takes those that the
+  /// last backward reached.
+  DDPSCOPE_HOT void step_begins(Capture& capture, const ParamGroups& groups);
 
  private:
   struct Leaf {
     TensorSlot* slot = nullptr;
     TensorId id = 0;
   };
-  static at::Tensor gradient_of(Capture& capture, const Leaf& leaf);
-  void take(Capture& capture);
-  void tell(Capture& capture) const;
+  static at::Tensor gradient_of(Capture& capture, const Leaf& leaf, const ParamGroups& groups);
+  void take(Capture& capture, const ParamGroups& groups);
+  void tell(Capture& capture, const ParamGroups& groups) const;
 
   std::vector<Leaf> leaves_;  // in the order in which they were reached
   Leaf last_;                 // a small one of the last

@@ -66,8 +66,8 @@ struct NonfiniteGradientEvent {
   bool by_hook = false;  ///< all nodes returned finite ones: a hook of the program's own made it
 };
 
-/// An optimizer begins to step with such gradients, in a cycle in which hooks rest. The loss was
-/// finite.
+/// An optimizer begins to step with such gradients, in a cycle without passes over values. The
+/// loss was finite.
 struct SpoiltStepEvent {
   Stamp at;
   TensorId last_finite = 0;  ///< whose gradient came before the first of them; 0: none

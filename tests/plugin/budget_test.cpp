@@ -207,6 +207,24 @@ TEST_CASE("A slope that is infinite where values are not read is told in its ste
   }
 }
 
+TEST_CASE("A batch whose own gradient is not finite is silent in a rest") {
+  const json summary = summary_of([] {
+    Net net;
+    attach_diagnostics(net, quiet());
+    SGD optimizer(net->parameters(), 1e-3);
+    for (int step = 1; step <= 400; ++step) {
+      optimizer.zero_grad();
+      const at::Tensor batch = input().requires_grad_();
+      const at::Tensor root = (batch - batch.detach()).sqrt();  // its slope is infinite
+      (net->forward(batch.detach() + root).square().mean()).backward();
+      optimizer.step();
+    }
+  });
+  CAPTURE(summary.dump());
+  CHECK(summary["watched"]["share"].get<double>() < 0.9);
+  CHECK(summary["counts_by_id"].value("numeric-nonfinite-gradient", 0) == 0);
+}
+
 TEST_CASE("A loss that is NaN in a rest is told in its step") {
   constexpr int kBad = 1501;
   const json summary = summary_of([] {
