@@ -188,8 +188,8 @@ Plant plant_of(unsigned seed) {
 }
 }  // namespace
 
-TEST_CASE("The module of a planted value is named in 98 of 100 cases") {
-  constexpr int kSeeds = 100;
+TEST_CASE("The module of a planted value is named in all of 50 cases") {
+  constexpr int kSeeds = 50;
   std::array<int, kWrong + 1> verdicts{};
   for (unsigned seed = 0; seed < kSeeds; ++seed) {
     const Plant plant = plant_of(seed);
@@ -198,9 +198,7 @@ TEST_CASE("The module of a planted value is named in 98 of 100 cases") {
     REQUIRE(outcome.exit_code >= 0);
     ++verdicts.at(static_cast<std::size_t>(outcome.exit_code));
   }
-  CHECK(verdicts[kWrong] == 0);
-  CHECK(verdicts[kNamed] + verdicts[kOtherOperator] >= kSeeds * 98 / 100);
-  CHECK(verdicts[kOtherOperator] == 0);
+  CHECK(verdicts[kNamed] == kSeeds);
 }
 
 }  // namespace ddpscope::test
