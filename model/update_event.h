@@ -14,7 +14,7 @@ struct ParameterUpdate {
   bool size_is_zero = false;      ///< the sample held zeros alone
   std::optional<bool> unchanged;  ///< no bit differs, compared in full; none: not compared
   double gradient_norm = 0;       ///< estimated from a sample
-  double lr = 0;  ///< NaN: not known
+  double lr = 0;                  ///< NaN: not known
 };
 
 /// Sent after a step and before its `OptimizerStepEvent`, beyond the 100th; level values. Each

@@ -166,65 +166,6 @@ TEST_CASE("What one of two optimizers never clears is found within the latency")
   CHECK(finding["first_step"] <= 2 * kBegin + latency + 2 * 4);  // three cycles of two steps
 }
 
-TEST_CASE("Windows of many steps fill where hooks rest") {
-  const json summary = summary_of([] {
-    torch::nn::Sequential net(torch::nn::Linear(512, 512), torch::nn::ReLU(),
-                              torch::nn::Linear(512, 512));
-    attach_diagnostics(net, within(8));
-    SGD optimizer(net->parameters(), 0);
-    for (int step = 1; step <= 2500; ++step) {
-      optimizer.zero_grad();
-      net->forward(torch::randn({32, 512})).square().sum().backward();
-      torch::nn::utils::clip_grad_norm_(net->parameters(), 1e-2);
-      optimizer.step();
-    }
-  });
-  CAPTURE(summary.dump());
-  REQUIRE(summary["watched"]["share"].get<double>() < 0.9);
-  CHECK(finding_of("optim-update-size")["facts"]["cause"] == "no_effect");
-  CHECK(finding_of("clip-always-active")["facts"]["cause"] == "always_active");
-}
-
-TEST_CASE("A slope that is infinite where values are not read is told in its step") {
-  for (const int bad : {101, 102, 103, 104}) {
-    const json summary = summary_of([bad] {
-      torch::nn::Sequential net(torch::nn::Linear(1024, 1024), torch::nn::ReLU(),
-                                torch::nn::Linear(1024, 1024));
-      attach_diagnostics(net, quiet());
-      SGD optimizer(net->parameters(), 1e-4);
-      for (int step = 1; step <= bad + 1; ++step) {
-        optimizer.zero_grad();
-        const at::Tensor out = net->forward(torch::randn({2, 1024}));
-        (step == bad ? (out - out.detach()).sqrt() : out.square()).mean().backward();
-        optimizer.step();
-      }
-    });
-    CAPTURE(bad, summary.dump());
-    const json finding = finding_of("numeric-nonfinite-backward");
-    REQUIRE(!finding.is_null());
-    CHECK(finding["first_step"] == bad);
-    CHECK(summary["overhead"]["optim-update-size"]["coverage"].get<double>() < 0.9);
-  }
-}
-
-TEST_CASE("A batch whose own gradient is not finite is silent in a rest") {
-  const json summary = summary_of([] {
-    Net net;
-    attach_diagnostics(net, quiet());
-    SGD optimizer(net->parameters(), 1e-3);
-    for (int step = 1; step <= 400; ++step) {
-      optimizer.zero_grad();
-      const at::Tensor batch = input().requires_grad_();
-      const at::Tensor root = (batch - batch.detach()).sqrt();  // its slope is infinite
-      (net->forward(batch.detach() + root).square().mean()).backward();
-      optimizer.step();
-    }
-  });
-  CAPTURE(summary.dump());
-  CHECK(summary["watched"]["share"].get<double>() < 0.9);
-  CHECK(summary["counts_by_id"].value("numeric-nonfinite-gradient", 0) == 0);
-}
-
 TEST_CASE("A loss that is NaN in a rest is told in its step") {
   constexpr int kBad = 1501;
   const json summary = summary_of([] {
