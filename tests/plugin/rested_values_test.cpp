@@ -51,23 +51,4 @@ TEST_CASE("A batch whose own gradient is not finite is silent in a rest") {
   CHECK(find(all, "numeric-nonfinite-gradient") == nullptr);
 }
 
-TEST_CASE("Windows of many steps fill where hooks rest") {
-  torch::nn::Sequential net = wide(512);
-  Options options = quiet();
-  options.overhead = 3;
-  attach_diagnostics(net, options);
-  SGD optimizer(net->parameters(), /*lr=*/0);
-  for (int step = 1; step <= 4000; ++step) {
-    optimizer.zero_grad();
-    net->forward(torch::randn({32, 512})).square().sum().backward();
-    torch::nn::utils::clip_grad_norm_(net->parameters(), 1e-2);
-    optimizer.step();
-  }
-  const auto all = findings();
-  const Finding* clips = find(all, "clip-always-active");
-  REQUIRE(clips != nullptr);
-  CHECK(clips->what.find("that were watched of the last") != std::string::npos);
-  CHECK(find(all, "optim-update-size") != nullptr);
-}
-
 }  // namespace ddpscope::test::rested_values_test
