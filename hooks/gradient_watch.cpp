@@ -123,7 +123,7 @@ void remember_after(TensorSlot* slot, const at::Tensor& leaf) noexcept {
   slot->values.store(values_of(impl), std::memory_order_relaxed);
   const CaptureOptions& options = capture->options();
   if (options.values || options.calls != nullptr) gradient_table().put(*slot, leaf);
-  if (options.values) RestedGradients::arrived(*slot);
+  if (options.values) RestedGradients::arrived(slot->id.load(std::memory_order_relaxed));
 }
 
 variable_list on_apply(AccumulateGrad* self, variable_list&& gradients) {

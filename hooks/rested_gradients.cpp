@@ -14,12 +14,12 @@ constexpr std::size_t kMostLeaves = 1 << 12;
 constexpr std::size_t kLast = 6;              // of the leaves, one of which is read at each step
 constexpr std::int64_t kMostElements = 8192;  // of it: a microsecond
 
-thread_local std::vector<TensorSlot*> reached;
+thread_local std::vector<TensorId> reached;
 }  // namespace
 
 void RestedGradients::see_backward() noexcept { reached.clear(); }
 
-void RestedGradients::arrived(TensorSlot& leaf) noexcept {
+void RestedGradients::arrived(TensorId leaf) noexcept {
   if (reached.size() == reached.capacity()) {
     if (reached.size() >= kMostLeaves) return;
     try {
@@ -28,14 +28,13 @@ void RestedGradients::arrived(TensorSlot& leaf) noexcept {
       return;
     }
   }
-  reached.push_back(&leaf);
+  reached.push_back(leaf);
 }
 
 // Undefined where it has none, or is no member: a batch that requires grad is of no step.
-at::Tensor RestedGradients::gradient_of(Capture& capture, const Leaf& leaf,
+at::Tensor RestedGradients::gradient_of(Capture& capture, TensorId leaf,
                                         const ParamGroups& groups) {
-  if (leaf.slot->id.load(std::memory_order_relaxed) != leaf.id) return {};
-  const at::Tensor alive = capture.tensors().lock(*leaf.slot);
+  const at::Tensor alive = capture.tensors().tensor(leaf);
   if (!alive.defined() || !has_gradient(alive)) return {};
   const bool is_member = std::ranges::any_of(groups, [&](const auto& group) {
     return std::ranges::any_of(group.params(),
@@ -46,7 +45,7 @@ at::Tensor RestedGradients::gradient_of(Capture& capture, const Leaf& leaf,
 
 void RestedGradients::step_begins(Capture& capture, const ParamGroups& groups) {
   if (Capture::watch() != Watch::kNothing) take(capture, groups);
-  if (last_.slot == nullptr || reads_values()) return;
+  if (last_ == 0 || reads_values()) return;
   const at::Tensor gradient = gradient_of(capture, last_, groups);
   if (gradient.defined() && gradient.numel() <= kMostElements && !range_of(gradient).is_finite()) {
     tell(capture, groups);
@@ -55,12 +54,9 @@ void RestedGradients::step_begins(Capture& capture, const ParamGroups& groups) {
 
 void RestedGradients::take(Capture& capture, const ParamGroups& groups) {
   if (reached.empty()) return;
-  leaves_.clear();
-  for (TensorSlot* slot : reached) {
-    leaves_.push_back({slot, slot->id.load(std::memory_order_relaxed)});
-  }
+  leaves_.swap(reached);
   reached.clear();
-  last_ = {};
+  last_ = 0;
   std::int64_t smallest = kMostElements + 1;
   for (std::size_t i = leaves_.size() - std::min(kLast, leaves_.size()); i < leaves_.size(); ++i) {
     const at::Tensor gradient = gradient_of(capture, leaves_[i], groups);
@@ -73,13 +69,13 @@ void RestedGradients::take(Capture& capture, const ParamGroups& groups) {
 
 void RestedGradients::tell(Capture& capture, const ParamGroups& groups) const {
   SpoiltStepEvent event{.at = capture.marker().now()};
-  for (const Leaf& leaf : leaves_) {
+  for (const TensorId leaf : leaves_) {
     const at::Tensor gradient = gradient_of(capture, leaf, groups);
     const ValueRange values = gradient.defined() ? range_of(gradient) : ValueRange();
     if (!values.is_finite()) {
-      event.gradients.push_back({.at = event.at, .tensor = leaf.id, .values = values});
+      event.gradients.push_back({.at = event.at, .tensor = leaf, .values = values});
     } else if (event.gradients.empty() && values.elements > 0) {
-      event.last_finite = leaf.id;
+      event.last_finite = leaf;
     }
   }
   if (event.gradients.empty()) return;

@@ -18,22 +18,18 @@ class RestedGradients {
   /// A backward begins on this thread, in a cycle that is watched.
   static void see_backward() noexcept;
   /// It has reached a leaf.
-  static void arrived(TensorSlot& leaf) noexcept;
+  static void arrived(TensorId leaf) noexcept;
   /// Its optimizer begins to step its members. In a cycle that is watched: takes those that the
   /// last backward reached.
   DDPSCOPE_HOT void step_begins(Capture& capture, const ParamGroups& groups);
 
  private:
-  struct Leaf {
-    TensorSlot* slot = nullptr;
-    TensorId id = 0;
-  };
-  static at::Tensor gradient_of(Capture& capture, const Leaf& leaf, const ParamGroups& groups);
+  static at::Tensor gradient_of(Capture& capture, TensorId leaf, const ParamGroups& groups);
   void take(Capture& capture, const ParamGroups& groups);
   void tell(Capture& capture, const ParamGroups& groups) const;
 
-  std::vector<Leaf> leaves_;  // in the order in which they were reached
-  Leaf last_;                 // a small one of the last
+  std::vector<TensorId> leaves_;  // in the order in which they were reached
+  TensorId last_ = 0;             // a small one of the last; 0: none
 };
 
 }  // namespace ddpscope

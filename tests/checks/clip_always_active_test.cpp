@@ -46,6 +46,26 @@ TEST_CASE("clip-always-active warns of a limit that acts in every step", "[check
   CHECK(fact_of<std::int64_t>(finding, "window_steps") == 200);
 }
 
+TEST_CASE("clip-always-active takes 32 steps of more than 200 where hooks rest", "[check]") {
+  Loop loop;
+  loop.steps(200, 0.01, 2);
+  const auto watch = [&](int count) {
+    for (int i = 0; i < count; ++i) {
+      loop.program.rest(1, 9);
+      loop.steps(1, 0.01, 2);
+    }
+  };
+  watch(31);
+  CHECK(loop.program.findings.empty());
+  watch(1);
+  REQUIRE(loop.program.findings.size() == 1);
+  const Finding& finding = loop.program.findings[0];
+  CHECK(finding.what ==
+        "clipping was active in 32 of 32 that were watched of the last 311 steps, median factor "
+        "0.005");
+  CHECK(fact_of<std::int64_t>(finding, "window_steps") == 311);
+}
+
 TEST_CASE("clip-always-active suggests the norm that most steps stay below", "[check]") {
   Loop loop;
   loop.steps(200, 0.01, 1);

@@ -1,3 +1,6 @@
+#include <algorithm>
+#include <cmath>
+
 #include "tests/support/catch.h"
 #include "tests/support/events.h"
 
@@ -64,9 +67,22 @@ TEST_CASE("optim-update-size reports steps that change no bit of a parameter", "
 TEST_CASE("optim-update-size names a learning rate of 0", "[check]") {
   Loop loop;
   loop.still.lr = 0;
-  loop.steps(228);
+  loop.steps(163);
+  CHECK(loop.program.findings.empty());
+  loop.steps(1);
   REQUIRE(loop.program.findings.size() == 1);
   CHECK(loop.program.findings[0].why == "the learning rate of their group is 0");
+}
+
+TEST_CASE("optim-update-size takes a rate that nobody tells for no rate of 0", "[check]") {
+  Loop loop;
+  loop.still.lr = NAN;
+  loop.steps(228);
+  REQUIRE(loop.program.findings.size() == 1);
+  const Finding& finding = loop.program.findings[0];
+  CHECK(finding.why == "the update is below half a unit in the last place of float32");
+  CHECK(finding.fixes[1].text == "a learning rate above this one");
+  CHECK(std::ranges::find(finding.facts, "lr", &Fact::key) == finding.facts.end());
 }
 
 TEST_CASE("optim-update-size reports updates that vanish towards the first layer", "[check]") {

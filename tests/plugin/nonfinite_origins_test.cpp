@@ -40,6 +40,23 @@ int train_in_half(torch::nn::Linear& net, double divisor) {
   }
   return skipped;
 }
+
+/// What is said of a loss that is not finite in step 4.
+Finding found_of(const std::function<at::Tensor(at::Tensor, bool)>& loss) {
+  torch::nn::Linear net(8, 4);
+  attach_diagnostics(net, quiet());
+  torch::optim::SGD optimizer(net->parameters(), kRate);
+  for (int i = 1; i <= 6; ++i) {
+    optimizer.zero_grad();
+    loss(net(torch::randn({3, 8})), i == 4).backward();
+    optimizer.step();
+  }
+  const auto all = findings();
+  const Finding* found = find(all, "numeric-nonfinite-forward");
+  REQUIRE(found != nullptr);
+  CHECK(found->step == 4);
+  return *found;
+}
 }  // namespace
 
 TEST_CASE("A row of attention that is all padding is not blamed on the scale before it") {
@@ -84,40 +101,20 @@ TEST_CASE("A row of NaN that the loss leaves out is told as what forward made") 
 }
 
 TEST_CASE("The inverse of a root of 0 is told, not what squared before it") {
-  torch::nn::Linear net(8, 4);
-  attach_diagnostics(net, quiet());
-  torch::optim::SGD optimizer(net->parameters(), kRate);
-  for (int i = 1; i <= 6; ++i) {
-    optimizer.zero_grad();
-    at::Tensor y = net(torch::randn({3, 8}));
-    if (i == 4) y = y * 0;
-    (y * y.square().sum(1, true).rsqrt()).sum().backward();
-    optimizer.step();
-  }
-  const auto told = findings();
-  const Finding* found = find(told, "numeric-nonfinite-forward");
-  REQUIRE(found != nullptr);
-  CHECK(found->step == 4);
-  CHECK(found->op == "aten::rsqrt");
-  CHECK(found->what.find("its input was 0 there") != std::string::npos);
+  const Finding found = found_of([](at::Tensor y, bool bad) {
+    if (bad) y = y * 0;
+    return (y * y.square().sum(1, true).rsqrt()).sum();
+  });
+  CHECK(found.op == "aten::rsqrt");
+  CHECK(found.what.find("its input was 0 there") != std::string::npos);
 }
 
 TEST_CASE("A write of NaN through a view names the operator that wrote") {
-  torch::nn::Linear net(8, 4);
-  attach_diagnostics(net, quiet());
-  torch::optim::SGD optimizer(net->parameters(), kRate);
-  for (int i = 1; i <= 6; ++i) {
-    optimizer.zero_grad();
-    at::Tensor y = net(torch::randn({3, 8}));
-    if (i == 4) y.select(0, 1).copy_(torch::full({4}, NAN));
-    y.square().mean().backward();
-    optimizer.step();
-  }
-  const auto told = findings();
-  const Finding* found = find(told, "numeric-nonfinite-forward");
-  REQUIRE(found != nullptr);
-  CHECK(found->step == 4);
-  CHECK(found->op == "aten::copy_");
+  const Finding found = found_of([](const at::Tensor& y, bool bad) {
+    if (bad) y.select(0, 1).copy_(torch::full({4}, NAN));
+    return y.square().mean();
+  });
+  CHECK(found.op == "aten::copy_");
 }
 
 TEST_CASE("A hook of the program's own that divides by zero is told in its step") {

@@ -1,7 +1,5 @@
 // NaN or Inf planted in a random module, step and kind, over three models, in steps that are
-// surveyed and in steps in which hooks rest; and the share of them of which check, step, cause,
-// module and operator are named.
-#include <array>
+// surveyed and in steps in which hooks rest: check, step, cause, module and operator are named.
 #include <cmath>
 #include <cstdio>
 #include <random>
@@ -135,28 +133,22 @@ std::string expected(const Plant& plant) {
   return forward + "operator " + block;
 }
 
-enum Verdict : int { kNamed, kOtherOperator, kNotNamed, kWrong };
-
+/// 0 where the report says just that.
 int judge(const Plant& plant) {
   const auto all = findings();
-  const bool backward = plant.kind == Kind::kSlope;
-  const Finding* found =
-      find(all, backward ? "numeric-nonfinite-backward" : "numeric-nonfinite-forward");
-  const Finding* other =
-      find(all, backward ? "numeric-nonfinite-forward" : "numeric-nonfinite-backward");
-  if (found == nullptr && other == nullptr) return kNotNamed;
-  if (found == nullptr) found = other;
+  const Finding* found = find(all, "numeric-nonfinite-forward");
+  if (found == nullptr) found = find(all, "numeric-nonfinite-backward");
+  if (found == nullptr) return 1;
   const std::string cause = text_fact(*found, "cause");
   const std::string got =
       found->id + " " + (cause.empty() ? "-" : cause) + " " + found->module_path;
   // Where hooks rest gradients tell the module; their graph is gone.
   const bool is_op = found->op == op_of(plant) ||
                      (plant.kind == Kind::kSlope && plant.step > kSurveyed && found->op.empty());
-  if (got == expected(plant) && found->step == plant.step && is_op) return kNamed;
-  std::fprintf(stderr, "model %d step %d: %s %s in step %lld instead of %s %s\n", plant.model,
-               plant.step, got.c_str(), found->op.c_str(), static_cast<long long>(found->step),
-               expected(plant).c_str(), op_of(plant).c_str());
-  return got == expected(plant) && found->step == plant.step ? kOtherOperator : kWrong;
+  if (got == expected(plant) && found->step == plant.step && is_op) return 0;
+  std::fprintf(stderr, "%s %s in step %lld", got.c_str(), found->op.c_str(),
+               static_cast<long long>(found->step));
+  return 1;
 }
 
 int run(const Plant& plant) {
@@ -189,16 +181,12 @@ Plant plant_of(unsigned seed) {
 }  // namespace
 
 TEST_CASE("The module of a planted value is named in all of 50 cases") {
-  constexpr int kSeeds = 50;
-  std::array<int, kWrong + 1> verdicts{};
-  for (unsigned seed = 0; seed < kSeeds; ++seed) {
+  for (unsigned seed = 0; seed < 50; ++seed) {
     const Plant plant = plant_of(seed);
     const Outcome outcome = in_child([&] { return run(plant); });
-    if (!outcome.said.empty()) WARN(outcome.said);
-    REQUIRE(outcome.exit_code >= 0);
-    ++verdicts.at(static_cast<std::size_t>(outcome.exit_code));
+    CAPTURE(seed, plant.model, plant.step, expected(plant), op_of(plant), outcome.said);
+    CHECK(outcome.exit_code == 0);
   }
-  CHECK(verdicts[kNamed] == kSeeds);
 }
 
 }  // namespace ddpscope::test

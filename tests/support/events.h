@@ -107,6 +107,13 @@ class Program {
     send(GradientEvent{now(), leaf, GradientBefore::kUndefined, false});
   }
   void step(OptimizerId optimizer, bool with_closure = false);
+  /// So many steps in which hooks rest.
+  void rest(OptimizerId optimizer, int steps) {
+    for (int i = 0; i < steps; ++i) {
+      clock_.backward_ended();
+      clock_.optimizer_stepped(optimizer);
+    }
+  }
   void zero_grad(OptimizerId optimizer);
   void clear(const std::vector<TensorId>& leaves, GradientBefore left = GradientBefore::kUndefined);
   /// The program's own code writes these leaves, as an update without an optimizer does.
