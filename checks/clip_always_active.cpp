@@ -121,11 +121,11 @@ class ClipAlwaysActive final : public Check {
     Finding finding = about_limit(first, window.limit(), "always_active", state);
     finding.severity = factor < kTiny ? Severity::kError : Severity::kWarning;
     const std::int64_t watched = window.watched();
-    finding.what = fmt::format(
-        "clipping was active in {:.0f} of {} {} steps, median factor {:.2g}",
-        ratio * static_cast<double>(watched),
-        watched == steps ? "the last" : fmt::format("{} that were watched of the last", watched),
-        steps, factor);
+    const std::string window_text =
+        watched == steps ? fmt::format("the last {} steps", steps)
+                         : fmt::format("{} watched steps of the last {}", watched, steps);
+    finding.what = fmt::format("clipping was active in {:.0f} of {}, median factor {:.2g}",
+                               ratio * static_cast<double>(watched), window_text, factor);
     finding.why =
         fmt::format("limit {:.4g}, norms {:.2g} to {:.2g}, 90th percentile {:.2g}", window.limit(),
                     std::ranges::min(window.norms()), std::ranges::max(window.norms()), often);

@@ -137,6 +137,10 @@ void add_operator_fixes(const NonfiniteOutputEvent& event, const RiskyInputEvent
   }
   finding.fixes = {{"look at the batch of this step and at the range of what enters this operator",
                     kNeedsDecision}};
+  if (event.was_zero) {
+    finding.fixes = {{"add an epsilon before the operator, or clamp its input to one", kLikely},
+                     {"look at what made its input 0 in this step", kNeedsDecision}};
+  }
   if (event.output.dtype == "float16") {
     finding.why += "; float16 ends at 65504";
     finding.fixes.push_back({"run it in float32 or bfloat16", kLikely});

@@ -7,6 +7,7 @@
 #include "checks/nonfinite_check.h"
 #include "checks/nonfinite_node_text.h"
 #include "checks/nonfinite_text.h"
+#include "checks/subtree.h"
 #include "model/fact_keys.h"
 #include "model/node_name.h"
 
@@ -85,15 +86,20 @@ class NumericNonfiniteBackward final : public NonfiniteCheck {
       finding.model = state.model_of(*leaf)->label;
       finding.module_path = leaf->registrations.front().module_path;
     }
-    finding.what = fmt::format(
-        "gradient turns {} at or behind {}: {}; the loss is finite", kind_of(gradient.values),
-        registered ? leaf->registrations.front().name : "an unregistered leaf",
-        elements_text(gradient.values, "elements"));
-    if (between.leaf_after != 0) place_between(between, state, finding);
+    finding.what = fmt::format("gradient turns {} at or behind {}: {}; the loss is finite",
+                               kind_of(gradient.values),
+                               registered ? tensor_path(*leaf) : "an unregistered leaf",
+                               elements_text(gradient.values, "elements"));
     finding.why =
         "it is the first leaf of this step whose gradient is not finite; no node could be looked "
-        "at, as on other devices, in other threads "
-        "and where passes over values rest";
+        "at, as on other devices and in other threads";
+    if (const TensorState* finite = state.tensor(between.leaf_after)) {
+      place_between(between, state, finding);
+      finding.why = fmt::format(
+          "that of {}, which came before it, is finite; passes over values rested in this step, so "
+          "that no node was looked at",
+          finite->registrations.empty() ? "another leaf" : tensor_path(*finite));
+    }
     finding.fixes = slope_fixes({});
     add_counts(gradient.values, finding);
     return finding;

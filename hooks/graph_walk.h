@@ -2,12 +2,22 @@
 
 #include <torch/csrc/autograd/edge.h>
 #include <torch/csrc/autograd/function.h>
+#include <torch/csrc/autograd/variable.h>
 
 #include <cstddef>
 #include <unordered_set>
 #include <vector>
 
 namespace ddpscope {
+
+/// Where the graph of these tensors begins.
+inline torch::autograd::edge_list edges_of(const torch::autograd::variable_list& roots) {
+  torch::autograd::edge_list edges;
+  for (const at::Tensor& root : roots) {
+    if (root.defined()) edges.push_back(torch::autograd::impl::gradient_edge(root));
+  }
+  return edges;
+}
 
 /// Visits every node that `roots` reach once, nearest first: `visit(node, consumer)`, where the
 /// consumer of a root is null. Stops after a million nodes: the bound keeps a step from standing

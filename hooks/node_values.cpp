@@ -25,12 +25,9 @@ using torch::autograd::variable_list;
 
 // Those on one way from the node to a root, the nearest first.
 std::vector<const Node*> consumers_of(const Node& node, const variable_list& roots) {
-  edge_list edges;
-  for (const at::Tensor& root : roots) {
-    if (root.defined()) edges.push_back(torch::autograd::impl::gradient_edge(root));
-  }
   std::unordered_map<const Node*, const Node*> consumer_of;
-  walk_graph(edges, [&](const Node& at, const Node* consumer) { consumer_of[&at] = consumer; });
+  walk_graph(edges_of(roots),
+             [&](const Node& at, const Node* consumer) { consumer_of[&at] = consumer; });
   std::vector<const Node*> consumers;
   const auto next_of = [&](const Node* at) {
     const auto found = consumer_of.find(at);

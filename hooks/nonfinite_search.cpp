@@ -72,20 +72,14 @@ bool inverts_zero(std::string_view name) {
 NonfiniteSearch::NonfiniteSearch(Capture& capture) : capture_(capture) { here_ = this; }
 NonfiniteSearch::~NonfiniteSearch() { here_ = nullptr; }
 
-void NonfiniteSearch::begin_at(const variable_list& roots) {
-  torch::autograd::edge_list edges;
-  for (const at::Tensor& root : roots) {
-    if (root.defined()) edges.push_back(torch::autograd::impl::gradient_edge(root));
-  }
-  remember_writers(std::move(edges));
-}
+void NonfiniteSearch::begin_at(const variable_list& roots) { remember_writers(edges_of(roots)); }
 
 void NonfiniteSearch::begin_here() {
   start_ = torch::autograd::get_current_node();
   if (start_ != nullptr) remember_writers({{start_, 0}});
 }
 
-void NonfiniteSearch::remember_writers(torch::autograd::edge_list roots) {
+void NonfiniteSearch::remember_writers(const torch::autograd::edge_list& roots) {
   walk_graph(roots, [&](const Node& node, const Node*) {
     if (writes_through_view(node)) writers_[&node] = operator_of(node);
   });

@@ -63,7 +63,7 @@ class NonfiniteSearch {
   bool was_zero(const Node& node) const;
   void describe_origin(const Node& node, NonfiniteOutputEvent& event) const;
 
-  void remember_writers(torch::autograd::edge_list roots);
+  void remember_writers(const torch::autograd::edge_list& roots);
   std::string op_of(const Node& node) const;
   const Node* start_of(const torch::autograd::variable_list& roots);
 

@@ -61,8 +61,7 @@ TEST_CASE("clip-always-active takes 32 steps of more than 200 where hooks rest",
   REQUIRE(loop.program.findings.size() == 1);
   const Finding& finding = loop.program.findings[0];
   CHECK(finding.what ==
-        "clipping was active in 32 of 32 that were watched of the last 311 steps, median factor "
-        "0.005");
+        "clipping was active in 32 of 32 watched steps of the last 311, median factor 0.005");
   CHECK(fact_of<std::int64_t>(finding, "window_steps") == 311);
 }
 

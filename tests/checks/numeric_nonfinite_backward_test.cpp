@@ -56,8 +56,10 @@ TEST_CASE("numeric-nonfinite-backward tells from gradients alone where hooks res
   CHECK(finding.confidence == Confidence::kMedium);
   CHECK(finding.module_path.empty());  // what holds conv and head
   CHECK(finding.op.empty());
-  CHECK(finding.what.starts_with("gradient turns NaN at or behind "));
-  CHECK(finding.what.ends_with("8 of 4096 elements are NaN; the loss is finite"));
+  CHECK(finding.what ==
+        "gradient turns NaN at or behind conv1.weight: 8 of 4096 elements are NaN; the loss is "
+        "finite");
+  CHECK(finding.why.starts_with("that of head.weight, which came before it, is finite; "));
   run.program.send_now(spoilt);
   CHECK(run.program.findings.size() == 1);
 }

@@ -116,6 +116,37 @@ TEST_CASE("numeric-nonfinite-forward names the parameter or buffer", "[check]") 
   CHECK(cause_of(run.program.findings[0]) == "parameter");
 }
 
+TEST_CASE("numeric-nonfinite-forward tells an input of 0 by the result alone", "[check]") {
+  NonfiniteSteps run("numeric-nonfinite-forward");
+  NonfiniteOutputEvent origin = overflow();
+  origin.op = "aten::rsqrt";
+  origin.inputs_known = false;
+  origin.was_zero = true;
+  run.bad_forward(origin);
+  const Finding& finding = run.program.findings.at(0);
+  CHECK(finding.what == "3 of 65536 output elements are Inf, its input was 0 there");
+  CHECK(finding.evidence_status == EvidenceStatus::kEstablished);
+  CHECK(finding.fixes[0].text == "add an epsilon before the operator, or clamp its input to one");
+}
+
+TEST_CASE("numeric-nonfinite-forward takes the module of the leaf that was read", "[check]") {
+  NonfiniteSteps run("numeric-nonfinite-forward");
+  NonfiniteOutputEvent origin = overflow();
+  origin.place = {.leaf = kHead};
+  origin.made.reset();
+  SECTION("by the operator itself") {
+    run.bad_forward(origin);
+    CHECK(run.program.findings.at(0).module_path == "head");
+    CHECK(run.program.findings.at(0).why.ends_with("ran on a parameter of head"));
+  }
+  SECTION("by those around it") {
+    origin.place = {.leaf_before = kConv, .leaf_after = kHead};
+    run.bad_forward(origin);
+    CHECK(run.program.findings.at(0).module_path.empty());
+    CHECK(run.program.findings.at(0).why.ends_with("ran between conv1 and head"));
+  }
+}
+
 TEST_CASE("numeric-nonfinite-forward places an operator between two modules", "[check]") {
   NonfiniteSteps run("numeric-nonfinite-forward");
   NonfiniteOutputEvent origin = overflow();
