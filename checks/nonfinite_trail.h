@@ -42,7 +42,9 @@ class NonfiniteTrail {
   const LossEvent* loss() const { return loss_.has_value() ? &*loss_ : nullptr; }
   /// In the order in which they arrived.
   const std::vector<NonfiniteGradientEvent>& gradients() const { return gradients_; }
-  /// The last leaf whose gradient was finite; 0: not known.
+  /// Nothing but the gradients was looked at, before their optimizer stepped.
+  bool rested() const { return rested_; }
+  /// Then the last leaf whose gradient was finite; 0: there was none.
   TensorId last_finite() const { return last_finite_; }
   /// The first node that made NaN or Inf out of finite gradients; null if none was seen.
   const NonfiniteNodeEvent* node() const { return node_.has_value() ? &*node_ : nullptr; }
@@ -54,7 +56,7 @@ class NonfiniteTrail {
  private:
   std::optional<LossEvent> loss_;  ///< the first that was not finite, or else the last
   std::vector<NonfiniteGradientEvent> gradients_;
-  bool rested_ = false;  ///< nothing but the gradients was looked at
+  bool rested_ = false;
   TensorId last_finite_ = 0;
   std::optional<NonfiniteNodeEvent> node_;
   bool anomaly_ = false;                ///< LibTorch threw because of the node

@@ -77,32 +77,40 @@ class NumericNonfiniteBackward final : public NonfiniteCheck {
     const NonfiniteGradientEvent& gradient = trail().gradients().front();
     const TensorState* leaf = state.tensor(gradient.tensor);
     const bool registered = leaf != nullptr && !leaf->registrations.empty();
-    const MadeIn between{.leaf_before = gradient.tensor, .leaf_after = trail().last_finite()};
     Finding finding = in_backward(at);
     finding.confidence = Confidence::kMedium;
     finding.evidence_status = EvidenceStatus::kSupported;
     place_in(0, state, finding);
+    std::string name = "an unregistered leaf";
     if (registered) {
       finding.model = state.model_of(*leaf)->label;
       finding.module_path = leaf->registrations.front().module_path;
+      name = trail().rested() ? tensor_path(*leaf) : leaf->registrations.front().name;
     }
-    finding.what = fmt::format("gradient turns {} at or behind {}: {}; the loss is finite",
-                               kind_of(gradient.values),
-                               registered ? tensor_path(*leaf) : "an unregistered leaf",
-                               elements_text(gradient.values, "elements"));
+    finding.what =
+        fmt::format("gradient turns {} at or behind {}: {}; the loss is finite",
+                    kind_of(gradient.values), name, elements_text(gradient.values, "elements"));
     finding.why =
         "it is the first leaf of this step whose gradient is not finite; no node could be looked "
         "at, as on other devices and in other threads";
-    if (const TensorState* finite = state.tensor(between.leaf_after)) {
-      place_between(between, state, finding);
-      finding.why = fmt::format(
-          "that of {}, which came before it, is finite; passes over values rested in this step, so "
-          "that no node was looked at",
-          finite->registrations.empty() ? "another leaf" : tensor_path(*finite));
-    }
+    if (trail().rested()) place_in_rest(gradient.tensor, state, finding);
     finding.fixes = slope_fixes({});
     add_counts(gradient.values, finding);
     return finding;
+  }
+
+  // Between the first leaf that was not finite and the last that was.
+  void place_in_rest(TensorId first, const RunState& state, Finding& finding) const {
+    const MadeIn between{.leaf_before = first, .leaf_after = trail().last_finite()};
+    const TensorState* finite = state.tensor(between.leaf_after);
+    finding.module_path.clear();
+    place_between(between, state, finding);
+    finding.why = "passes over values rested in this step, so that no node was looked at";
+    if (finite != nullptr && !finite->registrations.empty()) {
+      finding.why =
+          fmt::format("that of {}, which came before it, is finite; ", tensor_path(*finite)) +
+          finding.why;
+    }
   }
 
   std::optional<Finding> held_;

@@ -64,6 +64,19 @@ TEST_CASE("numeric-nonfinite-backward tells from gradients alone where hooks res
   CHECK(run.program.findings.size() == 1);
 }
 
+TEST_CASE("numeric-nonfinite-backward names no module where all gradients are bad", "[check]") {
+  NonfiniteSteps run(kCheck);
+  SpoiltStepEvent spoilt{.at = run.program.now()};
+  for (const TensorId leaf : {kHead, kConv}) {
+    spoilt.gradients.push_back({.at = spoilt.at, .tensor = leaf, .values = nans(4, 64)});
+  }
+  run.program.send_now(spoilt);
+  REQUIRE(run.program.findings.size() == 1);
+  CHECK(run.program.findings[0].module_path.empty());  // the loss may be it
+  CHECK(run.program.findings[0].what.find("head.weight") != std::string::npos);
+  CHECK(run.program.findings[0].why.starts_with("passes over values rested"));
+}
+
 TEST_CASE("numeric-nonfinite-backward leaves NaN that forward saved to forward", "[check]") {
   NonfiniteSteps run(kCheck);
   run.finite_step();
