@@ -14,8 +14,6 @@
 
 namespace ddpscope {
 namespace {
-constexpr std::int64_t kRound = 16;
-constexpr std::int64_t kEndOfRound = 4;
 constexpr double kVanishing = 1e-7;
 constexpr double kGradientsVanish = 1e-4;
 constexpr double kNoise = 1e-5;  // of the largest gradient: what rounding leaves of a zero
@@ -28,12 +26,13 @@ class OptimUpdateSize final : public Check {
     for (const ParameterUpdate& update : event.members) windows_[update.tensor].add(update);
   }
 
-  // Each parameter comes once in a round of steps: they are judged together.
+  // Each parameter comes once in a round: they are judged together.
   void on_optimizer_step(const OptimizerStepEvent& event, const RunState& state,
                          Findings& findings) override {
     const auto optimizer = state.optimizers().find(event.optimizer);
     if (optimizer == state.optimizers().end() || event.threw) return;
-    if (optimizer->second.steps % kRound != kEndOfRound) return;
+    const std::int64_t step = state.steps_of(optimizer->second);
+    if (!rounds_[event.optimizer].ends(optimizer->second.steps, step)) return;
     std::map<std::string, std::vector<const TensorState*>> affected;
     for (const auto& group : optimizer->second.groups) {
       for (const OptimizerMember& member : group) {
@@ -141,6 +140,7 @@ class OptimUpdateSize final : public Check {
   }
 
   UpdateWindows windows_;
+  std::map<OptimizerId, UpdateRounds> rounds_;
 };
 }  // namespace
 

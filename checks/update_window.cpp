@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 #include "model/statistics.h"
 
@@ -12,6 +13,8 @@ namespace {
 constexpr double kExploding = 0.1;
 constexpr int kOften = 4;
 constexpr std::size_t kWithoutRate = 4;
+constexpr std::int64_t kRound = 16;
+constexpr std::int64_t kEndOfRound = 4;
 constexpr std::int64_t kEnoughSteps = 228;  // for all samples where each step is watched
 }  // namespace
 
@@ -58,6 +61,11 @@ bool UpdateWindow::is_conclusive() const {
   return std::ranges::all_of(samples_, [](const ParameterUpdate& sample) {
     return sample.update_ratio > 0 || sample.unchanged.value_or(false);
   });
+}
+
+bool UpdateRounds::ends(std::int64_t watched, std::int64_t step) {
+  const std::int64_t since = step - std::exchange(last_, step);
+  return watched % kRound == kEndOfRound || since > kRound;
 }
 
 double gradient_ratio(const UpdateWindows& windows, const ModelState* model) {

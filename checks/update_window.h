@@ -39,6 +39,17 @@ class UpdateWindow {
   bool moved_ = false;
 };
 
+/// The rounds in which each member of an optimizer is sampled once: 16 steps or, after a rest of
+/// more, the first that is watched.
+class UpdateRounds {
+ public:
+  /// `watched`: of its steps; `step`: the number of this one.
+  bool ends(std::int64_t watched, std::int64_t step);
+
+ private:
+  std::int64_t last_ = 0;
+};
+
 using UpdateWindows = std::map<TensorId, UpdateWindow>;
 
 /// Of the norms of the gradients of the model's first and last matrix; infinite where unknown.

@@ -28,6 +28,13 @@ struct Loop {
   void steps(int count) {
     for (int i = 0; i < count; ++i) step();
   }
+  /// Of 40 steps the last alone is watched.
+  void sample_after_rest() {
+    program.rest(1, 39);
+    program.backward({1, 2});
+    program.send_now(ParameterUpdatesEvent{.optimizer = 1, .members = {moves, still}});
+    program.step(1);
+  }
   void rest(int count) {
     for (int i = 0; i < count; ++i) {
       program.backward({1, 2});
@@ -72,6 +79,16 @@ TEST_CASE("optim-update-size names a learning rate of 0", "[check]") {
   loop.steps(1);
   REQUIRE(loop.program.findings.size() == 1);
   CHECK(loop.program.findings[0].why == "the learning rate of their group is 0");
+}
+
+TEST_CASE("optim-update-size judges each sample that follows a rest", "[check]") {
+  Loop loop;
+  loop.steps(64);
+  for (int i = 0; i < 7; ++i) loop.sample_after_rest();
+  CHECK(loop.program.findings.empty());
+  loop.sample_after_rest();
+  REQUIRE(loop.program.findings.size() == 1);
+  CHECK(loop.program.findings[0].step == 64 + 8 * 40);
 }
 
 TEST_CASE("optim-update-size takes a rate that nobody tells for no rate of 0", "[check]") {

@@ -51,4 +51,16 @@ TEST_CASE("A batch whose own gradient is not finite is silent in a rest") {
   CHECK(find(all, "numeric-nonfinite-gradient") == nullptr);
 }
 
+TEST_CASE("A learning rate of 0 is found where hooks rest in nearly all steps") {
+  Net net;
+  attach_diagnostics(net, quiet());
+  SGD optimizer(net->parameters(), /*lr=*/0);
+  train(
+      optimizer, [&] { return net->loss(); }, 8000);
+  const auto all = findings();
+  const Finding* found = find(all, "optim-update-size");
+  REQUIRE(found != nullptr);
+  CHECK(found->what.find("in 4 sampled steps") != std::string::npos);
+}
+
 }  // namespace ddpscope::test::rested_values_test
