@@ -48,7 +48,7 @@ void ParameterUpdates::begin(Capture& capture, const ParamGroups& groups) {
   for (std::size_t group = 0; group < groups.size(); ++group) {
     const auto& params = groups[group].params();
     for (std::size_t index = 0; index < params.size(); ++index, ++position) {
-      if (position >= seen_.size()) seen_.push_back({.step = step});
+      if (position >= seen_.size()) seen_.push_back({.step = step - kOneOf});
       if (!is_due(position, step)) continue;
       add(capture, groups[group], {.group = group, .index = index, .position = position});
     }
@@ -57,8 +57,9 @@ void ParameterUpdates::begin(Capture& capture, const ParamGroups& groups) {
 
 // In steps that are all watched each has its own turn; one that hooks slept through is made up for.
 bool ParameterUpdates::is_due(std::size_t position, std::int64_t step) const {
-  if ((static_cast<std::int64_t>(position) + step) % kOneOf == 0) return true;
-  return step - seen_[position].step > kOneOf;
+  const bool is_turn = (static_cast<std::int64_t>(position) + step) % kOneOf == 0;
+  const std::int64_t since = step - seen_[position].step;
+  return is_turn ? since >= kOneOf : since > 2 * kOneOf;
 }
 
 void ParameterUpdates::add(Capture& capture, const torch::optim::OptimizerParamGroup& group,
