@@ -58,9 +58,16 @@ Finding at_module(ModuleId module, const RunState& state) {
   }
   return finding;
 }
+
+/// Adds the stack, which names the line.
+std::string threw(const ThrownIn& thrown, Finding& finding) {
+  if (!thrown.site.frames.empty()) finding.sites.push_back(thrown.site);
+  return thrown.line.empty() ? "threw" : "threw at " + thrown.line;
+}
 }  // namespace
 
-Finding failed_operator(const OperatorFailedEvent& event, const RunState& state) {
+Finding failed_operator(const OperatorFailedEvent& event, const ThrownIn& thrown,
+                        const RunState& state) {
   Finding finding = at_module(event.module, state);
   finding.step = event.at.step;
   if (event.in_backward) finding.phase = Phase::kBackward;
@@ -76,8 +83,9 @@ Finding failed_operator(const OperatorFailedEvent& event, const RunState& state)
     producers.push_back(producer_of(input, state));
   }
   const std::size_t more = event.inputs.size() - texts.size();
-  finding.what = fmt::format("threw on {} {}{}", texts.size() == 1 ? "input" : "inputs",
-                             joined(texts, "; "), more > 0 ? fmt::format("; {} more", more) : "");
+  finding.what =
+      fmt::format("{} on {} {}{}", threw(thrown, finding), texts.size() == 1 ? "input" : "inputs",
+                  joined(texts, "; "), more > 0 ? fmt::format("; {} more", more) : "");
   explain_failure(event.message, state, finding);
   finding.facts = {{fact::kException, first_line_thrown(event.message)},
                    {fact::kShapes, as_fact(shapes)},
@@ -90,17 +98,28 @@ Finding failed_operator(const OperatorFailedEvent& event, const RunState& state)
   return finding;
 }
 
-Finding failed_in_module(const ErrorEvent& event, const SurveyedOp& last, const RunState& state) {
+Finding failed_unseen(const ErrorEvent& event, const ThrownIn& thrown, const SurveyedOp* last,
+                      const RunState& state) {
   Finding finding = at_module(event.module, state);
   finding.step = event.at.step;
-  finding.confidence = Confidence::kMedium;
-  finding.evidence_status = EvidenceStatus::kSupported;
-  finding.op = last.op;
+  finding.phase = event.phase;
+  const bool is_last = last != nullptr && (thrown.op.empty() || thrown.op == last->op);
   std::vector<std::string> shapes;
-  for (const auto& shape : last.shapes) shapes.push_back(shape_text(shape));
-  finding.what =
-      fmt::format("the module threw; when it was last surveyed, in step {}, it ran {} on {}",
-                  last.step, last.op, joined(shapes, "; "));
+  if (is_last) {
+    for (const auto& shape : last->shapes) shapes.push_back(shape_text(shape));
+  }
+  finding.what = threw(thrown, finding);
+  if (thrown.op.empty()) {
+    finding.confidence = Confidence::kMedium;
+    finding.evidence_status = EvidenceStatus::kSupported;
+    finding.what = "the module threw";
+  }
+  finding.op = is_last ? last->op : thrown.op;
+  if (is_last) {
+    finding.what +=
+        fmt::format("; when it was last surveyed, in step {}, it ran {}on {}", last->step,
+                    thrown.op.empty() ? last->op + " " : "", joined(shapes, "; "));
+  }
   explain_failure(event.message, state, finding);
   finding.facts = {{fact::kException, first_line_thrown(event.message)},
                    {fact::kShapes, as_fact(shapes)},

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "checks/run_state.h"
+#include "checks/thrown_in.h"
 #include "model/error_event.h"
 #include "model/finding.h"
 
@@ -17,7 +18,10 @@ struct SurveyedOp {
 };
 
 /// The findings of module-operator-failed.
-Finding failed_operator(const OperatorFailedEvent& event, const RunState& state);
-Finding failed_in_module(const ErrorEvent& event, const SurveyedOp& last, const RunState& state);
+Finding failed_operator(const OperatorFailedEvent& event, const ThrownIn& thrown,
+                        const RunState& state);
+/// An operator that no survey saw to its end. `last`: what is known of its module, or null.
+Finding failed_unseen(const ErrorEvent& event, const ThrownIn& thrown, const SurveyedOp* last,
+                      const RunState& state);
 
 }  // namespace ddpscope

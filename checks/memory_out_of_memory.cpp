@@ -17,7 +17,9 @@ class MemoryOutOfMemory final : public FailureCheck {
     const auto failure = allocation_failure(event.message);
     if (!failure.has_value() || pending_.size() >= kMaxPending) return;
     if (is_thrown_again(*failure, event)) return;
-    pending_.push_back({.thread = event.at.thread, .what = out_of_memory(*failure, event, state)});
+    OutOfMemory what = out_of_memory(*failure, event, state);
+    add_stack(thrown_in(event, state), what);
+    pending_.push_back({.thread = event.at.thread, .what = std::move(what)});
   }
 
   /// The operator that the exception of this thread left.
@@ -27,6 +29,7 @@ class MemoryOutOfMemory final : public FailureCheck {
     for (auto one = pending_.rbegin(); one != pending_.rend(); ++one) {
       if (one->thread != event.at.thread) continue;
       add_operator(event, state, one->what);
+      one->is_seen = true;
       return;
     }
   }
@@ -35,14 +38,15 @@ class MemoryOutOfMemory final : public FailureCheck {
   struct Pending {
     std::uint64_t thread = 0;
     OutOfMemory what;
+    bool is_seen = false;  ///< its operator, to its end
   };
 
   /// LibTorch may catch what it threw and throw it with more text.
   bool is_thrown_again(const AllocationFailure& failure, const ErrorEvent& event) const {
     if (pending_.empty()) return false;
     const Pending& last = pending_.back();
-    return last.thread == event.at.thread && last.what.step == event.at.step &&
-           last.what.op.empty() && last.what.failure.requested_bytes == failure.requested_bytes;
+    return last.thread == event.at.thread && last.what.step == event.at.step && !last.is_seen &&
+           last.what.failure.requested_bytes == failure.requested_bytes;
   }
 
   /// A step that completes says that the program went on with less.

@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <utility>
 
 #include "checks/byte_text.h"
 #include "checks/finding_text.h"
@@ -16,11 +18,23 @@ constexpr double kDominant = 0.5;
 constexpr double kFragmented = 0.2;
 constexpr std::size_t kTopModules = 3;
 
+// What makes a batch, or moves it.
+constexpr auto kMakeBatch = std::to_array<std::string_view>(
+    {"aten::arange", "aten::cat", "aten::clone", "aten::contiguous", "aten::copy_", "aten::empty",
+     "aten::full", "aten::index", "aten::index_select", "aten::normal", "aten::normal_",
+     "aten::ones", "aten::rand", "aten::randint", "aten::randn", "aten::stack", "aten::to",
+     "aten::zeros"});
+
 MemoryClass asked_for(const ErrorEvent& event) {
   if (event.phase == Phase::kOptimizer) return MemoryClass::kOptimizer;
   if (event.phase == Phase::kBackward) return MemoryClass::kGradients;
   if (event.module == 0) return MemoryClass::kBatch;
   return event.grad_mode ? MemoryClass::kSavedActivations : MemoryClass::kOther;
+}
+
+/// What an operator of a forward asks for.
+MemoryClass computed(const OutOfMemory& what) {
+  return what.grad_mode ? MemoryClass::kSavedActivations : MemoryClass::kOther;
 }
 
 std::string_view words_for(MemoryClass memory) {
@@ -65,7 +79,8 @@ std::string growth_cause(const OutOfMemory& what, const MemoryUse& asked) {
 std::string sentence(const OutOfMemory& what, const MemoryUse& asked, const std::string& cause) {
   const AllocationFailure& failure = what.failure;
   std::string text =
-      fmt::format("out of memory on a request of {}; ", byte_text(failure.requested_bytes));
+      fmt::format("out of memory on a request of {}{}; ", byte_text(failure.requested_bytes),
+                  what.line.empty() ? "" : " at " + what.line);
   if (cause == "fragmentation") {
     return text + fmt::format("{} of {} are reserved and in no tensor",
                               byte_text(*failure.fragmented_bytes),
@@ -164,14 +179,21 @@ OutOfMemory out_of_memory(const AllocationFailure& failure, const ErrorEvent& ev
   return what;
 }
 
+void add_stack(ThrownIn thrown, OutOfMemory& what) {
+  const bool makes_batch =
+      thrown.op.empty() || std::ranges::find(kMakeBatch, thrown.op) != kMakeBatch.end();
+  if (what.asked_for == MemoryClass::kBatch && !makes_batch) what.asked_for = computed(what);
+  what.op = std::move(thrown.op);
+  what.site = std::move(thrown.site);
+  what.line = std::move(thrown.line);
+}
+
 void add_operator(const OperatorFailedEvent& event, const RunState& state, OutOfMemory& what) {
   what.op = event.op;
   const bool is_computed = std::ranges::any_of(
       event.inputs, [](const FailedInput& input) { return input.tensor.requires_grad; });
   // A forward of the program's own, whose module is not known.
-  if (what.asked_for == MemoryClass::kBatch && is_computed) {
-    what.asked_for = what.grad_mode ? MemoryClass::kSavedActivations : MemoryClass::kOther;
-  }
+  if (what.asked_for == MemoryClass::kBatch && is_computed) what.asked_for = computed(what);
   std::int64_t largest = 0;
   for (const FailedInput& input : event.inputs) {
     const TensorState* tensor = state.tensor(input.tensor.id);
@@ -194,6 +216,7 @@ Finding finding_about(const OutOfMemory& what) {
   finding.module_path = what.module_path;
   finding.op = what.op;
   finding.evidence_status = EvidenceStatus::kSupported;
+  if (!what.site.frames.empty()) finding.sites.push_back(what.site);
   finding.what = sentence(what, asked, cause);
   explain_growth(what, asked, cause, finding);
   add_facts(what, asked, cause, finding);

@@ -4,6 +4,7 @@
 
 #include "checks/allocation_failure.h"
 #include "checks/memory_classes.h"
+#include "checks/thrown_in.h"
 #include "model/count_event.h"
 #include "model/error_event.h"
 #include "model/finding.h"
@@ -22,10 +23,14 @@ struct OutOfMemory {
   std::string model;
   std::string module_path;
   std::string op;
+  Site site;         ///< without frames where no stack was taken
+  std::string line;  ///< of the program, which called the operator; "" if it is not known
 };
 
 OutOfMemory out_of_memory(const AllocationFailure& failure, const ErrorEvent& event,
                           const RunState& state);
+/// The operator and the line by the stack.
+void add_stack(ThrownIn thrown, OutOfMemory& what);
 /// The operator that the exception left.
 void add_operator(const OperatorFailedEvent& event, const RunState& state, OutOfMemory& what);
 

@@ -26,14 +26,19 @@ class ModuleOperatorFailed final : public FailureCheck {
   // Whether an operator threw is known only when it ends; a module's forward is a hint until then.
   void on_error(const ErrorEvent& event, const RunState& state, Findings&) override {
     const auto last = last_ops_.find(event.module);
-    if (last == last_ops_.end() || state.place_of(event.module) == nullptr) return;
-    hints_.insert_or_assign(event.at.thread, failed_in_module(event, last->second, state));
+    const bool is_known = last != last_ops_.end() && state.place_of(event.module) != nullptr;
+    ThrownIn thrown = thrown_in(event, state);
+    if (is_known || !thrown.op.empty()) {
+      hints_.insert_or_assign(
+          event.at.thread, failed_unseen(event, thrown, is_known ? &last->second : nullptr, state));
+    }
+    thrown_.insert_or_assign(event.at.thread, std::move(thrown));
   }
 
   void on_operator_failed(const OperatorFailedEvent& event, const RunState& state,
                           Findings&) override {
     hints_.erase(event.at.thread);
-    failures_.push_back(failed_operator(event, state));
+    failures_.push_back(failed_operator(event, thrown_[event.at.thread], state));
     if (failures_.size() > kMaxPending) failures_.erase(failures_.begin());
   }
 
@@ -50,6 +55,7 @@ class ModuleOperatorFailed final : public FailureCheck {
   void decide(Severity severity, Findings& findings) override {
     for (auto& [thread, hint] : hints_) failures_.push_back(std::move(hint));
     hints_.clear();
+    thrown_.clear();
     for (Finding& failure : failures_) {
       const Place place = {failure.module_path, failure.op};
       const bool is_caught = severity == Severity::kNote;
@@ -64,6 +70,7 @@ class ModuleOperatorFailed final : public FailureCheck {
 
   std::map<ModuleId, SurveyedOp> last_ops_;
   std::map<std::uint64_t, Finding> hints_;
+  std::map<std::uint64_t, ThrownIn> thrown_;  ///< by thread, last
   Findings failures_;
   std::set<Place> caught_;  ///< where the program caught one, and trained on
   bool is_end_of_program_ = false;

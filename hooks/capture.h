@@ -26,6 +26,7 @@ struct CaptureOptions {
   bool values = true;             ///< values are read: from level `values` on
   std::size_t history = 1 << 16;  ///< writes and nodes that are remembered
   StackTable* stacks = nullptr;   ///< none: no stacks are taken
+  StackTable* thrown = nullptr;   ///< for the stacks of exceptions
   std::size_t stack_depth = 32;
   double overhead_percent = 2;     ///< what hooks may take of the time of a cycle after the first
   std::int64_t full_cycles = 64;   ///< the first ones, in which all hooks run

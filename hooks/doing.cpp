@@ -10,12 +10,11 @@ namespace ddpscope {
 namespace {
 constexpr std::size_t kMaxFrames = 64;
 
-StackId take_stack(const CaptureOptions& options) noexcept {
-  if (options.stacks == nullptr) return 0;
+StackId take_stack(StackTable* stacks, std::size_t depth) noexcept {
+  if (stacks == nullptr) return 0;
   std::array<void*, kMaxFrames> frames;
-  const std::size_t depth = std::min(options.stack_depth, kMaxFrames);
   const CapturedStack taken = capture_stack(std::span(frames).first(depth));
-  return options.stacks->intern(std::span(frames).first(taken.frames));
+  return stacks->intern(std::span(frames).first(taken.frames));
 }
 }  // namespace
 
@@ -25,7 +24,12 @@ Doing doing_now(Capture& capture) noexcept {
           .cycle = now.cycle,
           .module = ModuleCalls::innermost(),
           .optimizer = current_optimizer(),
-          .stack = take_stack(capture.options())};
+          .stack = take_stack(capture.options().stacks,
+                              std::min(capture.options().stack_depth, kMaxFrames))};
+}
+
+StackId thrown_from(const Capture& capture) noexcept {
+  return take_stack(capture.options().thrown, kMaxFrames);
 }
 
 }  // namespace ddpscope

@@ -9,6 +9,7 @@
 #include <typeinfo>
 
 #include "hooks/capture.h"
+#include "hooks/doing.h"
 #include "hooks/interposed.h"
 #include "hooks/loop_phase.h"
 #include "hooks/mode_asked.h"
@@ -38,7 +39,8 @@ void tell(Capture& capture) {
                                .module = ModuleCalls::innermost(),
                                .phase = LoopPhase::now(),
                                .grad_mode = c10::GradMode::is_enabled(),
-                               .asked_mode = asked_mode});
+                               .asked_mode = asked_mode,
+                               .stack = thrown_from(capture)});
 }
 
 /// `object` as an `Error`, if a handler of that type would catch it.

@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "model/autograd_event.h"
 #include "model/finding.h"
 #include "model/tensor_info.h"
 
@@ -16,6 +17,7 @@ struct ErrorEvent {
   Phase phase = Phase::kForward;  ///< of the training loop
   bool grad_mode = true;
   ModuleId asked_mode = 0;  ///< whose `is_training` this thread asked last; it may be gone
+  StackId stack = 0;        ///< at every level
 };
 
 /// An input of an operator that threw.

@@ -99,6 +99,7 @@ Session::Session(Resolved resolved, WorkerOptions options)
       capture_(worker_, {.values = settings_.level != Level::kWatch,
                          .history = static_cast<std::size_t>(settings_.history),
                          .stacks = stacks_at(settings_.level, sites_),
+                         .thrown = &sites_.table(),
                          .stack_depth = static_cast<std::size_t>(settings_.stack_depth),
                          .overhead_percent = budget_of(settings_),
                          .full_cycles = settings_.full_cycles,

@@ -7,6 +7,7 @@
 
 #include "config/resolve.h"
 #include "hooks/capture.h"
+#include "hooks/operator_names.h"
 #include "plugin/crash_signals.h"
 #include "plugin/process_life.h"
 #include "plugin/public_api.h"
@@ -50,7 +51,7 @@ class Session {
   void summarize(bool clean_exit);
 
   Settings settings_;
-  StackSites sites_;
+  StackSites sites_{operator_called_by};
   Worker worker_;
   Capture capture_;
   int exit_code_ = 0;

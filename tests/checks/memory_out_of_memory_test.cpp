@@ -29,7 +29,8 @@ TensorInfo tensor(TensorId id, std::vector<std::int64_t> shape, bool requires_gr
 
 /// A model of one convolution whose first step is surveyed.
 struct Run {
-  explicit Run(const std::string& checks = "memory-out-of-memory") : program(checks) {
+  explicit Run(const std::string& checks = "memory-out-of-memory", SiteSource* sites = nullptr)
+      : program(checks, sites) {
     program.attach(1, {{.id = 1, .path = "conv1.weight", .shape = {256, 1024}}});
     program.optimizer(1, {1});
   }
@@ -86,6 +87,34 @@ TEST_CASE("memory-out-of-memory takes operator and batch from the operator that 
   const Finding& finding = run.ended();
   CHECK(finding.op == "aten::convolution");
   CHECK(fact_of<std::int64_t>(finding, "batch_rows") == 512);
+}
+
+namespace {
+/// Line n called an operator: 1 makes a batch, others compute.
+struct Lines final : SiteSource {
+  Site site(StackId stack) override {
+    return {.frames = {{.function = stack == 1 ? "at::_ops::randn::call" : "at::_ops::mm::call",
+                        .library = true},
+                       {.function = "main", .file = "/src/train.cpp", .line = stack}}};
+  }
+  std::string operator_called_by(std::string_view function) override {
+    return function == "at::_ops::mm::call" ? "aten::mm" : "aten::randn";
+  }
+};
+}  // namespace
+
+TEST_CASE("memory-out-of-memory names operator and line by the stack", "[check]") {
+  Lines lines;
+  Run run("memory-out-of-memory", &lines);
+  const StackId line = GENERATE(1, 2);
+  run.program.send_now(ErrorEvent{.message = cpu_text(kGiB), .stack = line});
+  const Finding& finding = run.ended();
+  CHECK(finding.op == (line == 1 ? "aten::randn" : "aten::mm"));
+  CHECK(cause_of(finding) == (line == 1 ? "batch" : "saved_activations"));
+  CHECK(finding.what.starts_with(line == 1
+                                     ? "out of memory on a request of 1.0 GiB at train.cpp:1"
+                                     : "out of memory on a request of 1.0 GiB at train.cpp:2"));
+  CHECK(finding.sites.size() == 1);
 }
 
 TEST_CASE("memory-out-of-memory tells what was asked for", "[check]") {

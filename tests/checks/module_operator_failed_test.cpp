@@ -26,7 +26,51 @@ void train(Program& program, int steps) {
     program.zero_grad(1);
   }
 }
+
+/// Line n threw, of which the program called `aten::linear` in lines below 100 and nothing above.
+struct Throwing final : SiteSource {
+  Site site(StackId stack) override {
+    const Frame check = {.function = "c10::detail::torchCheckFail", .library = true};
+    const Frame mm = {.function = "at::_ops::mm::call", .library = true};
+    const Frame linear = {.function = "at::_ops::linear::call", .library = true};
+    const Frame own = {.function = "main", .file = "/src/train.cpp", .line = stack};
+    if (stack >= 100) return {.frames = {check, own, linear}};
+    return {.frames = {check, mm, linear, own, {.function = "at::_ops::add::call"}}};
+  }
+  std::string operator_called_by(std::string_view function) override {
+    if (function == "at::_ops::mm::call") return "aten::mm";
+    return function == "at::_ops::linear::call" ? "aten::linear" : "";
+  }
+};
 }  // namespace
+
+TEST_CASE("module-operator-failed names operator and line by the stack in any step", "[check]") {
+  Throwing sites;
+  Program program("module-operator-failed", &sites);
+  program.attach(1, kNet);
+  program.op({.name = "aten::linear", .inputs = {20, 1}, .outputs = {21}, .module = kHead});
+  const ModuleId module = GENERATE(kHead, ModuleId{0});
+  program.send_now(ErrorEvent{.message = "some text", .module = module, .stack = 7});
+  program.exit();
+  REQUIRE(program.findings.size() == 1);
+  const Finding& finding = program.findings[0];
+  CHECK(finding.op == "aten::linear");
+  CHECK(finding.confidence == Confidence::kHigh);
+  CHECK(finding.what == (module == kHead ? "threw at train.cpp:7; when it was last surveyed, in "
+                                           "step 1, it ran on [16, 4]"
+                                         : "threw at train.cpp:7"));
+  REQUIRE(finding.sites.size() == 1);
+  CHECK(finding.sites[0].role == "called");
+}
+
+TEST_CASE("module-operator-failed is silent on what the program itself throws", "[check]") {
+  Throwing sites;
+  Program program("module-operator-failed", &sites);
+  program.attach(1, kNet);
+  program.send_now(ErrorEvent{.message = "some text", .stack = 100});
+  program.exit();
+  CHECK(program.findings.empty());
+}
 
 TEST_CASE("module-operator-failed names module, inputs and their producers", "[check]") {
   Program program("module-operator-failed");
