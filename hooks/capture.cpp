@@ -206,7 +206,7 @@ void Capture::arm() {
 
 void Capture::wake() {
   const std::lock_guard lock(time_mutex_);
-  if (watch() != Watch::kNothing) return;
+  if (watch() == Watch::kFull) return;
   governor_.wake();
   set_watch(Watch::kFull);
 }

@@ -53,7 +53,8 @@ class Capture {
   static Watch watch() noexcept { return hook_state.watch.load(std::memory_order_relaxed); }
   /// Something is wrong: the next cycles are watched in full.
   void arm();
-  /// Where hooks rest, they run from here to the end of the cycle. A backward is about to begin.
+  /// Where hooks rest, or passes over values, they run from here to the end of the cycle. A
+  /// backward is about to begin.
   void wake();
   CostGovernor governor();
 
