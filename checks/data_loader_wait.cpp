@@ -1,6 +1,5 @@
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <deque>
 #include <map>
 #include <memory>
@@ -9,6 +8,7 @@
 
 #include "checks/check.h"
 #include "checks/finding_text.h"
+#include "checks/loader_text.h"
 #include "checks/run_state.h"
 #include "model/fact_keys.h"
 #include "model/statistics.h"
@@ -33,6 +33,7 @@ class DataLoaderWait final : public Check {
     Thread& thread = threads_[event.at.thread];
     if (event.drawn_ms.has_value()) {
       thread.drawn_ms += *event.drawn_ms;
+      thread.computed_ms += event.computed_ms.value_or(0);
       thread.surveyed_ms += event.wait_ms;
     }
     const bool is_made_up = thread.drawn_ms > kDrawnShare * thread.surveyed_ms;
@@ -57,7 +58,10 @@ class DataLoaderWait final : public Check {
     int seen = 0;
     std::size_t since_judged = 0;
     double drawn_ms = 0;  ///< of the waits on survey steps, in drawing random numbers
+    double computed_ms = 0;
     double surveyed_ms = 0;
+    /// The training thread itself makes the batch, in operators.
+    bool computes() const { return drawn_ms + computed_ms > kDrawnShare * surveyed_ms; }
     std::deque<Step> last;
   };
 
@@ -73,9 +77,15 @@ class DataLoaderWait final : public Check {
                      .step_ms = median_of(thread, &Step::step_ms)};
     if (usual.wait_ms <= kMinWaitMs || usual.wait_ms <= kMinShare * usual.step_ms) return;
     Finding finding = about("waiting", usual, event, state);
-    finding.what = fmt::format("{:.0f} % of the step ({:.0f} of {:.0f} ms) waits for data",
-                               100 * usual.wait_ms / usual.step_ms, usual.wait_ms, usual.step_ms);
-    explain(event, state, finding);
+    const bool computes = event.loader_threads == 0 && thread.computes();
+    finding.what = fmt::format("{:.0f} % of the step ({:.0f} of {:.0f} ms) {}",
+                               100 * usual.wait_ms / usual.step_ms, usual.wait_ms, usual.step_ms,
+                               computes ? "passes before the forward" : "waits for data");
+    explain_loader(event.loader_threads, state, finding);
+    if (computes) {
+      finding.severity = Severity::kNote;
+      finding.why = "most of it in operators of the training thread: " + finding.why;
+    }
     findings.push_back(std::move(finding));
   }
 
@@ -115,29 +125,6 @@ class DataLoaderWait final : public Check {
                      {fact::kWorkersCount, std::int64_t{event.loader_threads}}};
     if (state.host().cores > 0) finding.facts.push_back({fact::kCoresCount, state.host().cores});
     return finding;
-  }
-
-  static void explain(const StepWaitEvent& event, const RunState& state, Finding& finding) {
-    const std::int64_t workers = event.loader_threads;
-    const std::int64_t cores = state.host().cores;
-    if (workers == 0) {
-      finding.why = "no loader thread makes the next batch while this one trains";
-      finding.fixes = {{"DataLoaderOptions().workers(2), then measure", kLikely}};
-    } else {
-      finding.why = fmt::format("{} on {}", counted(workers, "loader thread"),
-                                cores > 0 ? counted(cores, "usable core") : "unknown cores");
-      const bool too_many = cores > 0 && workers > cores;
-      finding.fixes = {{fmt::format("DataLoaderOptions().workers({}), then measure",
-                                    too_many ? std::max<std::int64_t>(cores / 2, 1) : workers + 1),
-                        kLikely},
-                       {"max_jobs for prefetch", kLikely}};
-    }
-    finding.fixes.push_back({"decode off line", kNeedsDecision});
-    if (state.world_size() > 1) {
-      // What ranks exchange between a step and the next forward is not seen.
-      finding.confidence = Confidence::kMedium;
-      finding.why += "; or the ranks exchange something between the step and the forward";
-    }
   }
 
   std::map<std::uint64_t, Thread> threads_;

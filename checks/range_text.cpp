@@ -143,12 +143,14 @@ Finding out_of_range(const OutOfRangeEvent& event, const RunState& state) {
     explain_index(event, finding);
   }
   finding.facts = {{fact::kOpArgument, event.argument},
-                   {fact::kMinimum, value_fact(event, event.minimum)},
-                   {fact::kMaximum, value_fact(event, event.maximum)},
                    {fact::kAllowedMin, value_fact(event, event.allowed_min)},
                    {fact::kOffendersCount, event.offenders_count},
                    {fact::kFirstIndex, event.first_index},
                    {fact::kNanCount, event.nan_count}};
+  if (event.nan_count < event.judged_count) {
+    finding.facts.push_back({fact::kMinimum, value_fact(event, event.minimum)});
+    finding.facts.push_back({fact::kMaximum, value_fact(event, event.maximum)});
+  }
   if (event.allowed_max.has_value()) {
     finding.facts.push_back({fact::kAllowedMax, value_fact(event, *event.allowed_max)});
   }

@@ -48,7 +48,7 @@ struct OpContext final : at::ObserverContext {
   bool reads_gradients = false;   // or what was computed from them, before they are used
   bool hides_gradient = false;    // an input has no gradient path, and its memory has
   WeakInputs all_inputs;          // of the outermost operator
-  std::uint64_t draws_since = 0;  // ticks; random numbers, while data is waited for
+  std::uint64_t waits_since = 0;  // ticks; while data is waited for
   int exceptions = std::uncaught_exceptions();
 };
 
@@ -108,9 +108,7 @@ std::unique_ptr<at::ObserverContext> op_starts(const at::RecordFunction& functio
         see_random_operator(capture, function);
       }
     }
-    if (nesting.depth == 1 && StepWait::is_pending() && draws(function)) {
-      context->draws_since = ticks();
-    }
+    if (nesting.depth == 1 && StepWait::is_pending()) context->waits_since = ticks();
   });
   return context;
 }
@@ -184,7 +182,7 @@ void op_ends(const at::RecordFunction& function, at::ObserverContext* context) {
   auto* const op = static_cast<OpContext*>(context);
   if (op == nullptr) return;
   const bool is_outermost = --nesting.depth == 0;
-  if (op->draws_since > 0) StepWait::add_drawn(ticks() - op->draws_since);
+  if (op->waits_since > 0) StepWait::add_operator(ticks() - op->waits_since, draws(function));
   if (std::uncaught_exceptions() > op->exceptions) {
     if (!is_outermost) return;
     as_guest("op", [&](Capture& capture) { tell_failed(capture, function, *op); });

@@ -41,6 +41,7 @@ void StepWait::end() noexcept {
                         .archived = now_.archived};
     if (capture.marker().surveying()) {
       event.drawn_ms = static_cast<float>(capture.ms_of(now_.drawn_ticks));
+      event.computed_ms = static_cast<float>(capture.ms_of(now_.computed_ticks));
     }
     capture.put(std::move(event));
   });

@@ -16,6 +16,7 @@ struct PendingWait {
   bool resting = false;
   std::int32_t loader_threads = 0;
   std::uint64_t drawn_ticks = 0;
+  std::uint64_t computed_ticks = 0;
   float step_ms = 0;
   float waited_ms = 0;
   float forward_ms = 0;
@@ -47,7 +48,10 @@ class StepWait {
   static void see_archive() noexcept { now_.archived = true; }
 
   static bool is_pending() noexcept { return now_.pending; }
-  static void add_drawn(std::uint64_t ticks) noexcept { now_.drawn_ticks += ticks; }
+  /// An operator took so long.
+  static void add_operator(std::uint64_t ticks, bool draws) noexcept {
+    (draws ? now_.drawn_ticks : now_.computed_ticks) += ticks;
+  }
 
  private:
   DDPSCOPE_HOT static void end() noexcept;

@@ -14,8 +14,9 @@ struct StepWaitEvent {
   float wait_ms = 0;              ///< since the end of that step, without the time of our hooks
   float step_ms = 0;              ///< from the end of the step before that one to its end; 0: none
   std::optional<float> drawn_ms;  ///< of the wait, in operators that draw random numbers; surveys
-  std::int32_t loader_threads = 0;  ///< of LibTorch's data loaders, alive when the step ended
-  bool archived = false;            ///< meanwhile the program read or wrote an archive
+  std::optional<float> computed_ms;  ///< in other operators; surveys
+  std::int32_t loader_threads = 0;   ///< of LibTorch's data loaders, alive when the step ended
+  bool archived = false;             ///< meanwhile the program read or wrote an archive
 };
 
 /// What this process takes of its host. Read by the worker when it judges the end of a cycle.

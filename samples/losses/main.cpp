@@ -17,7 +17,8 @@ constexpr std::int64_t kPoints = 64;
 constexpr std::int64_t kWidth = 32;
 constexpr std::int64_t kRegions = 4;
 
-const samples::BugNames kBugs = {"broadcast", "double-softmax", "labels-from-one", "probabilities"};
+const samples::BugNames kBugs = {"broadcast", "double-softmax", "labels-from-one", "probabilities",
+                                 "nan-probabilities"};
 
 struct Points {
   torch::Tensor places;  // [N, 2]
@@ -49,8 +50,14 @@ struct LandscapeImpl : torch::nn::Module {
     auto regions = region(hidden);
     if (bug == "double-softmax") regions = torch::softmax(regions, 1);  // BUG double-softmax
     auto under_water = wet(hidden);
+    if (bug == "nan-probabilities") under_water = normalized(under_water);
     if (bug != "probabilities") under_water = torch::sigmoid(under_water);  // BUG probabilities
     return {height(hidden), regions, under_water};
+  }
+
+  /// Of each point over what it has, which here is one number.
+  static torch::Tensor normalized(const torch::Tensor& x) {
+    return (x - x.mean(1, true)) / x.std(1, /*unbiased=*/true, true);  // BUG nan-probabilities
   }
 
   std::string bug;

@@ -23,8 +23,8 @@ constexpr std::int64_t kWidth = 8;
 constexpr std::int64_t kHidden = 24;
 constexpr double kInf = std::numeric_limits<double>::infinity();
 
-const samples::BugNames kBugs = {"log-zero",      "masked-log", "sqrt-zero",
-                                 "half-overflow", "batch-nan",  "parameter-inf"};
+const samples::BugNames kBugs = {"log-zero",    "masked-log", "sqrt-zero",    "half-overflow",
+                                 "half-growth", "batch-nan",  "parameter-inf"};
 
 struct Batch {
   torch::Tensor values;    // [sequences, length, width], zero where there is padding
@@ -121,6 +121,7 @@ class Trainer {
 
   /// Falls from step to step, so that the decisions become sharper.
   double temperature() {
+    if (arguments_.has("half-growth")) return temperature_ *= 0.97;      // BUG half-growth
     const double lowest = arguments_.has("half-overflow") ? 2e-5 : 0.1;  // BUG half-overflow
     temperature_ = std::max(0.7 * temperature_, lowest);
     return temperature_;

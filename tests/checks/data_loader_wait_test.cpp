@@ -134,6 +134,23 @@ TEST_CASE("data-loader-wait stays silent", "[check]") {
   CHECK(loop.program.findings.empty());
 }
 
+TEST_CASE("data-loader-wait notes batches that operators of the training thread make", "[check]") {
+  const std::int32_t loader_threads = GENERATE(0, 2);
+  Loop loop;
+  for (int i = 0; i < 60; ++i) {
+    StepWaitEvent event{.wait_ms = 84, .step_ms = 138, .loader_threads = loader_threads};
+    if (i < 3) event.drawn_ms = 30.F;
+    if (i < 3) event.computed_ms = 20.F;
+    loop.send(event);
+  }
+  REQUIRE(loop.program.findings.size() == 1);
+  const Finding& finding = loop.program.findings[0];
+  CHECK(finding.severity == (loader_threads == 0 ? Severity::kNote : Severity::kWarning));
+  CHECK(finding.what == (loader_threads == 0
+                             ? "61 % of the step (84 of 138 ms) passes before the forward"
+                             : "61 % of the step (84 of 138 ms) waits for data"));
+}
+
 TEST_CASE("data-loader-wait still counts data of which a part is drawn", "[check]") {
   Loop loop;
   for (int i = 0; i < 60; ++i) {

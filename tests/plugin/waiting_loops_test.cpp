@@ -130,6 +130,22 @@ TEST_CASE("Data that is made up is no waiting") {
   check_silent();
 }
 
+TEST_CASE("A batch that operators of the training thread make is a note") {
+  Layers net;
+  attach_diagnostics(net, quiet());
+  SGD optimizer(net.parameters(), 0.01);
+  const at::Tensor matrix = torch::randn({2000, 2000});
+  for (int i = 0; i < kManySteps; ++i) {
+    const at::Tensor mask = matrix.cumsum(1).cumsum(0).sin().sign();
+    make_step(optimizer, net.loss() * mask[0][0].abs());
+  }
+  check_silent();
+  const auto all = findings();
+  const Finding* found = find(all, "data-loader-wait");
+  REQUIRE(found != nullptr);
+  CHECK(found->severity == "note");
+}
+
 TEST_CASE("An allocation that fails names the layer and what it was for") {
   static SmallHost host(std::size_t{200} << 10);
   Layers net;
