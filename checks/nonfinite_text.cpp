@@ -7,6 +7,7 @@
 #include <cfloat>
 
 #include "checks/finding_text.h"
+#include "checks/nonfinite_fixes.h"
 #include "checks/risky_text.h"
 #include "model/fact_keys.h"
 #include "model/node_name.h"
@@ -135,8 +136,7 @@ void add_operator_fixes(const NonfiniteOutputEvent& event, const RiskyInputEvent
          kLikely}};
     return;
   }
-  finding.fixes = {{"look at the batch of this step and at the range of what enters this operator",
-                    kNeedsDecision}};
+  finding.fixes = {{std::string(fix_of_nonfinite(event.op)), kNeedsDecision}};
   if (event.was_zero) {
     finding.fixes = {{"add an epsilon before the operator, or clamp its input to one", kLikely},
                      {"look at what made its input 0 in this step", kNeedsDecision}};

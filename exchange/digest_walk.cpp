@@ -160,8 +160,10 @@ void walk_digests(const RingList& rings, Cohort& cohort, const std::function<voi
 }
 
 std::optional<StepDigest> find_digest(const RingReader& ring, std::int64_t step) {
-  const std::uint64_t count = ring.digest_count();
-  const auto last = count > 0 ? ring.digest(count - 1) : std::nullopt;
+  std::uint64_t count = ring.digest_count();
+  // A rank that was ended while it wrote its last one left half of it.
+  while (count > ring.first_digest() && !ring.digest(count - 1)) --count;
+  const auto last = count > ring.first_digest() ? ring.digest(count - 1) : std::nullopt;
   if (!last) return std::nullopt;
   // One digest per step as a rule.
   const auto back = static_cast<std::uint64_t>(minus(last->step, step));

@@ -53,6 +53,17 @@ std::string rendered(const MergedReport& report, const ShowArguments& options) {
   return options.format == "github" ? render_github(report, {}) : as_text(report);
 }
 
+/// Says so where the run had no such rank, or nothing of it arrived.
+void look_for(std::int64_t rank, const MergedReport& report) {
+  const auto has_number = [rank](const RankState& state) { return state.run.rank == rank; };
+  if (rank < 0 || std::ranges::any_of(report.ranks, has_number)) return;
+  say(rank < report.world_size
+          ? fmt::format("--rank: nothing of rank {} is in this report", rank)
+          : fmt::format("--rank: there is no rank {}: the run had {}", rank,
+                        report.world_size == 1 ? "rank 0 alone"
+                                               : fmt::format("ranks 0-{}", report.world_size - 1)));
+}
+
 /// Files of the folder alone: a report may name any path.
 void name_frames(Findings& findings, const std::string& folder) {
   constexpr std::chrono::seconds kBudget{60};
@@ -75,6 +86,7 @@ int show(const ShowArguments& options) {
   const auto fail_on = severity_of(options.fail_on);
   auto judged = read_report_at(options.path, options.suppressions);
   require_files(judged, options.path);
+  look_for(options.rank, judged.report);
   std::erase_if(judged.report.findings,
                 [&options](const Finding& finding) { return !is_wanted(finding, options); });
   judge_again(judged.report);

@@ -1,6 +1,8 @@
 // From which step on ranks say different things.
 #include <algorithm>
+#include <fstream>
 
+#include "exchange/ring_layout.h"
 #include "tests/exchange/compared_rings.h"
 
 namespace ddpscope::test {
@@ -79,6 +81,22 @@ TEST_CASE("a difference is told from its first step on, the smaller side first",
   CHECK(rate->sides[0].ranks == RankList{2});
   CHECK(rate->sides[1].value == "0.1");
   CHECK(rate->sides[1].ranks == RankList{0, 1, 3});
+}
+
+TEST_CASE("a rank that was ended while it wrote a step is named with the others", "[compare]") {
+  TestRun run(3);
+  put_steps(run, 30, [](std::int64_t rank, StepDigest& digest) {
+    digest.learning_rate = 0.1 / static_cast<double>(rank + 1);
+  });
+  std::fstream file(run.dir() + "/rank-1.ring", std::ios::binary | std::ios::in | std::ios::out);
+  const std::uint64_t begun = 32;  // of 31
+  file.seekp(ring::kDigestCount)
+      .write(reinterpret_cast<const char*>(&begun), sizeof(begun))
+      .flush();
+  const Cohort cohort = only(run.compared());
+  const DigestsDiffer* rate = find(cohort, DigestField::kLearningRate);
+  REQUIRE(rate != nullptr);
+  CHECK(rate->sides.size() == 3);
 }
 
 TEST_CASE("two steps in a row count before a single one that passed", "[compare]") {

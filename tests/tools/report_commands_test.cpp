@@ -212,6 +212,7 @@ TEST_CASE("show filters by id and rank", "[tools]") {
   CHECK(run_shell(show + " --id 'optim-*'").code == 1);
   CHECK(run_shell(show + " --id 'grad-*'").code == 0);
   CHECK(run_shell(show + " --rank 3").code == 0);
+  CHECK(run_shell(show + " --rank 3").says("there is no rank 3: the run had rank 0 alone"));
   CHECK(run_shell("ddpscope show " + (dir / "o/rank-0.jsonl") + " --json").says("\"optim-empty\""));
 }
 
