@@ -103,7 +103,7 @@ class ClipBeforeReduce final : public Check {
                                sides_text(differ.sides), cause);
     finding.why = is_partial
                       ? "only some of the ranks clip: equal gradients give other weights on them"
-                      : "each rank used the norm of gradients of its own, and the replicas part";
+                      : "the norm or the limit is each rank's own, and the replicas part";
     finding.fixes = fixes_for_order();
     finding.facts = {{fact::kCause, cause}, {fact::kValuePerRank, per_side(differ.sides)}};
     return finding;

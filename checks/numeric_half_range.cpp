@@ -31,13 +31,15 @@ class NumericHalfRange final : public Check {
     if (module.told || (near < kNearSteps && !forecast.has_value())) return;
     module.told = true;
     findings.push_back(overflow(event.module, module.series, forecast, state));
+    if (loss_scale_ > 0) findings.back().facts.push_back({fact::kLossScale, loss_scale_});
   }
 
   void on_op(const OpEvent& event, const RunState&, Findings&) override { scale_.on_op(event); }
 
   void on_backward(const BackwardEvent& event, const RunState&, Findings&) override {
     scale_.on_backward(event);
-    loss_is_scaled_ |= scale_.now().value_or(1) >= kLeastScale;
+    const double scale = scale_.now().value_or(1);
+    if (scale >= kLeastScale) loss_scale_ = scale;
   }
 
   void on_gradient_values(const GradientValuesEvent& event, const RunState&, Findings&) override {
@@ -48,7 +50,7 @@ class NumericHalfRange final : public Check {
   }
 
   void on_cycle_end(const CycleEndEvent&, const RunState& state, Findings& findings) override {
-    if (loss_is_scaled_) return;
+    if (loss_scale_ > 0) return;
     std::vector<const TensorState*> flushed;
     for (auto& [id, parameter] : parameters_) {
       const TensorState* tensor = state.tensor(id);
@@ -122,7 +124,7 @@ class NumericHalfRange final : public Check {
   std::map<ModuleId, Module> modules_;
   std::map<TensorId, Parameter> parameters_;
   LossScale scale_;
-  bool loss_is_scaled_ = false;
+  double loss_scale_ = 0;  ///< the last one; 0: no loss was scaled
 };
 }  // namespace
 

@@ -21,6 +21,12 @@ struct HalfSteps : NonfiniteSteps {
     }
     output(at(steps));
   }
+  void scaled_step() {
+    program.op({.name = "aten::mul", .inputs = {29}, .outputs = {30}, .factor = 1024});
+    program.roots = {30};
+    program.backward({kHead, kConv});
+    step();
+  }
   void gradients(int steps, const GradientValuesEvent& event, TensorId other = 0) {
     for (int i = 0; i < steps; ++i) {
       loss(0.5);
@@ -44,6 +50,14 @@ GradientValuesEvent flushed() {
           .dtype = "float16"};
 }
 }  // namespace
+
+TEST_CASE("numeric-half-range tells the loss scale beside outputs", "[check]") {
+  HalfSteps run;
+  run.scaled_step();
+  run.outputs(6, [](int i) { return i % 2 == 0 ? 40000 + 100 * i : 10; });
+  REQUIRE(run.program.findings.size() == 1);
+  CHECK(fact_of<double>(run.program.findings[0], "loss_scale") == 1024);
+}
 
 TEST_CASE("numeric-half-range reports a module whose outputs come near the end", "[check]") {
   HalfSteps run;
@@ -157,10 +171,7 @@ TEST_CASE("numeric-half-range stays silent on gradients", "[check]") {
     run.gradients(40, event);
   }
   SECTION("of a loss that is scaled") {
-    run.program.op({.name = "aten::mul", .inputs = {29}, .outputs = {30}, .factor = 1024});
-    run.program.roots = {30};
-    run.program.backward({kHead, kConv});
-    run.step();
+    run.scaled_step();
     run.gradients(40, event);
   }
   SECTION("after events were lost, until there are as many again") {

@@ -152,6 +152,7 @@ int judge(const Plant& plant) {
 }
 
 int run(const Plant& plant) {
+  torch::set_num_threads(1);  // as several tests run at once
   Stack net(plant.model);
   attach_diagnostics(net, quiet());
   torch::optim::SGD optimizer(net->parameters(), 1e-3);
