@@ -1,0 +1,88 @@
+// Parameters that a step changes by too little or far too much, and those that it rightly leaves.
+#include <algorithm>
+
+#include "tests/support/torch_test.h"
+
+namespace ddpscope::test::update_sizes_test {
+namespace {
+using torch::nn::Embedding;
+using torch::nn::Linear;
+using torch::optim::SGD;
+constexpr int kSteps = 300;
+
+Options watched_in_full() {
+  Options options = quiet();
+  options.overhead = 1000;
+  return options;
+}
+
+/// Layers with a sigmoid behind each, whose slope is a quarter at most.
+struct DeepImpl : torch::nn::Module {
+  explicit DeepImpl(int layers) {
+    for (int i = 0; i < layers; ++i) stack->push_back(Linear(8, 8));
+    register_module("stack", stack);
+  }
+  at::Tensor loss() {
+    at::Tensor x = input();
+    for (const auto& layer : *stack) x = torch::sigmoid(layer->as<Linear>()->forward(x));
+    return x.square().mean();
+  }
+  torch::nn::ModuleList stack;
+};
+TORCH_MODULE(Deep);
+
+std::vector<std::string> causes() {
+  std::vector<std::string> all;
+  for (const Finding& finding : findings()) {
+    if (finding.id == "optim-update-size") all.push_back(text_fact(finding, "cause"));
+  }
+  return all;
+}
+}  // namespace
+
+TEST_CASE("Updates of forty layers of sigmoids vanish before they reach the first") {
+  Deep net(40);
+  attach_diagnostics(net, watched_in_full());
+  SGD optimizer(net->parameters(), 0.01);
+  train(
+      optimizer, [&] { return net->loss(); }, kSteps);
+  const auto found = causes();
+  REQUIRE_FALSE(found.empty());
+  CHECK(std::ranges::all_of(found, [](const auto& cause) { return cause == "vanishing"; }));
+}
+
+TEST_CASE("Updates at a rate of 10 are far too large") {
+  Deep net(2);
+  attach_diagnostics(net, watched_in_full());
+  SGD optimizer(net->parameters(), /*lr=*/10);
+  train(
+      optimizer,
+      [&] {
+        const at::Tensor x = torch::randn({5, 8});
+        return (net->stack[0]->as<Linear>()->forward(x) - 3 * torch::randn({5, 8})).square().mean();
+      },
+      kSteps);
+  const auto found = causes();
+  CHECK(std::ranges::find(found, "exploding") != found.end());
+}
+
+TEST_CASE("Updates of a shallow network, a seldom word and a branch of zeros are silent") {
+  Net net;
+  Embedding words(100, 8);
+  const at::Tensor branch = torch::zeros({8}, torch::requires_grad());
+  attach_diagnostics(net, watched_in_full());
+  std::vector<at::Tensor> parameters = net->parameters();
+  parameters.push_back(words->weight);
+  parameters.push_back(branch);
+  SGD optimizer(parameters, 0.01);
+  train(
+      optimizer,
+      [&] {
+        const at::Tensor x = input() + words(torch::randint(3, {5})) * (1 + branch);
+        return net->forward(x).square().mean();
+      },
+      kSteps);
+  CHECK(causes().empty());
+}
+
+}  // namespace ddpscope::test::update_sizes_test
