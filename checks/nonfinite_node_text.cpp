@@ -2,6 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
+#include <string_view>
+
 #include "checks/finding_text.h"
 #include "checks/nonfinite_text.h"
 #include "checks/risky_text.h"
@@ -19,6 +23,14 @@ std::string masked_by(TensorId made, const OpTrace& trace) {
   return "";
 }
 
+// Their slopes are finite everywhere: what they sum up may overflow.
+bool is_sum_of_products(const std::string& op) {
+  static constexpr auto kNames = std::to_array<std::string_view>(
+      {"aten::addmm", "aten::baddbmm", "aten::bmm", "aten::convolution", "aten::linear",
+       "aten::matmul", "aten::mm", "aten::mv", "aten::dot", "aten::add", "aten::sub", "aten::mul"});
+  return std::ranges::find(kNames, op) != kNames.end();
+}
+
 // Of finite gradients and a finite input the layer itself makes no NaN.
 bool is_of_other_ranks(const NonfiniteNodeEvent& node) {
   return node.op == kSyncBatchNorm && node.returned.nan_count > 0;
@@ -30,6 +42,14 @@ std::string slope_text(const NonfiniteNodeEvent& node, const RiskyInputEvent* ri
   if (is_of_other_ranks(node)) {
     return "the gradient that other ranks gave the layer was not finite: its backward sums over "
            "all";
+  }
+  if (is_sum_of_products(node.op) && risky == nullptr) {
+    std::string text = "it sums up finite products, over the rows of the batch for a parameter";
+    if (node.incoming_absmax.has_value()) {
+      text +=
+          fmt::format(", of incoming gradients of {} at most", number_text(*node.incoming_absmax));
+    }
+    return text + ": the sum is larger than its dtype holds";
   }
   const std::string mask = masked_by(node.made, state.trace());
   std::string text = fmt::format("the slope of {} is not finite at what it read", node.op);
@@ -58,6 +78,10 @@ std::vector<Fix> slope_fixes(const NonfiniteNodeEvent& node) {
   if (is_of_other_ranks(node)) {
     return {
         {"look at the rank that sent it: its loss and what runs after this layer", kNeedsDecision}};
+  }
+  if (is_sum_of_products(node.op)) {
+    return {{"run it in float32 or bfloat16: float16 ends at 65504", kLikely},
+            {"average the loss over the rows of the batch, or scale it down", kLikely}};
   }
   const bool is_log = node.op.starts_with("aten::log") && !node.op.ends_with("softmax");
   std::vector<Fix> fixes = {

@@ -44,6 +44,23 @@ TEST_CASE("numeric-nonfinite-backward names the node that made NaN", "[check]") 
   CHECK(finding.sites[0].role == "created");
 }
 
+TEST_CASE("numeric-nonfinite-backward knows sums that overflow", "[check]") {
+  NonfiniteSteps run(kCheck);
+  run.finite_step();
+  NonfiniteNodeEvent node = overflowing_node();
+  node.node = "AddmmBackward0";
+  node.op = "aten::addmm";
+  node.incoming_absmax = 1;
+  run.bad_backward(node);
+  run.step();
+  REQUIRE(run.program.findings.size() == 1);
+  const Finding& finding = run.program.findings[0];
+  CHECK(
+      finding.why.starts_with("it sums up finite products, over the rows of the batch for a "
+                              "parameter, of incoming gradients of 1 at most: "));
+  CHECK(finding.fixes[0].text.starts_with("run it in float32 or bfloat16"));
+}
+
 TEST_CASE("numeric-nonfinite-backward tells from gradients alone where hooks rest", "[check]") {
   NonfiniteSteps run(kCheck);
   run.finite_step();
