@@ -92,10 +92,11 @@ class MemoryGrowth final : public Check {
       finding.why = fmt::format("backward roots of {} earlier steps are alive", roots_alive_);
     }
     if (kept_.outputs.empty()) {
-      if (finding.why.empty())
+      if (finding.why.empty()) {
         finding.why =
             "of the outputs of surveyed operators none was alive after the next step: the program "
             "keeps other memory";
+      }
       return;
     }
     const KeptOutputs& largest = kept_.outputs.front();

@@ -80,8 +80,8 @@ std::vector<Fix> slope_fixes(const NonfiniteNodeEvent& node) {
         {"look at the rank that sent it: its loss and what runs after this layer", kNeedsDecision}};
   }
   if (is_sum_of_products(node.op)) {
-    return {{"run it in float32 or bfloat16: float16 ends at 65504", kLikely},
-            {"average the loss over the rows of the batch, or scale it down", kLikely}};
+    return {{"average the loss over the rows of the batch, or scale it down", kLikely},
+            {"in float16, which ends at 65504, run it in float32 or bfloat16", kLikely}};
   }
   const bool is_log = node.op.starts_with("aten::log") && !node.op.ends_with("softmax");
   std::vector<Fix> fixes = {
