@@ -15,11 +15,13 @@ struct Hint {
   bool of_bucket_views = false;  ///< true only beside a Reducer whose gradients are such
 };
 
-const std::array<Hint, 5>& hints() {
+const std::array<Hint, 8>& hints() {
   const std::vector<Fix> pad = {
       {"pad to one length in the collate step before torch::stack", kLikely}};
+  const std::vector<Fix> memory = {
+      {"less at once: memory-out-of-memory says what holds it", kLikely}};
   // Never destroyed: the last events are judged while the process exits.
-  static const auto* const known = new std::array<Hint, 5>{{
+  static const auto* const known = new std::array<Hint, 8>{{
       {"view size is not compatible",
        "view needs a layout that the input does not have",
        {{"reshape(...) instead of view(...)", kSafe}, {"contiguous() before view", kSafe}}},
@@ -29,6 +31,12 @@ const std::array<Hint, 5>& hints() {
        "the width of the input is not what the layer was built for",
        {{"build the layer for this input width", kLikely},
         {"flatten or transpose the input before it", kNeedsDecision}}},
+      {"can't allocate memory", "memory ran out", memory},
+      {"out of memory", "memory ran out", memory},
+      {"should be between 0 and 1",
+       "its input is no probability",
+       {{"sigmoid before it, or binary_cross_entropy_with_logits", kLikely},
+        {"look for NaN in what enters it", kNeedsDecision}}},
       {"Can't detach views in-place",
        "with gradient_as_bucket_view gradients are views of the buckets of c10d::Reducer, and "
        "Optimizer::zero_grad() detaches each gradient in place, whether it sets to none or to zero",

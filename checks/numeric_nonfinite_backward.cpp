@@ -96,7 +96,8 @@ class NumericNonfiniteBackward final : public NonfiniteCheck {
     if (trail().rested()) place_in_rest(gradient.tensor, state, finding);
     finding.fixes = slope_fixes({});
     if (leaf != nullptr && leaf->info.dtype == "float16") {
-      finding.fixes.push_back(
+      finding.fixes.insert(
+          finding.fixes.begin(),
           {"run it in float32 or bfloat16: float16 ends at 65504", Applicability::kLikely});
     }
     add_counts(gradient.values, finding);

@@ -138,6 +138,17 @@ TEST_CASE("module-operator-failed has a hint for samples of unequal size", "[che
   CHECK(program.findings[0].fixes[0].text.starts_with("pad to one length"));
 }
 
+TEST_CASE("module-operator-failed compares no shapes where memory ran out", "[check]") {
+  Program program("module-operator-failed");
+  const std::string text = GENERATE("DefaultCPUAllocator: can't allocate memory: you tried to",
+                                    "CUDA out of memory. Tried to allocate 20.00 GiB");
+  program.send_now(OperatorFailedEvent{.op = "aten::mm", .message = text});
+  program.exit();
+  REQUIRE(program.findings.size() == 1);
+  CHECK(program.findings[0].why == "memory ran out: " + text);
+  CHECK(program.findings[0].fixes[0].text.starts_with("less at once"));
+}
+
 TEST_CASE("module-operator-failed describes later steps from the last survey", "[check]") {
   Program program("module-operator-failed");
   program.attach(1, kNet);

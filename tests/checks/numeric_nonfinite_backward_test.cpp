@@ -62,6 +62,19 @@ TEST_CASE("numeric-nonfinite-backward knows sums that overflow", "[check]") {
   CHECK(finding.fixes[0].text.starts_with("average the loss over the rows of the batch"));
 }
 
+TEST_CASE("numeric-nonfinite-backward says where hooks rest what float16 holds", "[check]") {
+  const std::string dtype = GENERATE("float16", "float32");
+  Program program(kCheck);
+  program.attach(1, {{.id = kHead, .path = "head.bias", .dtype = dtype}});
+  program.optimizer(1, {kHead});
+  SpoiltStepEvent spoilt{.at = program.now()};
+  spoilt.gradients.push_back({.at = spoilt.at, .tensor = kHead, .values = infs(2, 4)});
+  program.send_now(spoilt);
+  REQUIRE(program.findings.size() == 1);
+  CHECK(program.findings[0].fixes[0].text.starts_with("run it in float32 or bfloat16") ==
+        (dtype == "float16"));
+}
+
 TEST_CASE("numeric-nonfinite-backward tells from gradients alone where hooks rest", "[check]") {
   NonfiniteSteps run(kCheck);
   run.finite_step();

@@ -45,43 +45,6 @@ TEST_CASE("A layer that is fed the wrong width is named") {
   expect_at_exit({"module-operator-failed error first - - aten::addmm"});
 }
 
-namespace {
-/// In step 101, where hooks rest, `failing` throws.
-void throw_late(const char* level, const std::function<void(Net&)>& failing,
-                const std::string& expected) {
-  Net net;
-  Options options = quiet();
-  options.level = level;
-  attach_diagnostics(net, options);
-  SGD optimizer(net->parameters(), 0.01);
-  train(
-      optimizer, [&] { return net->loss(); }, 100);
-  CHECK_THROWS_AS(failing(net), c10::Error);
-  expect_at_exit({expected});
-}
-}  // namespace
-
-TEST_CASE("A layer that throws where hooks rest is named with its operator") {
-  throw_late(
-      "values",
-      [](Net& net) {
-        net->forward(torch::ones({5, 9}));
-      },
-      "module-operator-failed error first - - aten::addmm");
-}
-
-TEST_CASE("An operator of the program that throws where hooks rest is named") {
-  throw_late(
-      "values", [](Net&) { torch::ones({2}).add_(torch::ones({3})); },
-      "module-operator-failed error - - - aten::add_");
-}
-
-TEST_CASE("An operator of the program that throws is named at level watch") {
-  throw_late(
-      "watch", [](Net&) { torch::ones({2}).add_(torch::ones({3})); },
-      "module-operator-failed error - - - aten::add_");
-}
-
 TEST_CASE("An operator that the program recovers from is a note") {
   Net net;
   attach_diagnostics(net, quiet());
