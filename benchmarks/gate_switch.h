@@ -11,15 +11,17 @@
 
 namespace benchmarks {
 
-/// Takes all hooks out of the gate and puts them back, between two steps: then calls go straight to
+/// Takes hooks out of the gate and puts them back, between two steps: then calls go straight to
 /// LibTorch, as in a process that is not watched.
 class GateSwitch {
  public:
-  /// `names`: the file with a function of the gate per line.
-  explicit GateSwitch(const char* names) {
+  /// `names`: the file with a function of the gate per line. Those with `part` in their name are
+  /// switched.
+  explicit GateSwitch(const char* names, const std::string& part = "") {
     void* const libtorch = dlopen("libtorch_cpu.so", RTLD_NOW | RTLD_NOLOAD);
     std::ifstream lines(names);
     for (std::string name; std::getline(lines, name);) {
+      if (name.find(part) == std::string::npos) continue;
       void** const slot = ddpscope_gate_slot(name.c_str());
       void* const original = dlsym(libtorch, name.c_str());
       if (slot != nullptr && original != nullptr) slots_.push_back({slot, original, *slot});

@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdio>
+#include <iterator>
 #include <numeric>
+#include <utility>
 #include <vector>
 
 namespace benchmarks {
@@ -44,10 +46,22 @@ class StepTimes {
 
   /// One line: name, median and 99th percentile of the wall and of the thread's time.
   void print_tail(const char* name, std::size_t from, std::size_t to) const {
-    std::printf("%s wall_p50 %.3f wall_p99 %.3f thread_p50 %.3f thread_p99 %.3f\n", name,
-                quantile(&Moment::wall, from, to, 0.5), quantile(&Moment::wall, from, to, 0.99),
-                quantile(&Moment::thread_cpu, from, to, 0.5),
-                quantile(&Moment::thread_cpu, from, to, 0.99));
+    print_tail(name, taken(&Moment::wall, from, to), taken(&Moment::thread_cpu, from, to));
+  }
+
+  /// Blocks of `length` steps alternate, the first without and the next with something: a line as
+  /// of `print_tail` for each kind, and one of the pairs. First steps of blocks are left out.
+  void print_turns(std::size_t from, std::size_t length) const {
+    for (const bool with : {false, true}) {
+      Durations wall, thread;
+      for (std::size_t at = from + (with ? length : 0); at + length <= steps(); at += 2 * length) {
+        std::ranges::copy(taken(&Moment::wall, at + 1, at + length), std::back_inserter(wall));
+        std::ranges::copy(taken(&Moment::thread_cpu, at + 1, at + length),
+                          std::back_inserter(thread));
+      }
+      print_tail(with ? "with" : "without", std::move(wall), std::move(thread));
+    }
+    print_pairs("pairs", from, length);
   }
 
   /// Blocks of `length` steps alternate, the first without and the next with something: one line of
@@ -69,19 +83,32 @@ class StepTimes {
   }
 
  private:
+  using Durations = std::vector<double>;
+
+  static void print_tail(const char* name, Durations wall, Durations thread) {
+    std::printf("%s wall_p50 %.3f wall_p99 %.3f thread_p50 %.3f thread_p99 %.3f\n", name,
+                quantile(wall, 0.5), quantile(wall, 0.99), quantile(thread, 0.5),
+                quantile(thread, 0.99));
+  }
+
   double mean(double Moment::*clock, std::size_t from, std::size_t to) const {
     return (moments_[to].*clock - moments_[from].*clock) / static_cast<double>(to - from);
   }
 
   double median(double Moment::*clock, std::size_t from, std::size_t to) const {
-    return quantile(clock, from, to, 0.5);
+    Durations times = taken(clock, from, to);
+    return quantile(times, 0.5);
   }
 
-  double quantile(double Moment::*clock, std::size_t from, std::size_t to, double share) const {
-    std::vector<double> times;
+  Durations taken(double Moment::*clock, std::size_t from, std::size_t to) const {
+    Durations times;
     for (std::size_t i = from; i < to; ++i) {
       times.push_back(moments_[i + 1].*clock - moments_[i].*clock);
     }
+    return times;
+  }
+
+  static double quantile(Durations& times, double share) {
     const auto place =
         times.begin() + static_cast<std::ptrdiff_t>(share * static_cast<double>(times.size()));
     std::nth_element(times.begin(), place, times.end());

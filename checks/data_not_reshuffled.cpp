@@ -90,15 +90,16 @@ class DataNotReshuffled final : public Check {
     // Which sampler the loader has is not known: one process may have any of them.
     finding.why =
         state.world_size() > 1
-            ? "every epoch has the order of the first: a data loader of C++ holds a copy of its "
-              "sampler, and set_epoch() of the program's own copy changes nothing"
+            ? "every epoch has the order of the first, as where set_epoch() is called on a copy of "
+              "the sampler, while the data loader has its own, or where a list is shuffled after "
+              "the same seed in each epoch, or never"
             : "every epoch has the order of the first, as of a sequential sampler, of a random one "
               "after the same torch::manual_seed() in each epoch, or of a distributed one whose "
               "copy in the data loader sees no set_epoch()";
     finding.fixes = {
         {"build the data loader again per epoch, with a sampler whose set_epoch(e) was called",
          kLikely},
-        {"seed once, before the first epoch, where a random sampler draws the order", kLikely},
+        {"seed once, before the first epoch, or with the number of the epoch", kLikely},
         {"keep it, where the order is meant to be the same", kNeedsDecision}};
     finding.facts = {{fact::kEpochs, epochs},
                      {fact::kComparedBatchesCount, again.count},

@@ -20,6 +20,23 @@ std::string words_of_steps(const ValuesDiffer& values) {
                          : fmt::format("when step {} began", values.equal_until));
 }
 
+/// All that are known to differ.
+bool are_frozen(const ValuesDiffer& values) {
+  return !values.tensors.empty() &&
+         std::ranges::none_of(values.tensors, &DifferingTensor::requires_grad);
+}
+
+/// The step in which ranks began to differ, where it is known better than by their parameters:
+/// those are compared now and then, and gradients that differ make them differ.
+std::int64_t first_bad_step(const ValuesDiffer& values, const Cohort& cohort) {
+  if (values.step == 0 || are_frozen(values) || !cohort.averages) return values.step;
+  for (const ReductionStep& step : cohort.reductions) {
+    const bool is_between = step.step >= std::max<std::int64_t>(values.equal_until, 1);
+    if (is_between && step.differing > 0) return std::min(step.step + 1, values.step);
+  }
+  return values.step;
+}
+
 /// What the ranks differed in before their parameters did; empty if nothing was seen.
 std::string differing_input(const ValuesDiffer& values, const Cohort& cohort) {
   const auto before = [&](std::int64_t step) { return step <= values.step; };
@@ -28,16 +45,14 @@ std::string differing_input(const ValuesDiffer& values, const Cohort& cohort) {
     return differ != cohort.digests.end() && before(differ->step);
   };
   if (!cohort.gradients.empty() && before(cohort.gradients.front().step)) return "gradient";
+  const bool by_value = std::ranges::any_of(cohort.reductions, [&](const ReductionStep& step) {
+    return step.differing > 0 && step.step < values.step;
+  });
+  if (by_value && cohort.averages) return "gradient";
   if (has(DigestField::kSkippedSteps) || has(DigestField::kOptimizerSteps)) return "skip";
   if (has(DigestField::kLearningRate)) return "lr";
   if (has(DigestField::kOptimizers) || has(DigestField::kMembers)) return "options";
   return "";
-}
-
-/// All that are known to differ.
-bool are_frozen(const ValuesDiffer& values) {
-  return !values.tensors.empty() &&
-         std::ranges::none_of(values.tensors, &DifferingTensor::requires_grad);
 }
 
 /// What no gradient trains never is an error. One that each rank drew for itself is hardly meant.
@@ -83,7 +98,8 @@ std::vector<Fix> fixes_for_parameters(const ValuesDiffer& values) {
            kNeedsDecision}};
 }
 
-Finding describe_parameters(const ValuesDiffer& values, const Cohort& cohort) {
+Finding describe_parameters(ValuesDiffer values, const Cohort& cohort) {
+  values.step = first_bad_step(values, cohort);
   const std::string cause = values.step == 0 ? "init_not_synced" : "drift";
   const bool by_gradients = values.step > 0 && !are_frozen(values);
   const std::string input = by_gradients ? differing_input(values, cohort) : "";

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "exchange/ring_steps.h"
 #include "model/statistics.h"
 
 namespace ddpscope {
@@ -93,10 +94,13 @@ RankStand stand_of(const GroupMember& member, std::uint64_t group) {
                   .ended = beat.ended,
                   .beat_unix_ns = beat.unix_ns,
                   .progress = beat.progress};
+  // Hearts beat once a second.
+  const std::int64_t done = beat.ended ? 0 : last_ended_step(ring);
+  if (done > 0) stand.step = std::max(stand.step, done + 1);
   if (member.calls == nullptr) return stand;
   if (const auto last = ring.call(member.calls->last_place); last && last->group == group) {
     stand.last = compared(*last, ring);
-    stand.step = std::max<std::int64_t>(stand.step, last->step);  // hearts beat once a second
+    stand.step = std::max<std::int64_t>(stand.step, last->step);
     stand.is_open = last->state != CallState::kCompleted;
   }
   return stand;

@@ -140,7 +140,8 @@ std::uint64_t note_call(Capture& capture, BackendGroup& group, const CallFacts& 
   record.norm_call = NormExchange::call();
   event.of_norm = record.norm_call != 0;
   follow_gathered(capture, facts, event);
-  if (sums_up(facts) && !event.of_norm) find_gradients(capture, facts, record, event);
+  const bool reduces_over_ranks = sums_up(facts) && event.group_size != 1;
+  if (reduces_over_ranks && !event.of_norm) find_gradients(capture, facts, record, event);
   std::uint64_t place = 0;
   if (CallLog* const log = capture.options().calls) {
     if (event.of_norm) record.owner = log->name(NormExchange::layer());

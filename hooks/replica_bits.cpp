@@ -39,15 +39,31 @@ GradientSketch sketch_within(std::int64_t& room, const at::Tensor& tensor) {
   return sketch_in(measure_values(*data));
 }
 
+// A pass over them takes about a tenth of a millisecond, and what is left of them little room.
+constexpr std::size_t kSmallTensors = 512;
+constexpr std::int64_t kSmallElements = 1 << 18;
+
+bool are_small(const std::vector<at::Tensor>& tensors) {
+  std::int64_t elements = 0;
+  for (const at::Tensor& tensor : tensors) elements += tensor.numel();
+  return tensors.size() <= kSmallTensors && elements <= kSmallElements;
+}
+
 void tell(Capture& capture, std::int64_t step, bool of_buffers) {
+  const std::vector<at::Tensor> tensors = capture.modules().own_tensors(of_buffers);
+  if (!is_compared_step(step) && !are_small(tensors)) return;
   TensorBitsEvent event{.step = step, .of_buffers = of_buffers, .tensors = {}};
   std::int64_t room = step == 0 ? kSketchedAtStart : kSketchedLater;
-  for (const at::Tensor& tensor : capture.modules().own_tensors(of_buffers)) {
+  for (const at::Tensor& tensor : tensors) {
     event.tensors.push_back({.tensor = capture.id_of(tensor),
                              .fingerprint = bits_of(tensor),
                              .sketch = sketch_within(room, tensor)});
   }
   if (!event.tensors.empty()) capture.put_large(std::move(event));
+}
+
+bool compares_parameters(std::int64_t step) {
+  return step <= kComparesEachUntil || is_compared_step(step);
 }
 
 bool compares(const Capture& capture) {
@@ -77,13 +93,13 @@ void ReplicaBits::see_backward(Capture& capture) {
   const std::int64_t done = capture.marker().completed_steps();
   // What the first step begins with is told as step 0.
   if (done == 0) tell(capture, 0, /*of_buffers=*/false);
-  if (done > 0 && is_compared_step(done + 1)) tell(capture, done + 1, /*of_buffers=*/false);
+  if (done > 0 && compares_parameters(done + 1)) tell(capture, done + 1, /*of_buffers=*/false);
 }
 
 void ReplicaBits::step_ended(Capture& capture, const Stamp& at) {
   if (!compares(capture)) return;
   // Not at the end of a step: programs send what their part of an optimizer made after it.
-  if (is_compared_step(at.step + 1)) awaits_backward_.store(true, std::memory_order_relaxed);
+  if (compares_parameters(at.step + 1)) awaits_backward_.store(true, std::memory_order_relaxed);
   if (is_compared_step(at.step)) tell(capture, at.step, /*of_buffers=*/true);
 }
 

@@ -11,7 +11,8 @@ class Capture;
 
 /// Reads fingerprints of the registered tensors of this thread's models where ranks are compared:
 /// buffers before the first forward and at the end of the steps that all ranks compare, parameters
-/// before the first backward of such a step, hooks at rest or not.
+/// before the first backward of such a step and, of a small model, of each of the first 64; hooks
+/// at rest or not.
 class ReplicaBits {
  public:
   /// A model came; before the first step it is read.

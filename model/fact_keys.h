@@ -141,6 +141,7 @@ inline constexpr char kMembersCount[] = "members_count";
 inline constexpr char kMinValuesPerChannel[] = "min_values_per_channel";
 inline constexpr char kMinimum[] = "minimum";
 inline constexpr char kMinorityRanks[] = "minority_ranks";
+inline constexpr char kHeartbeatAgeMs[] = "heartbeat_age_ms";
 inline constexpr char kMissingRanks[] = "missing_ranks";
 inline constexpr char kModuleDevice[] = "module_device";
 inline constexpr char kModuleType[] = "module_type";

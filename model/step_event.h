@@ -40,6 +40,9 @@ constexpr bool is_compared_step(std::int64_t step) {
   return step <= 2 || step == 4 || step == 8 || step % 16 == 0;
 }
 
+/// Parameters of small models are compared in each of the first steps as well.
+inline constexpr std::int64_t kComparesEachUntil = 64;
+
 /// The bits of one tensor; 0 says nothing.
 struct TensorBits {
   TensorId tensor = 0;

@@ -14,13 +14,15 @@ std::optional<HangWatch::Stall> HangWatch::look(OpenCalls& calls, std::uint64_t 
     moved_ns_ = now_ns;
   }
   const auto oldest = calls.oldest();
-  if (!oldest || oldest->number == told_) return std::nullopt;
+  if (!oldest) return std::nullopt;
   const std::int64_t median_ns = calls.median_ns();
   const std::int64_t limit_ns = std::max(kTimesMedian * median_ns, hang_after_ns_);
   const std::int64_t waited_ns = now_ns - oldest->issued_ns;
+  const bool was_told = oldest->number == told_ && waited_ns < 2 * told_age_ns_;
   const bool stands_still = oldest->waiting > 0 || now_ns - moved_ns_ > limit_ns;
-  if (waited_ns <= limit_ns || !stands_still) return std::nullopt;
+  if (was_told || waited_ns <= limit_ns || !stands_still) return std::nullopt;
   told_ = oldest->number;
+  told_age_ns_ = waited_ns;
   return Stall{.call = *oldest, .waited_ns = waited_ns, .median_ns = median_ns};
 }
 

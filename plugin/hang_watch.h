@@ -18,7 +18,8 @@ class HangWatch {
     std::int64_t waited_ns = 0;
     std::int64_t median_ns = 0;  ///< of the calls before it
   };
-  /// `progress` moves while the process does something. Each call is told once.
+  /// `progress` moves while the process does something. Each call is told once, and again whenever
+  /// its age has doubled.
   std::optional<Stall> look(OpenCalls& calls, std::uint64_t progress, std::int64_t now_ns);
 
  private:
@@ -26,6 +27,7 @@ class HangWatch {
   std::uint64_t progress_ = 0;
   std::int64_t moved_ns_ = 0;
   std::uint64_t told_ = 0;  ///< number of the call
+  std::int64_t told_age_ns_ = 0;
 };
 
 }  // namespace ddpscope

@@ -19,7 +19,7 @@ class LiveCompare {
  public:
   LiveCompare(const RunRecord& run, const Settings& settings);
 
-  /// This rank waits for too long; its ring lies in `dir`.
+  /// This rank waits for too long; its ring lies in `dir`. Nothing where it looks already.
   void begin(const std::string& dir, std::int64_t now_ns);
   /// What explains it, once: found by the lowest of the ranks that wait. That others lag is told
   /// before it is known whether they hang.

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <string_view>
 
 #include "checks/check_table.h"
@@ -79,7 +80,8 @@ Findings judge_while_training(TrainingRanks ranks) {
 }
 
 StepCompare::StepCompare(const RunRecord& run, const Settings& settings)
-    : rank_(run.rank),
+    : missing_(run, settings),
+      rank_(run.rank),
       world_size_(run.world_size),
       every_(settings.exchange_every),
       run_id_(run.run_id),
@@ -147,7 +149,7 @@ Findings StepCompare::look(std::int64_t now_ns, const Asked& asked) {
   const std::int64_t begin = thread_cpu_ns();
   Findings found;
   try {
-    found = compare(asked, now_ns);
+    compare(asked, now_ns, found);
   } catch (const Abandoned&) {
   }
   const std::int64_t spent = thread_cpu_ns() - begin;
@@ -160,29 +162,32 @@ Findings StepCompare::look(std::int64_t now_ns, const Asked& asked) {
   return found;
 }
 
-Findings StepCompare::compare(const Asked& asked, std::int64_t now_ns) {
+void StepCompare::compare(const Asked& asked, std::int64_t now_ns, Findings& found) {
   const RingSet now = open(asked);
+  if (auto missing = missing_.look(now.rings, asked.all_are_due, now_ns)) {
+    found.push_back(*std::move(missing));
+  }
   const auto ranks = static_cast<std::int64_t>(now.rings.size());
   const bool others_come = !asked.images.empty() && now_ns - begun_ns_ < kGraceNs;
-  if (ranks < (others_come ? world_size_ : 2) || !all_live(now, asked)) return {};
+  if (ranks < (others_come ? world_size_ : 2) || !all_live(now, asked)) return;
   const std::int64_t last = last_common_step(now.rings);
-  if (last < next_step_) return {};
+  if (last < next_step_) return;
   // What is read from here on has all of those steps.
   RingSet set = open(asked);
-  if (set.rings.size() != now.rings.size() || !all_live(set, asked)) return {};
+  if (set.rings.size() != now.rings.size() || !all_live(set, asked)) return;
   for (RingReader& ring : set.rings) show_steps(ring, first_step_, last);
   const std::int64_t begin = thread_cpu_ns();
   const auto go_on = [&asked, begin] {
     if (asked.has_to_end() || thread_cpu_ns() - begin > kMostCpuNs) throw Abandoned{};
   };
-  Findings found = confirmed(judge_while_training({.rings = set.rings,
-                                                   .world_size = world_size_,
-                                                   .checks = checks_,
-                                                   .own = asked.own(),
-                                                   .after_each = go_on}));
+  Findings sure = confirmed(judge_while_training({.rings = set.rings,
+                                                  .world_size = world_size_,
+                                                  .checks = checks_,
+                                                  .own = asked.own(),
+                                                  .after_each = go_on}));
+  std::ranges::move(sure, std::back_inserter(found));
   next_step_ = next_compared_step(last, every_);
   if (pending_.empty()) first_step_ = std::max<std::int64_t>(last - kOverlapSteps, 0);
-  return found;
 }
 
 // More steps may show another cause, or that nothing was wrong.

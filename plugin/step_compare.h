@@ -12,6 +12,7 @@
 #include "exchange/ring_set.h"
 #include "model/finding.h"
 #include "model/run_record.h"
+#include "plugin/missing_ranks.h"
 
 namespace ddpscope {
 
@@ -48,8 +49,10 @@ class StepCompare {
     std::vector<RingImage> images = {};  ///< of ranks elsewhere; go before what the folder has
     bool only_images = false;            ///< of the folder only the ring of this rank counts
     bool is_heard = false;               ///< the lowest rank compares an image of this rank's ring
+    bool all_are_due = false;            ///< what every rank leaves comes here
   };
-  /// Errors and warnings that two comparisons in a row found, each once.
+  /// Errors and warnings that two comparisons in a row found, each once, and ranks that are
+  /// missing.
   Findings look(std::int64_t now_ns, const Asked& asked);
 
  private:
@@ -62,9 +65,10 @@ class StepCompare {
   bool is_of_run(const RingReader& ring) const;
   RingSet open(const Asked& asked) const;
   bool all_live(const RingSet& set, const Asked& asked);
-  Findings compare(const Asked& asked, std::int64_t now_ns);
+  void compare(const Asked& asked, std::int64_t now_ns, Findings& found);
   Findings confirmed(const Findings& found);
 
+  MissingRanks missing_;
   std::int64_t rank_;
   std::int64_t world_size_;
   std::int64_t every_;

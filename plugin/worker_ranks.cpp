@@ -10,6 +10,9 @@
 #include "records/site_line.h"
 
 namespace ddpscope {
+namespace {
+constexpr std::string_view kHang = "collective-hang";
+}
 
 // What this rank leaves to be compared with others.
 RankDigest::Sinks Worker::digest_sinks() {
@@ -85,7 +88,8 @@ void Worker::compare_steps() {
       .has_to_end = [this] { return leaves_.load(std::memory_order_relaxed) || is_behind(); },
       .images = exchange_.images(),
       .only_images = is_sent_all && exchange_.is_live(),
-      .is_heard = exchange_.is_heard()};
+      .is_heard = exchange_.is_heard(),
+      .all_are_due = options_.local_ranks == options_.run.world_size || exchange_.is_live()};
   tell_over_ranks(step_compare_.look(now_ns, asked));
 }
 
@@ -95,12 +99,24 @@ bool Worker::is_behind() const {
   return queue_.put_count() > taken + kQueueEvents / 4;
 }
 
+// Who looks at the console of a job that hangs sees that it still does, and where the ranks are
+// now.
+void Worker::tell_again(Finding& told, Finding&& now) {
+  if (told.what == now.what) return;
+  told = std::move(now);
+  found(told, /*is_first=*/false);
+  print(told, /*is_first=*/true);
+}
+
 void Worker::tell_over_ranks(Findings&& findings) {
   if (findings.empty()) return;
   const std::lock_guard lock(mutex_);
   for (Finding& finding : findings) {
     const auto told = std::ranges::find(over_ranks_, finding.fingerprint, &Finding::fingerprint);
-    if (told != over_ranks_.end()) continue;
+    if (told != over_ranks_.end()) {
+      if (finding.id == kHang) tell_again(*told, std::move(finding));
+      continue;
+    }
     found(finding, /*is_first=*/true);
     over_ranks_.push_back(std::move(finding));
   }

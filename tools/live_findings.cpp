@@ -12,13 +12,15 @@ namespace ddpscope {
 namespace {
 // Ranks that hung are ended, and what is left of them knows less.
 constexpr std::string_view kHang = "collective-hang";
+// Who left no records is known at the merge.
+constexpr std::string_view kMissing = "tool-rank-missing";
 
 /// What this rank found for others as well, or for another one.
 bool is_of_all_ranks(const Finding& finding, std::int64_t rank) {
   const CheckRow* row = find_check(finding.id);
   if (row == nullptr) return false;
   const bool is_own = finding.ranks.size() <= 1 && finding.rank == rank;
-  return is_over_ranks(*row) || (is_also_over_ranks(*row) && !is_own);
+  return finding.id == kMissing || is_over_ranks(*row) || (is_also_over_ranks(*row) && !is_own);
 }
 
 const FactValue* fact_of(const Finding& finding, std::string_view key) {
@@ -28,6 +30,7 @@ const FactValue* fact_of(const Finding& finding, std::string_view key) {
 
 /// A hang by ranks that had left no records where this one looked, of which there are some here.
 bool is_overtaken(const Finding& finding, const std::vector<RankFile*>& files) {
+  if (finding.id == kMissing) return true;
   const FactValue* state = fact_of(finding, fact::kState);
   if (finding.id != kHang || state == nullptr) return false;
   return *state == FactValue(std::string(absence_word(Absence::kUnknown))) &&

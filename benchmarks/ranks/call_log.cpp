@@ -1,7 +1,8 @@
 // What the log of one collective costs the threads that meet it: `call_log FOLDER [steps]` notes
-// the calls of a model with 25 parameters as the hooks do, each step after other memory was
-// written, as training writes it. Nothing is sent. Prints medians in ns per call: its issue and the
-// wait for it on the training thread, its end on a thread of the backend.
+// the calls of a model with 25 parameters as the hooks do, each after other memory was written, so
+// that nothing of theirs lies in the nearest caches, as where a call was sent. Nothing is sent.
+// Prints medians in ns per call: its issue and the wait for it on the training thread, its end on a
+// thread of the backend.
 #include <fcntl.h>
 #include <torch/torch.h>
 
@@ -26,7 +27,7 @@
 namespace ddpscope {
 namespace {
 constexpr std::size_t kParameters = 25;
-constexpr std::size_t kOtherBytes = 16 << 20;
+constexpr std::size_t kOtherBytes = 4 << 20;
 
 class NamedGloo final : public c10d::Backend {
  public:
@@ -126,8 +127,8 @@ void measure(const c10d::Backend& backend, const std::vector<at::Tensor>& parame
   const std::int64_t begin_ns = steady_ns();
   const std::uint64_t begin = ticks();
   for (int step = 0; step < steps; ++step) {
-    std::fill(other.begin(), other.end(), static_cast<char>(step));
     for (const at::Tensor& parameter : parameters) {
+      std::fill(other.begin(), other.end(), static_cast<char>(step));
       note(backend, parameter.grad(), &parameter, parts);
     }
   }

@@ -1,19 +1,25 @@
 // One of several ranks, as RANK and WORLD_SIZE say. `rank_step steps N` trains the digits network
 // on made-up data and averages each gradient by a call of its own; `rank_step calls N` reduces one
 // small tensor again and again; `rank_step alone N` trains without any call, and `rank_step paused
-// N` does so with pauses that leave the cores to others. Prints the median and the 99th percentile
-// of what one of them took; alone, of the second half, and `begun` after a quarter.
+// N` does so with pauses that leave the cores to others. `rank_step gate N` trains as `steps` with
+// all hooks of ddpscope in the gate in every second block of steps; `rank_step log N` switches the
+// hooks of calls alone, and `rank_step delay N` in their place waits for 2 us before each call:
+// what any delay does to the meeting of ranks. Prints the median and the 99th percentile of what
+// one of them took; alone, of the second half, and `begun` after a quarter; of blocks for both
+// kinds.
 #include <ddpscope/ddpscope.h>
 #include <torch/torch.h>
 
 #include <chrono>
 #include <cstdio>
 #include <exception>
+#include <functional>
 #include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "benchmarks/gate_switch.h"
 #include "benchmarks/step_times.h"
 #include "samples/digits/averaging.h"
 #include "samples/digits/net.h"
@@ -22,6 +28,7 @@
 namespace benchmarks {
 namespace {
 constexpr std::size_t kWarmUp = 96;
+constexpr std::size_t kBlock = 8;
 constexpr int kBatches = 16;
 constexpr std::int64_t kBatch = 32;
 constexpr digits::Bug kNoBug = digits::Bug::kNone;
@@ -30,7 +37,23 @@ struct Loop {
   std::size_t steps = 0;
   std::size_t tells_begun_after = 0;  ///< 0: never
   std::chrono::milliseconds pause{0};
+  std::chrono::nanoseconds delay{0};         ///< before each call
+  std::function<void(bool)> turn = nullptr;  ///< told before each block of steps, in turn
 };
+
+/// As `digits::average_gradients`; waits before each call.
+void average(const samples::Group& group, const digits::NetImpl& net,
+             std::chrono::nanoseconds delay) {
+  if (!group) return;
+  torch::NoGradGuard guard;
+  for (const auto& parameter : net.parameters()) {
+    if (!parameter.grad().defined()) continue;
+    const auto end = std::chrono::steady_clock::now() + delay;
+    while (delay.count() > 0 && std::chrono::steady_clock::now() < end) continue;
+    samples::add_over_ranks(group, parameter.grad());
+    parameter.grad().div_(group->getSize());
+  }
+}
 
 double train(const samples::World& world, const samples::Group& group, StepTimes& times,
              const Loop& loop) {
@@ -46,13 +69,14 @@ double train(const samples::World& world, const samples::Group& group, StepTimes
   double sum = 0;
   times.mark();
   for (std::size_t i = 0; i < loop.steps; ++i) {
+    if (loop.turn && i >= kWarmUp && i % kBlock == 0) loop.turn(i / kBlock % 2 == 1);
     const auto& [images, labels] = batches[i % batches.size()];
     clear_gradients(net, optimizers, kNoBug);
     const digits::Outputs outputs = net(images);
     torch::Tensor loss = torch::cross_entropy_loss(outputs.logits, labels);
     loss = loss + 0.3 * torch::cross_entropy_loss(outputs.aux_logits, labels);
     loss.backward();
-    digits::average_gradients(group, *net, kNoBug);
+    average(group, *net, loop.delay);
     for (const auto& optimizer : optimizers) optimizer->step();
     sum += loss.item<double>();
     if (loop.pause.count() > 0) std::this_thread::sleep_for(loop.pause);
@@ -87,21 +111,45 @@ int run_alone(const samples::World& world, std::size_t steps, std::chrono::milli
   return 0;
 }
 
+/// Steps with and without something in turn.
+int run_turns(const samples::World& world, const samples::Group& group, std::size_t steps,
+              const std::string& what) {
+  Loop loop{.steps = steps};
+  GateSwitch gate(DDPSCOPE_GATE_NAMES, what == "log" ? "_ZN4c10d" : "");
+  loop.turn = [&](bool on) {
+    if (what == "delay") {
+      loop.delay = std::chrono::nanoseconds(on ? 2000 : 0);
+    } else if (what != "nothing") {
+      on ? gate.turn_on() : gate.turn_off();
+    }
+  };
+  StepTimes times(steps);
+  const double sum = train(world, group, times, loop);
+  gate.turn_on();
+  times.print_turns(kWarmUp, kBlock);
+  std::printf("sum %.17g\n", sum);
+  return 0;
+}
+
 int run(const std::string& what, std::size_t count) {
   torch::set_num_threads(1);
   const samples::World world = samples::world_from_environment();
   const bool is_alone = what == "alone" || what == "paused";
   const samples::Group group = is_alone ? samples::Group() : samples::connect(world);
-  const bool is_together = group && (what == "steps" || what == "calls");
+  const bool has_turns = what == "gate" || what == "log" || what == "delay" || what == "nothing";
+  const bool is_together = group && (has_turns || what == "steps" || what == "calls");
   if (count <= kWarmUp || (!is_alone && !is_together)) {
-    std::fprintf(
-        stderr, "usage: RANK=r WORLD_SIZE=n rank_step steps|calls|alone|paused NUMBER, above %zu\n",
-        kWarmUp);
+    std::fprintf(stderr,
+                 "usage: RANK=r WORLD_SIZE=n rank_step "
+                 "steps|calls|gate|log|delay|nothing|alone|paused NUMBER, above "
+                 "%zu\n",
+                 kWarmUp);
     return 2;
   }
   if (is_alone) {
     return run_alone(world, count, std::chrono::milliseconds(what == "paused" ? 200 : 0));
   }
+  if (has_turns) return run_turns(world, group, count, what);
   StepTimes times(count);
   const double sum =
       what == "steps" ? train(world, group, times, {.steps = count}) : reduce(group, times, count);

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "model/clock.h"
 #include "tests/plugin/noted_calls.h"
 #include "tests/plugin/on_ranks.h"
 
@@ -62,6 +63,48 @@ int average_now_and_then(const Place& place) {
   return 0;
 }
 
+/// In the fourth step rank 1 does without its second layer, and then stands still.
+int skip_on_rank_one(const Place& place) {
+  const Group group = place.group();
+  Net net;
+  attach_diagnostics(net, soon());
+  torch::optim::SGD optimizer(net->parameters(), 0.01);
+  for (int step = 0; step < 10; ++step) {
+    optimizer.zero_grad();
+    const bool skips = place.rank == 1 && step >= kStepsOfRankOne;
+    (skips ? net->first(input()).square().mean() : net->loss()).backward();
+    for (const at::Tensor& parameter : net->parameters()) {
+      if (parameter.grad().defined()) all_reduce(group, parameter.grad());
+    }
+    if (skips) std::this_thread::sleep_for(milliseconds(60'000));
+    optimizer.step();
+  }
+  return 0;
+}
+
+/// After the fourth step rank 0 evaluates for seven seconds.
+int evaluate_for_long(const Place& place) {
+  const Group group = place.group();
+  Net net;
+  attach_diagnostics(net, quiet());
+  torch::optim::SGD optimizer(net->parameters(), 0.01);
+  for (int step = 1; step <= 10; ++step) {
+    optimizer.zero_grad();
+    net->loss().backward();
+    for (const at::Tensor& parameter : net->parameters()) {
+      all_reduce(group, parameter.grad());
+      parameter.grad().div_(place.ranks);
+    }
+    optimizer.step();
+    const torch::NoGradGuard no_grad;
+    for (int i = 0; i < 70 && step == 4 && place.rank == 0; ++i) {
+      net->loss();
+      std::this_thread::sleep_for(milliseconds(100));
+    }
+  }
+  return 0;
+}
+
 std::vector<std::string> found_of(const char* id) {
   std::vector<std::string> found;
   for (const std::string& line : records("finding")) {
@@ -110,6 +153,23 @@ TEST_CASE("The rank that never came is named while the others still wait") {
   CHECK(nlohmann::json::parse(flight).contains("entries"));
 }
 
+TEST_CASE("A hang is named two seconds after its limit, and again when it is twice as old") {
+  constexpr std::int64_t kSecondNs = 1'000'000'000;
+  const auto age_of_call = [] { return unix_ns() - read_ring(ring_path(0)).calls.back().unix_ns; };
+  const auto words = [] { return nlohmann::json::parse(found_hangs().back()).at("what"); };
+  Ranks ranks(2, train_unevenly);
+  wait_for([] { return !stalls().empty(); });
+  wait_for([] { return !found_hangs().empty(); });
+  CHECK(age_of_call() < 3 * kSecondNs);  // hang_after_s and two
+  const std::string first = words();
+  CHECK(wait_for([] { return found_hangs().size() == 2; }) < 4000);
+  CHECK(stalls().size() >= 2);
+  const std::string second = words();
+  INFO(first << "; " << second);
+  CHECK(first != second);
+  CHECK(second.find("rank 0 waits") == 0);
+}
+
 TEST_CASE("A rank that is steps behind is named while the others wait") {
   Ranks ranks(2, average_now_and_then);
   wait_for([] { return !stalls().empty(); });
@@ -118,6 +178,26 @@ TEST_CASE("A rank that is steps behind is named while the others wait") {
   const auto lag = nlohmann::json::parse(found_of("rank-step-lag").front());
   CHECK(lag.at("what") == "rank 1 is 2 backwards behind: rank 0 waits in that of backward 3");
   CHECK(lag.at("severity") == "warning");
+}
+
+TEST_CASE("That a rank skipped a head is told while the others wait for its gradients") {
+  Ranks ranks(2, skip_on_rank_one);
+  CHECK(wait_for([] { return !found_of("grad-unused-rank-differs").empty(); }) < 8000);
+  REQUIRE(found_of("grad-unused-rank-differs").size() == 1);
+  const auto unused = nlohmann::json::parse(found_of("grad-unused-rank-differs").front());
+  CHECK(unused.at("what") == "2 parameters got no gradient on rank 1 and did on rank 0");
+  CHECK(unused.at("severity") == "error");
+  CHECK(unused.at("step") == kStepsOfRankOne + 1);
+  CHECK(unused.at("module_path") == "second");
+}
+
+TEST_CASE(
+    "An evaluation on rank 0 that the others wait for is silent, however long below the limit") {
+  CHECK(Ranks(2, evaluate_for_long).exit_codes() == std::vector<int>{0, 0});
+  CHECK(stalls().empty());
+  for (const std::string& line : records("finding")) {
+    CHECK(nlohmann::json::parse(line).at("severity") == "note");
+  }
 }
 
 TEST_CASE("Killed ranks leave the call that one of them never issued") {

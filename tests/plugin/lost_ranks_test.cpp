@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <thread>
 
+#include "tests/plugin/merged_run.h"
 #include "tests/plugin/noted_calls.h"
 #include "tests/plugin/on_ranks.h"
 
@@ -19,14 +20,16 @@ struct Lost {
   std::function<void()> before_step = [] {};
 };
 
-std::function<int(const Place&)> program(const Lost& lost, int hang_after_s = 5) {
-  return [lost, hang_after_s](const Place& place) {
+std::function<int(const Place&)> program(const Lost& lost, int hang_after_s = 5,
+                                         int exchange_timeout_ms = 5000) {
+  return [lost, hang_after_s, exchange_timeout_ms](const Place& place) {
     const bool is_lost = place.rank == 1;
     const Group group = place.group();
     Net net;
     torch::manual_seed(static_cast<std::uint64_t>(place.rank));  // data of its own
     Options options = quiet();
     options.hang_after_s = hang_after_s;
+    options.exchange_timeout_ms = exchange_timeout_ms;
     if (is_lost) lost.before_attach();
     if (!is_lost || lost.attaches) attach_diagnostics(net, options);
     torch::optim::SGD optimizer(net->parameters(), 0.01);
@@ -42,25 +45,6 @@ std::function<int(const Place&)> program(const Lost& lost, int hang_after_s = 5)
     }
     return 0;
   };
-}
-
-struct Merged {
-  int code = -1;
-  std::string said;
-  bool says(const std::string& text) const { return said.find(text) != std::string::npos; }
-};
-
-Merged merge() {
-  Merged merged;
-  const std::string command = DDPSCOPE_TOOL " merge " + report_dir() + " 2>&1";
-  FILE* const tool = ::popen(command.c_str(), "r");
-  REQUIRE(tool != nullptr);
-  std::array<char, 4096> part{};
-  while (const std::size_t count = std::fread(part.data(), 1, part.size(), tool)) {
-    merged.said.append(part.data(), count);
-  }
-  merged.code = WEXITSTATUS(::pclose(tool));
-  return merged;
 }
 
 bool is_found_live(const std::string& id, const std::string& words) {
@@ -98,6 +82,21 @@ TEST_CASE("Ranks train beside one that has no ddpscope, and the merge says whose
   INFO(merged.said);
   CHECK(merged.code == 4);
   CHECK(merged.says("[tool-rank-missing]"));
+  CHECK(merged.says("0 errors, 1 warning,"));
+}
+
+TEST_CASE("That a rank has no ddpscope is told while the others train, and once by the merge") {
+  const auto wait = [] { std::this_thread::sleep_for(std::chrono::seconds(4)); };
+  Ranks ranks(3,
+              program({.attaches = false, .before_step = wait}, 60, /*exchange_timeout_ms=*/500));
+  wait_until(
+      [] { return is_found_live("tool-rank-missing", "rank 1 sent no record within 500 ms"); });
+  CHECK(is_found_live("tool-rank-missing", "comparing 2 of 3 ranks"));
+  CHECK(ranks.exit_codes() == std::vector<int>{0, 0, 0});
+  const Merged merged = merge();
+  INFO(merged.said);
+  CHECK(merged.says("rank 1 left no record"));
+  CHECK_FALSE(merged.says("rank 1 sent no record"));
   CHECK(merged.says("0 errors, 1 warning,"));
 }
 

@@ -25,6 +25,9 @@ TEST_CASE("a call that somebody waits in is told once it took longer than allowe
   CHECK(stall->call.record.seq == 1);
   CHECK(stall->waited_ns > 2 * kSecond);
   CHECK_FALSE(watch.look(calls, 2, begin + 4 * kSecond));
+  CHECK(watch.look(calls, 2, begin + 7 * kSecond));  // its age has doubled
+  CHECK_FALSE(watch.look(calls, 2, begin + 13 * kSecond));
+  CHECK(watch.look(calls, 2, begin + 15 * kSecond));
 
   calls.ended(&work);
   leave_call(calls, 2);

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+
+#include "config/settings.h"
+#include "exchange/ring_set.h"
+#include "model/finding.h"
+#include "model/run_record.h"
+
+namespace ddpscope {
+
+/// Finds ranks of which nothing arrives while others train (tool-rank-missing); the lowest rank
+/// asks. Where some ranks may leave their records elsewhere, nothing is said of those.
+class MissingRanks {
+ public:
+  MissingRanks(const RunRecord& run, const Settings& settings);
+
+  /// `rings`: those that are compared. `all_are_due`: records of every rank come to this one.
+  /// Once, as soon as some are missing for longer than the timeout after a step ended here.
+  std::optional<Finding> look(const std::vector<RingReader>& rings, bool all_are_due,
+                              std::int64_t now_ns);
+
+ private:
+  using Ages = std::map<std::int64_t, std::int64_t>;  ///< of the last heartbeat, in ms, when the
+                                                      ///< others ended their last step; -1: none
+  Ages missing_in(const std::vector<RingReader>& rings, bool all_are_due) const;
+  Finding describe(const Ages& missing) const;
+
+  std::int64_t rank_;
+  std::int64_t world_size_;
+  std::int64_t timeout_ms_;
+  bool is_on_;
+  std::int64_t first_step_ns_ = 0;  ///< when a step was first seen to have ended; 0: none has
+};
+
+}  // namespace ddpscope
