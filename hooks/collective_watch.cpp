@@ -4,6 +4,7 @@
 #include <array>
 #include <atomic>
 #include <exception>
+#include <memory>
 
 #include "hooks/autograd_watch.h"
 #include "hooks/backend_groups.h"
@@ -73,26 +74,28 @@ NameId name_tensors(Capture& capture, std::span<const at::Tensor> tensors, Colle
 
 std::atomic<std::int64_t> issued_count{0}, last_seq{0};
 
-CollectiveEvent call_event_of(Capture& capture, const CallFacts& facts, BackendGroup& group) {
+std::unique_ptr<CollectiveEvent> call_event_of(Capture& capture, const CallFacts& facts,
+                                               BackendGroup& group) {
   const Doing now = doing_now(capture);
   const bool is_message =
       facts.kind == CollectiveKind::kSend || facts.kind == CollectiveKind::kReceive;
   auto& counter = is_message ? group.messages : group.calls;
-  CollectiveEvent event{.at = capture.marker().now(),
-                        .seq = counter.fetch_add(1, std::memory_order_relaxed) + 1,
-                        .group = group.group,
-                        .group_size = group.size,
-                        .backend = group.backend_name,
-                        .kind = facts.kind,
-                        .reduce = facts.reduce,
-                        .coalesced = facts.coalesced,
-                        .list = static_cast<std::int64_t>(facts.tensors.size()),
-                        .waits = facts.waits,
-                        .module = now.module,
-                        .stack = now.stack};
+  auto event = std::make_unique<CollectiveEvent>(
+      CollectiveEvent{.at = capture.marker().now(),
+                      .seq = counter.fetch_add(1, std::memory_order_relaxed) + 1,
+                      .group = group.group,
+                      .group_size = group.size,
+                      .backend = group.backend_name,
+                      .kind = facts.kind,
+                      .reduce = facts.reduce,
+                      .coalesced = facts.coalesced,
+                      .list = static_cast<std::int64_t>(facts.tensors.size()),
+                      .waits = facts.waits,
+                      .module = now.module,
+                      .stack = now.stack});
   issued_count.fetch_add(1, std::memory_order_relaxed);
-  last_seq.store(static_cast<std::int64_t>(event.seq), std::memory_order_relaxed);
-  measure(facts, event);
+  last_seq.store(static_cast<std::int64_t>(event->seq), std::memory_order_relaxed);
+  measure(facts, *event);
   return event;
 }
 
@@ -133,7 +136,8 @@ NameId dtype_of(CallLog& log, const CallFacts& facts) {
 /// Returns the number of the call.
 std::uint64_t note_call(Capture& capture, BackendGroup& group, const CallFacts& facts) {
   tell_scaling(capture);  // what was scaled before it
-  CollectiveEvent event = call_event_of(capture, facts, group);
+  std::unique_ptr<CollectiveEvent> told = call_event_of(capture, facts, group);
+  CollectiveEvent& event = *told;
   CallRecord record = record_of(event, facts);
   record.owner = facts.raw.has_value() ? name_raw(capture, *facts.raw, event)
                                        : name_tensors(capture, facts.tensors, event);
@@ -152,7 +156,7 @@ std::uint64_t note_call(Capture& capture, BackendGroup& group, const CallFacts& 
   PendingGradients::issued(event, facts);
   capture.contents().issued(capture, facts, event);
   const std::uint64_t number = open_calls().issued(place, record);
-  capture.put_large(std::move(event));
+  capture.put(Event(std::move(told)));
   return number;
 }
 

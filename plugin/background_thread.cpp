@@ -1,8 +1,6 @@
 #include "plugin/background_thread.h"
 
 #include <pthread.h>
-#include <sched.h>
-#include <stdlib.h>
 #include <signal.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -14,7 +12,6 @@ void become_background(const char* name) noexcept {
   sigfillset(&all);
   pthread_sigmask(SIG_BLOCK, &all, nullptr);
   pthread_setname_np(pthread_self(), name);
-  if (const char* x = getenv("XSCHED")) { sched_param none{}; pthread_setschedparam(pthread_self(), atoi(x), &none); }
   setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), 5);
 }
 
