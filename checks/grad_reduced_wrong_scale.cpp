@@ -17,8 +17,9 @@ constexpr double kSameRatio = 0.02;
 constexpr double kNotLinear = 1e-2;
 constexpr double kNotLinearInHalf = 1e-1;
 constexpr std::size_t kUsualSteps = 8;
-constexpr double kRoundings = 64 * 0x1p-24;  // of float32, far beyond what a sum of ranks leaves
-constexpr double kUnusual = 32;              // times the median
+constexpr double kRoundingsPerRank =
+    4 * 0x1p-24;                 // of float32; a sum of ranks leaves less than one
+constexpr double kUnusual = 16;  // times the median
 
 bool is_near(double value, double target) {
   return std::abs(value - target) <= kSameRatio * std::abs(target);
@@ -73,7 +74,8 @@ class GradReducedWrongScale final : public Check {
     if (steps.size() < kUsualSteps) return;
     std::vector<double> noises;
     for (const ReductionStep& step : steps) noises.push_back(step.noise);
-    const double limit = std::max(kRoundings, kUnusual * quantile(noises, 0.5));
+    const double roundings = kRoundingsPerRank * static_cast<double>(cohort.ranks.size());
+    const double limit = std::max(roundings, kUnusual * quantile(noises, 0.5));
     const auto is_wrong = [limit](const ReductionStep& step) {
       return step.differing > 0 || (step.noise > limit && !is_short(step.worst.dtype));
     };

@@ -42,6 +42,18 @@ struct RunRecord {
   std::map<std::string, std::string> sources;  ///< source -> live, fallback or absent
 };
 
+/// Modules of a model that its record names; what is beyond is counted.
+inline constexpr std::size_t kNamedModules = 1000;
+
+/// One module and what it holds itself.
+struct ModuleRecord {
+  std::string path;  ///< "" is the root
+  std::string class_name;
+  std::int64_t parameters = 0;
+  std::int64_t trainable = 0;  ///< of them
+  std::int64_t elements = 0;
+};
+
 struct ModelRecord {
   std::string name;
   std::string class_name;
@@ -51,6 +63,7 @@ struct ModelRecord {
   std::int64_t buffers = 0;
   std::int64_t modules = 0;
   std::string digest;  ///< hex, of order, names, shapes and dtypes
+  std::vector<ModuleRecord> tree;  ///< in registered order, as rank 0 has it; the first ones
 };
 
 struct StepRecord {

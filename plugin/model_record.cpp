@@ -1,6 +1,7 @@
 #include "plugin/model_record.h"
 
 #include <cstdio>
+#include <map>
 #include <set>
 #include <string_view>
 
@@ -48,6 +49,25 @@ ModelRecord model_record(const TreeEvent& tree) {
   }
   record.digest = digest.hex();
   return record;
+}
+
+std::vector<ModuleRecord> module_records(const TreeEvent& tree) {
+  std::vector<ModuleRecord> records;
+  std::map<std::string_view, std::size_t> places;
+  for (const ModuleInfo& module : tree.modules) {
+    if (records.size() == kNamedModules) break;
+    places.emplace(module.path, records.size());
+    records.push_back({.path = module.path, .class_name = module.type});
+  }
+  for (const RegisteredTensor& registered : tree.tensors) {
+    const auto place = places.find(registered.module_path);
+    if (place == places.end() || registered.is_buffer) continue;
+    ModuleRecord& module = records[place->second];
+    ++module.parameters;
+    if (registered.tensor.requires_grad) ++module.trainable;
+    module.elements += registered.tensor.elements;
+  }
+  return records;
 }
 
 }  // namespace ddpscope

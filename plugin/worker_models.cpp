@@ -11,7 +11,8 @@
 namespace ddpscope {
 
 void Worker::model_changed(const TreeEvent& tree) {
-  const ModelRecord record = model_record(tree);
+  ModelRecord record = model_record(tree);
+  if (options_.run.rank == 0) record.tree = module_records(tree);
   const auto known = std::ranges::find(models_, tree.model, &Model::id);
   if (known == models_.end()) {
     models_.push_back({.id = tree.model, .record = record});

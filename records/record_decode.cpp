@@ -111,15 +111,27 @@ RunRecord run_from_json(const Json& json) {
   return run;
 }
 
-ModelRecord model_from_json(const Json& json) {
-  return {.name = text(json, "name"),
+ModuleRecord module_from_json(const Json& json) {
+  return {.path = text(json, "path"),
           .class_name = text(json, "class"),
           .parameters = integer(json, "parameters"),
-          .elements = integer(json, "elements"),
           .trainable = integer(json, "trainable"),
-          .buffers = integer(json, "buffers"),
-          .modules = integer(json, "modules"),
-          .digest = text(json, "digest")};
+          .elements = integer(json, "elements")};
+}
+
+ModelRecord model_from_json(const Json& json) {
+  ModelRecord model = {.name = text(json, "name"),
+                       .class_name = text(json, "class"),
+                       .parameters = integer(json, "parameters"),
+                       .elements = integer(json, "elements"),
+                       .trainable = integer(json, "trainable"),
+                       .buffers = integer(json, "buffers"),
+                       .modules = integer(json, "modules"),
+                       .digest = text(json, "digest")};
+  for (const auto& module : list(json, "tree")) {
+    if (model.tree.size() < kNamedModules) model.tree.push_back(module_from_json(module));
+  }
+  return model;
 }
 
 Finding finding_from_json(const Json& json) {

@@ -60,6 +60,14 @@ Json sites_to_json(const std::vector<Site>& sites) {
 
 Json measured(const std::optional<double>& value) { return value ? json_number(*value) : Json(); }
 
+Json json_of(const ModuleRecord& module) {
+  return {{"path", valid_utf8(module.path)},
+          {"class", valid_utf8(module.class_name)},
+          {"parameters", module.parameters},
+          {"trainable", module.trainable},
+          {"elements", module.elements}};
+}
+
 }  // namespace
 
 Json json_number(double value) {
@@ -103,15 +111,17 @@ Json to_json(const RunRecord& run) {
 }
 
 Json to_json(const ModelRecord& model) {
-  return {{"record", "model"},
-          {"name", valid_utf8(model.name)},
-          {"class", valid_utf8(model.class_name)},
-          {"parameters", model.parameters},
-          {"elements", model.elements},
-          {"trainable", model.trainable},
-          {"buffers", model.buffers},
-          {"modules", model.modules},
-          {"digest", valid_utf8(model.digest)}};
+  Json json = {{"record", "model"},
+               {"name", valid_utf8(model.name)},
+               {"class", valid_utf8(model.class_name)},
+               {"parameters", model.parameters},
+               {"elements", model.elements},
+               {"trainable", model.trainable},
+               {"buffers", model.buffers},
+               {"modules", model.modules},
+               {"digest", valid_utf8(model.digest)}};
+  for (const ModuleRecord& module : model.tree) json["tree"].push_back(json_of(module));
+  return json;
 }
 
 Json to_json(const StepRecord& step) {

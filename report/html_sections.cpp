@@ -179,7 +179,8 @@ std::string models(const MergedReport& report) {
   if (rows.empty()) return rows;
   return section(
       "models", "Models",
-      table({"Model", "Class", "Parameters", "Elements", "Trainable", "Buffers", "Modules"}, rows));
+      table({"Model", "Class", "Parameters", "Elements", "Trainable", "Buffers", "Modules"}, rows) +
+          module_trees(report));
 }
 
 std::string settings(const MergedReport& report) {

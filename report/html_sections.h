@@ -16,6 +16,7 @@ std::string curves(const MergedReport& report);
 std::string coverage(const MergedReport& report);
 std::string ranks(const MergedReport& report);
 std::string models(const MergedReport& report);
+std::string module_trees(const MergedReport& report);  // within `models`
 std::string settings(const MergedReport& report);
 std::string leftover_suppressions(const MergedReport& report);
 std::string input_remarks(const MergedReport& report);

@@ -70,6 +70,7 @@ nav{display:flex;flex-wrap:wrap;gap:4px 18px;margin:14px 0 0;font-size:14px}
 .more td:nth-child(2),.more td:nth-child(4){white-space:nowrap}
 .soft{color:var(--soft)}.small{font-size:13px}
 ul.fixes{margin:4px 0 0;padding-left:0;list-style:none}ul.fixes li{margin:4px 0}
+ul.tree{margin:6px 0 0;padding:0;list-style:none}ul.tree li{margin:2px 0}
 .scroll{overflow-x:auto}
 table{border-collapse:collapse;width:100%;font-size:14px}
 th,td{text-align:left;padding:6px 12px 6px 0;border-bottom:1px solid var(--line);vertical-align:top}

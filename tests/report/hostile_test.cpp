@@ -29,7 +29,11 @@ MergedReport hostile_report() {
   file.run.settings = {{kHostile, {kHostile, kHostile}}};
   file.run.sources = file.run.blocked = {{kHostile, kHostile}};
   file.run.checks = {kHostile};
-  file.models = {{.name = kHostile, .class_name = kHostile, .digest = kHostile}};
+  file.models = {{.name = kHostile,
+                  .class_name = kHostile,
+                  .digest = kHostile,
+                  .tree = {{.path = kHostile, .class_name = kHostile},
+                           {.path = std::string(100'000, '.'), .class_name = kHostile}}}};
   file.findings = {finding};
   file.progress = {{.reason = kHostile, .what = kHostile}};
   file.notes = {kHostile};

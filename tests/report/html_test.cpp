@@ -35,6 +35,16 @@ std::string page_of(std::int64_t ranks, int findings) {
   return render_html(merge(std::move(files), {}), {});
 }
 
+TEST_CASE("the page shows the modules of a model with the findings on them", "[report]") {
+  const std::string page = render_html(merge(sample_files(), {}), {});
+  CHECK(page.find("<details open><summary>Modules of net</summary>") != page.npos);
+  CHECK(page.find("<code title=\"body.0\">0</code> <span class=\"soft\">torch::nn::LinearImpl · "
+                  "1056 elements, frozen</span>") != page.npos);
+  CHECK(page.find("330 elements, 1 of 2 parameters trainable") != page.npos);
+  CHECK(page.find("title=\"numeric-nonfinite-loss, perf-sync-calls\">1 error</span>") != page.npos);
+  CHECK(page.find("<li class=\"soft\">3 more</li>") != page.npos);
+}
+
 TEST_CASE("the page of 1,000 ranks and 10,000 findings stays below 2 MB", "[report]") {
   const std::string page = page_of(1000, 10);
   CHECK(page.size() < 2'000'000);

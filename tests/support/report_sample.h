@@ -96,7 +96,19 @@ inline ModelRecord sample_model() {
           .trainable = 12,
           .buffers = 3,
           .modules = 7,
-          .digest = "abcd"};
+          .digest = "abcd",
+          .tree = {{.path = "", .class_name = "Net"},
+                   {.path = "body", .class_name = "torch::nn::SequentialImpl"},
+                   {.path = "body.0",
+                    .class_name = "torch::nn::LinearImpl",
+                    .parameters = 2,
+                    .trainable = 0,
+                    .elements = 1056},
+                   {.path = "head",
+                    .class_name = "torch::nn::LinearImpl",
+                    .parameters = 2,
+                    .trainable = 1,
+                    .elements = 330}}};
 }
 
 /// Three steps of 20 ms.
