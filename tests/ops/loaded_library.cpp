@@ -57,9 +57,10 @@ void check_norm() {
 
 int main(int argc, char** argv) try {
   if (argc != 2) return 2;
-  expect(dlopen(argv[1], RTLD_NOW | RTLD_LOCAL) != nullptr, "the library can be loaded");
-  if (const char* error = dlerror()) std::puts(error);
-  if (failures > 0) return 1;
+  if (dlopen(argv[1], RTLD_NOW | RTLD_LOCAL) == nullptr) {
+    std::puts(dlerror());
+    return 1;
+  }
   check_clips();
   check_norm();
   return failures == 0 ? 0 : 1;

@@ -19,7 +19,7 @@ std::string golden(std::string_view name) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-// DDPSCOPE_RENEW_GOLDEN=1 writes the files anew; ci/update_generated.sh sets it.
+// DDPSCOPE_RENEW_GOLDEN=1 writes the files anew.
 void compare(std::string_view name, const std::string& text) {
   if (std::getenv("DDPSCOPE_RENEW_GOLDEN") != nullptr) {
     std::ofstream(golden_path(name), std::ios::binary) << text;
