@@ -62,7 +62,7 @@ struct ModelRecord {
   std::int64_t trainable = 0;
   std::int64_t buffers = 0;
   std::int64_t modules = 0;
-  std::string digest;  ///< hex, of order, names, shapes and dtypes
+  std::string digest;              ///< hex, of order, names, shapes and dtypes
   std::vector<ModuleRecord> tree;  ///< in registered order, as rank 0 has it; the first ones
 };
 

@@ -39,16 +39,17 @@ MissingRanks::MissingRanks(const RunRecord& run, const Settings& settings)
       timeout_ms_(settings.exchange_timeout_ms),
       is_on_(check_enabled(settings.checks, std::string(kMissingId))) {}
 
-std::optional<Finding> MissingRanks::look(const std::vector<RingReader>& rings, bool all_are_due,
+std::optional<Finding> MissingRanks::look(const std::vector<RingReader>& rings, Way way,
                                           std::int64_t now_ns) {
   const auto own = std::ranges::find(rings, rank_, [](const auto& one) { return one.head().rank; });
   if (!is_on_ || own == rings.end() || last_ended_step(*own) == 0) return std::nullopt;
   if (first_step_ns_ == 0) first_step_ns_ = now_ns;
-  if (now_ns - first_step_ns_ < timeout_ms_ * kMillisecondNs) return std::nullopt;
-  const Ages missing = missing_in(rings, all_are_due);
+  const std::int64_t waited_ms = (way == Way::kStore ? kMisses : 1) * timeout_ms_;
+  if (now_ns - first_step_ns_ < waited_ms * kMillisecondNs) return std::nullopt;
+  const Ages missing = missing_in(rings, way != Way::kNotKnown);
   if (missing.empty()) return std::nullopt;
   is_on_ = false;
-  Finding finding = describe(missing);
+  Finding finding = describe(missing, waited_ms);
   finding.step = finding.first_step = finding.last_step = last_ended_step(*own);
   return finding;
 }
@@ -73,7 +74,7 @@ MissingRanks::Ages MissingRanks::missing_in(const std::vector<RingReader>& rings
   return missing;
 }
 
-Finding MissingRanks::describe(const Ages& missing) const {
+Finding MissingRanks::describe(const Ages& missing, std::int64_t waited_ms) const {
   RankList ranks;
   std::string hearts;
   std::vector<FactScalar> listed, ages;
@@ -95,10 +96,10 @@ Finding MissingRanks::describe(const Ages& missing) const {
                   .facts = {{fact::kMissingRanks, std::move(listed)},
                             {fact::kComparedCount, compared},
                             {fact::kWorldSize, world_size_},
-                            {fact::kWaitedMs, timeout_ms_},
+                            {fact::kWaitedMs, waited_ms},
                             {fact::kHeartbeatAgeMs, std::move(ages)}},
                   .ranks = ranks};
-  finding.what = rank_words(ranks) + " sent no record within " + std::to_string(timeout_ms_) +
+  finding.what = rank_words(ranks) + " sent no record within " + std::to_string(waited_ms) +
                  " ms; comparing " + std::to_string(compared) + " of " +
                  std::to_string(world_size_) + " ranks";
   finding.fingerprint = fingerprint_of(finding);

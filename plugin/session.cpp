@@ -57,6 +57,8 @@ WorkerOptions worker_options(const Resolved& resolved, std::map<std::string, std
   options.run = describe_run(ranks, options.settings);
   options.devices = {.identify = identify_device, .memory = read_device_memory};
   options.local_ranks = ranks.local_world_size;
+  const std::string& named = options.settings.report_dir;
+  options.has_own_folder = named.find("%r") != named.npos || named.find("%p") != named.npos;
   options.launched = environment("DDPSCOPE_RUN_ID").has_value();
   options.takes_turns = true;
   options.run.torch_version = TORCH_VERSION;

@@ -49,7 +49,7 @@ class StepCompare {
     std::vector<RingImage> images = {};  ///< of ranks elsewhere; go before what the folder has
     bool only_images = false;            ///< of the folder only the ring of this rank counts
     bool is_heard = false;               ///< the lowest rank compares an image of this rank's ring
-    bool all_are_due = false;            ///< what every rank leaves comes here
+    MissingRanks::Way way = MissingRanks::Way::kNotKnown;
   };
   /// Errors and warnings that two comparisons in a row found, each once, and ranks that are
   /// missing.

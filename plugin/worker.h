@@ -50,6 +50,7 @@ struct WorkerOptions {
   bool launched = false;         ///< by `ddpscope run`, which prints the verdict itself
   bool takes_turns = false;      ///< as long as the program has one thread and nothing is found
   std::int64_t local_ranks = 1;  ///< of this run on this host
+  bool has_own_folder = false;   ///< the name of `report_dir` has the rank or the process in it
   RankWatch::Where where = nullptr;
   DeviceReaders devices;
   StoreAccess store;

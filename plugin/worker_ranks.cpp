@@ -79,6 +79,10 @@ void Worker::compare_steps() {
   if (!trouble.empty()) log_warning(trouble);
   if (!step_compare_.is_due(now_ns) || is_behind()) return;
   const bool is_sent_all = options_.settings.exchange == Exchange::kStore && options_.run.rank == 0;
+  using Way = MissingRanks::Way;
+  const bool is_one_folder =
+      options_.local_ranks == options_.run.world_size && !options_.has_own_folder && !is_sent_all;
+  const Way way = is_one_folder ? Way::kFolder : exchange_.is_live() ? Way::kStore : Way::kNotKnown;
   const StepCompare::Asked asked{
       .own =
           [this] {
@@ -89,7 +93,7 @@ void Worker::compare_steps() {
       .images = exchange_.images(),
       .only_images = is_sent_all && exchange_.is_live(),
       .is_heard = exchange_.is_heard(),
-      .all_are_due = options_.local_ranks == options_.run.world_size || exchange_.is_live()};
+      .way = way};
   tell_over_ranks(step_compare_.look(now_ns, asked));
 }
 

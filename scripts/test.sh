@@ -33,6 +33,13 @@ run_tests() {
   skipped=$((skipped + not_run))
 }
 
+# What reads and opens our reports and is not ours. Without it, its tests are skipped.
+if [ -n "$(echo "chromium chromium" | ddpscope_missing)" ]; then
+  ddpscope_install chromium || ddpscope_say "no Chromium: report_browser is skipped"
+fi
+[ -x .deps/readers/bin/junitparser ] || bash ci/install_readers.sh ||
+  ddpscope_say "no readers: report_readers is skipped"
+
 ddpscope_build
 run_tests dev
 ddpscope_build_preset asan --target config_test records_test report_test stacks_test values_test \

@@ -28,7 +28,7 @@ class Present {
     }
   }
 
-  bool all_are_due = true;
+  MissingRanks::Way way = MissingRanks::Way::kFolder;
 
   TestRank& rank(std::size_t rank) { return *ranks_[rank]; }
   void end_step(std::int64_t step) {
@@ -38,7 +38,7 @@ class Present {
     }
   }
   std::optional<Finding> look(std::int64_t at_ns) {
-    return missing_.look(open_rings(list_rings(dir_.path()), "r1").rings, all_are_due, at_ns);
+    return missing_.look(open_rings(list_rings(dir_.path()), "r1").rings, way, at_ns);
   }
   /// Time goes by after a step was seen.
   std::optional<Finding> look_twice() {
@@ -105,9 +105,19 @@ TEST_CASE("nothing is missing where ranks wait for one, or where one has ended",
 
 TEST_CASE("ranks that may leave their records elsewhere are not missing", "[missing_ranks]") {
   Present present(1, 2);
-  present.all_are_due = false;
+  present.way = MissingRanks::Way::kNotKnown;
   present.end_step(1);
   CHECK_FALSE(present.look_twice().has_value());
+}
+
+TEST_CASE("ranks that send their records have three times as long", "[missing_ranks]") {
+  Present present(1, 2);
+  present.way = MissingRanks::Way::kStore;
+  present.end_step(1);
+  CHECK_FALSE(present.look_twice().has_value());
+  const auto found = present.look(1 + 3 * kTimeoutNs);
+  REQUIRE(found.has_value());
+  CHECK(found->what == "rank 1 sent no record within 15000 ms; comparing 1 of 2 ranks");
 }
 
 TEST_CASE("a check that is off says nothing of missing ranks", "[missing_ranks]") {
