@@ -67,7 +67,6 @@ Json json_of(const ModuleRecord& module) {
           {"trainable", module.trainable},
           {"elements", module.elements}};
 }
-
 }  // namespace
 
 Json json_number(double value) {
