@@ -3,7 +3,7 @@
 within a second, asks for nothing else and writes nothing to the console.
 
 `browser_test.py TOOL FOLDER`: the command line tool, and a folder for what is written. Exit code 77
-where there is no Chromium, or where it traces nothing."""
+where there is no Chromium, or where it does not run."""
 
 import json
 import pathlib
@@ -64,15 +64,21 @@ def open_page(browser, page, folder):
     picture = folder / "report.png"
     for old in (trace, picture):
         old.unlink(missing_ok=True)
-    run = subprocess.run(
-        [browser, "--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars",
-         "--enable-logging=stderr", f"--user-data-dir={folder / 'profile'}",
-         "--window-size=1200,2400", "--trace-startup=loading,blink.user_timing,devtools.timeline",
-         "--trace-startup-format=json", f"--trace-startup-file={trace}",
-         "--trace-startup-duration=4", f"--screenshot={picture}", page.as_uri()],
-        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, timeout=90, check=False)
-    if not picture.exists() or picture.stat().st_size < 20_000:
-        sys.exit(f"no picture of the page\n{run.stderr}")
+    command = [
+        browser, "--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars",
+        "--enable-logging=stderr", f"--user-data-dir={folder / 'profile'}",
+        "--window-size=1200,2400", "--trace-startup=loading,blink.user_timing,devtools.timeline",
+        "--trace-startup-format=json", f"--trace-startup-file={trace}",
+        "--trace-startup-duration=4", f"--screenshot={picture}", page.as_uri()]
+    try:
+        run = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+                             timeout=60, check=False)
+    except subprocess.TimeoutExpired:
+        skip("Chromium does not end")
+    if not picture.exists() or not trace.exists():
+        skip(f"Chromium does not run here: {run.stderr[-500:]}")
+    if picture.stat().st_size < 20_000:
+        sys.exit(f"the page is empty\n{run.stderr}")
     events = json.loads(trace.read_text(encoding="utf-8"))["traceEvents"]
     begun = [event for event in events if event.get("name") == "navigationStart"
              and event["args"]["data"]["documentLoaderURL"] == page.as_uri()]
@@ -84,11 +90,15 @@ def open_page(browser, page, folder):
     return (paints[0] - begun[-1]["ts"]) / 1000 if paints else None, run.stderr
 
 
+def skip(why):
+    print(f"skipped: {why}")
+    sys.exit(77)
+
+
 def main():
     browser = shutil.which("chromium") or shutil.which("chromium-browser")
     if browser is None:
-        print("skipped: Chromium was not found; Debian: chromium")
-        sys.exit(77)
+        skip("Chromium was not found; Debian: chromium")
     folder = pathlib.Path(sys.argv[2]).absolute()
     page = write_report(sys.argv[1], folder)
     if page.stat().st_size > 2_000_000:
@@ -103,8 +113,7 @@ def main():
         if times and min(times) < LIMIT_MS:
             break
     if not times:
-        print("skipped: Chromium left no trace of the page")
-        sys.exit(77)
+        skip("Chromium left no trace of the page")
     if min(times) >= LIMIT_MS:
         sys.exit(f"first paint after {times} ms, limit {LIMIT_MS}")
     print(f"{page.stat().st_size} bytes, first paint after {min(times):.0f} ms")
