@@ -46,7 +46,7 @@ std::optional<Finding> MissingRanks::look(const std::vector<RingReader>& rings, 
   if (first_step_ns_ == 0) first_step_ns_ = now_ns;
   const std::int64_t waited_ms = (way == Way::kStore ? kMisses : 1) * timeout_ms_;
   if (now_ns - first_step_ns_ < waited_ms * kMillisecondNs) return std::nullopt;
-  const Ages missing = missing_in(rings, way != Way::kNotKnown);
+  const Ages missing = missing_in(rings, way);
   if (missing.empty()) return std::nullopt;
   is_on_ = false;
   Finding finding = describe(missing, waited_ms);
@@ -54,21 +54,24 @@ std::optional<Finding> MissingRanks::look(const std::vector<RingReader>& rings, 
   return finding;
 }
 
-// That ranks wait for one whose heart does not beat is collective-hang: here the others go on.
-MissingRanks::Ages MissingRanks::missing_in(const std::vector<RingReader>& rings,
-                                            bool all_are_due) const {
+// That ranks wait for one whose heart does not beat is collective-hang: here the others go on. What
+// is sent has the beats of then.
+MissingRanks::Ages MissingRanks::missing_in(const std::vector<RingReader>& rings, Way way) const {
   std::int64_t last_step = 0;
   for (const RingReader& ring : rings) last_step = std::max(last_step, last_step_unix_ns(ring));
   Ages missing;
-  for (std::int64_t rank = 0; all_are_due && rank < world_size_; ++rank) missing[rank] = -1;
+  for (std::int64_t rank = 0; way != Way::kNotKnown && rank < world_size_; ++rank) {
+    missing[rank] = -1;
+  }
   for (const RingReader& ring : rings) {
+    const std::int64_t rank = ring.head().rank;
     const Heartbeat beat = ring.heartbeat();
     const std::int64_t waited = kMisses * timeout_ms_ * kMillisecondNs;
-    const bool is_own = ring.head().rank == rank_;
-    if (!is_own && !beat.ended && last_step - beat.unix_ns > waited) {
-      missing[ring.head().rank] = (last_step - beat.unix_ns) / kMillisecondNs;
+    const bool is_still = last_step - beat.unix_ns > waited;
+    if (way == Way::kFolder && rank != rank_ && !beat.ended && is_still) {
+      missing[rank] = (last_step - beat.unix_ns) / kMillisecondNs;
     } else {
-      missing.erase(ring.head().rank);
+      missing.erase(rank);
     }
   }
   return missing;

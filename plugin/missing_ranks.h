@@ -26,7 +26,7 @@ class MissingRanks {
  private:
   using Ages = std::map<std::int64_t, std::int64_t>;  ///< of the last heartbeat, in ms, when the
                                                       ///< others ended their last step; -1: none
-  Ages missing_in(const std::vector<RingReader>& rings, bool all_are_due) const;
+  Ages missing_in(const std::vector<RingReader>& rings, Way way) const;
   Finding describe(const Ages& missing, std::int64_t waited_ms) const;
 
   std::int64_t rank_;

@@ -95,12 +95,18 @@ TEST_CASE("nothing is missing where ranks wait for one, or where one has ended",
     present.rank(0).pass_ms(60000);
     present.rank(0).beat("net");
   }
+  SECTION("its ring was sent a while ago") {
+    present.way = MissingRanks::Way::kStore;
+    present.rank(0).pass_ms(60000);
+    present.rank(0).digest({.step = 2});
+  }
   SECTION("it left its loop") {
     present.rank(1).beat("net", Phase::kExit, /*ended=*/true);
     present.rank(0).pass_ms(60000);
     present.rank(0).digest({.step = 2});
   }
   CHECK_FALSE(present.look_twice().has_value());
+  CHECK_FALSE(present.look(1 + 3 * kTimeoutNs).has_value());
 }
 
 TEST_CASE("ranks that may leave their records elsewhere are not missing", "[missing_ranks]") {
