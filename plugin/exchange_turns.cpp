@@ -17,7 +17,6 @@ constexpr std::int64_t kMsInNs = 1'000'000;
 constexpr std::int64_t kLookAroundNs = 10'000 * kMsInNs;
 constexpr std::int64_t kUnheardNs = 30'000 * kMsInNs;
 constexpr std::int64_t kTimeoutsWithoutStore = 6;
-constexpr std::uint64_t kMostImagesBytes = 1 << 30;
 
 std::string store_key_of(std::int64_t rank) { return "ddpscope/ring/" + std::to_string(rank); }
 
@@ -135,9 +134,9 @@ void ExchangeTurns::look_around() {
 }
 
 void ExchangeTurns::take(std::int64_t rank, const std::string& piece) {
-  std::uint64_t bytes_of_others = 0;
+  std::int64_t bytes_of_others = 0;
   for (const auto& [other, mirror] : mirrors_) {
-    if (other != rank) bytes_of_others += mirror.file_bytes();
+    if (other != rank) bytes_of_others += static_cast<std::int64_t>(mirror.file_bytes());
   }
   if (bytes_of_others >= kMostImagesBytes) {
     state_->say("the rings of all ranks are more than 1 GiB: rank " + std::to_string(rank) +

@@ -26,6 +26,9 @@ struct StoreClosed {};
 /// Null while there is none yet. Blocks and throws as the store does.
 using StoreOpener = std::function<std::unique_ptr<SharedStore>()>;
 
+/// Of all images together; ranks beyond that are left to the merge.
+inline constexpr std::int64_t kMostImagesBytes = std::int64_t{1} << 30;
+
 /// Brings the rings of ranks that have no folder in common to the lowest rank. Each other rank sets
 /// what is new in its ring under one key of its own, at the steps that are compared, and sets more
 /// when that was taken: the store holds one piece per rank. All calls of the store are made by one

@@ -144,6 +144,7 @@ class Worker final : public EventSink {
   void tell_stall(const ProgressRecord& stall);
   void compare_steps();
   bool is_behind() const;
+  MissingRanks::Way way_of_records() const;
   void tell_again(Finding& told, Finding&& now);
   void tell_over_ranks(Findings&& findings);
   Findings all_findings() const;

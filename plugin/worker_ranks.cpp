@@ -79,10 +79,6 @@ void Worker::compare_steps() {
   if (!trouble.empty()) log_warning(trouble);
   if (!step_compare_.is_due(now_ns) || is_behind()) return;
   const bool is_sent_all = options_.settings.exchange == Exchange::kStore && options_.run.rank == 0;
-  using Way = MissingRanks::Way;
-  const bool is_one_folder =
-      options_.local_ranks == options_.run.world_size && !options_.has_own_folder && !is_sent_all;
-  const Way way = is_one_folder ? Way::kFolder : exchange_.is_live() ? Way::kStore : Way::kNotKnown;
   const StepCompare::Asked asked{
       .own =
           [this] {
@@ -93,8 +89,17 @@ void Worker::compare_steps() {
       .images = exchange_.images(),
       .only_images = is_sent_all && exchange_.is_live(),
       .is_heard = exchange_.is_heard(),
-      .way = way};
+      .way = way_of_records()};
   tell_over_ranks(step_compare_.look(now_ns, asked));
+}
+
+MissingRanks::Way Worker::way_of_records() const {
+  using Way = MissingRanks::Way;
+  const bool is_one_host = options_.local_ranks == options_.run.world_size;
+  const bool is_sent = options_.settings.exchange == Exchange::kStore;
+  if (is_one_host && !is_sent && !options_.has_own_folder) return Way::kFolder;
+  const bool all_fit = ranks_.bytes() * options_.run.world_size <= kMostImagesBytes;
+  return exchange_.is_live() && all_fit ? Way::kStore : Way::kNotKnown;
 }
 
 // Events wait, and would be lost if many more came.
