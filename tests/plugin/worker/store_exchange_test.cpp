@@ -122,9 +122,9 @@ TEST_CASE("A rank sends at the steps that are compared and at no other", "[store
   Member lowest(shelf, 0, dir_0.path());
   Member other(shelf, 1, dir_1.path());
   other.options.every = 100;
+  other.train_to(8, 0.1);  // before it looks: else it may see step 7 and send step 8 with it
   lowest.start();
   other.start();
-  other.train_to(8, 0.1);
   REQUIRE(in_time([&] { return last_step_of(lowest) == 8; }));
   other.train_to(100, 0.1);
   std::this_thread::sleep_for(milliseconds(2500));
