@@ -16,10 +16,6 @@ constexpr std::size_t kMaxPaths = 64;
 constexpr std::size_t kMaxShapes = 3;
 }  // namespace
 
-std::string counted(std::int64_t count, std::string_view noun) {
-  return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
-}
-
 std::string number_text(double value) {
   return std::isnan(value) ? "nan" : fmt::format("{:g}", value);
 }

@@ -6,11 +6,10 @@
 
 #include "checks/subtree.h"
 #include "model/finding.h"
+#include "model/rank_words.h"
 
 namespace ddpscope {
 
-/// `1 parameter`, `2 parameters`.
-std::string counted(std::int64_t count, std::string_view noun);
 /// `0.5`, `1e-08`, `nan`, `-inf`: NaN has no sign.
 std::string number_text(double value);
 /// `[32, 10]`

@@ -61,6 +61,8 @@ RingSet open_rings(const std::vector<RingPlace>& places, const std::string& run_
     if (problem.empty()) {
       by_rank.emplace(place.rank, std::move(ring));
     } else {
+      const bool is_read = ring.head().rank == place.rank && !ring.head().run_id.empty();
+      if (is_read && ring.head().run_id != run_id) set.of_other_runs.push_back(place.rank);
       set.remarks.push_back(std::move(problem));
     }
   }

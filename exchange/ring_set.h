@@ -18,8 +18,9 @@ std::vector<RingPlace> list_rings(const std::string& dir);
 
 /// The rings of one run.
 struct RingSet {
-  std::vector<RingReader> rings;     ///< by rank, one each
-  std::vector<std::string> remarks;  ///< one per place that is left out, and why
+  std::vector<RingReader> rings;            ///< by rank, one each
+  std::vector<std::string> remarks;         ///< one per place that is left out, and why
+  std::vector<std::int64_t> of_other_runs;  ///< ranks whose place has the ring of another run
 };
 RingSet open_rings(const std::vector<RingPlace>& places, const std::string& run_id);
 

@@ -2,6 +2,10 @@
 
 namespace ddpscope {
 
+std::string counted(std::int64_t count, std::string_view noun) {
+  return std::to_string(count) + " " + std::string(noun) + (count == 1 ? "" : "s");
+}
+
 std::string rank_ranges(const std::vector<std::int64_t>& ranks) {
   std::string result;
   for (std::size_t i = 0; i < ranks.size();) {

@@ -50,7 +50,7 @@ LiveCompare::Beats LiveCompare::beats_of(const RingSet& set) {
 }
 
 void LiveCompare::begin(const std::string& dir, std::int64_t now_ns) {
-  if (due_ns_ != 0 && dir_ == dir) return;  // of a hang that has become twice as old
+  if (due_ns_ != 0) return;  // of a hang that has become twice as old
   dir_ = dir;
   before_ = beats_of(open());
   // A rank that hangs stopped about when this one began to wait.

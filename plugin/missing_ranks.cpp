@@ -39,8 +39,8 @@ MissingRanks::MissingRanks(const RunRecord& run, const Settings& settings)
       timeout_ms_(settings.exchange_timeout_ms),
       is_on_(check_enabled(settings.checks, std::string(kMissingId))) {}
 
-std::optional<Finding> MissingRanks::look(const std::vector<RingReader>& rings, Way way,
-                                          std::int64_t now_ns) {
+std::optional<Finding> MissingRanks::look(const RingSet& set, Way way, std::int64_t now_ns) {
+  const std::vector<RingReader>& rings = set.rings;
   const auto own = std::ranges::find(rings, rank_, [](const auto& one) { return one.head().rank; });
   if (!is_on_ || own == rings.end() || last_ended_step(*own) == 0) return std::nullopt;
   if (first_step_ns_ == 0) first_step_ns_ = now_ns;
@@ -49,7 +49,7 @@ std::optional<Finding> MissingRanks::look(const std::vector<RingReader>& rings, 
   const Ages missing = missing_in(rings, way);
   if (missing.empty()) return std::nullopt;
   is_on_ = false;
-  Finding finding = describe(missing, waited_ms);
+  Finding finding = describe(missing, set, waited_ms);
   finding.step = finding.first_step = finding.last_step = last_ended_step(*own);
   return finding;
 }
@@ -77,12 +77,14 @@ MissingRanks::Ages MissingRanks::missing_in(const std::vector<RingReader>& rings
   return missing;
 }
 
-Finding MissingRanks::describe(const Ages& missing, std::int64_t waited_ms) const {
-  RankList ranks;
+Finding MissingRanks::describe(const Ages& missing, const RingSet& set,
+                               std::int64_t waited_ms) const {
+  RankList ranks, elsewhere;
   std::string hearts;
   std::vector<FactScalar> listed, ages;
   for (const auto& [rank, age_ms] : missing) {
     ranks.push_back(rank);
+    if (std::ranges::count(set.of_other_runs, rank) > 0) elsewhere.push_back(rank);
     if (listed.size() == kMostListed) continue;
     listed.emplace_back(rank);
     ages.emplace_back(age_ms);
@@ -105,6 +107,10 @@ Finding MissingRanks::describe(const Ages& missing, std::int64_t waited_ms) cons
   finding.what = rank_words(ranks) + " sent no record within " + std::to_string(waited_ms) +
                  " ms; comparing " + std::to_string(compared) + " of " +
                  std::to_string(world_size_) + " ranks";
+  if (!elsewhere.empty()) {
+    finding.why = rank_words(elsewhere) + " " + kOtherRunWhy;
+    finding.fixes.insert(finding.fixes.begin(), {kOneRunFix, Applicability::kSafe});
+  }
   finding.fingerprint = fingerprint_of(finding);
   return finding;
 }

@@ -19,15 +19,15 @@ class MissingRanks {
 
   /// How what other ranks leave reaches this one.
   enum class Way : std::uint8_t { kNotKnown, kFolder, kStore };
-  /// `rings`: those that are compared. Once, as soon as some are missing after a step ended here
+  /// `set`: the rings that are compared. Once, as soon as some are missing after a step ended here
   /// for longer than the timeout; where they are sent, for three times as long.
-  std::optional<Finding> look(const std::vector<RingReader>& rings, Way way, std::int64_t now_ns);
+  std::optional<Finding> look(const RingSet& set, Way way, std::int64_t now_ns);
 
  private:
   using Ages = std::map<std::int64_t, std::int64_t>;  ///< of the last heartbeat, in ms, when the
                                                       ///< others ended their last step; -1: none
   Ages missing_in(const std::vector<RingReader>& rings, Way way) const;
-  Finding describe(const Ages& missing, std::int64_t waited_ms) const;
+  Finding describe(const Ages& missing, const RingSet& set, std::int64_t waited_ms) const;
 
   std::int64_t rank_;
   std::int64_t world_size_;

@@ -164,7 +164,7 @@ Findings StepCompare::look(std::int64_t now_ns, const Asked& asked) {
 
 void StepCompare::compare(const Asked& asked, std::int64_t now_ns, Findings& found) {
   const RingSet now = open(asked);
-  if (auto missing = missing_.look(now.rings, asked.way, now_ns)) {
+  if (auto missing = missing_.look(now, asked.way, now_ns)) {
     found.push_back(*std::move(missing));
   }
   const auto ranks = static_cast<std::int64_t>(now.rings.size());

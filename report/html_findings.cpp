@@ -116,11 +116,6 @@ std::string finding_html(const Finding& finding, const std::string& inner, bool 
   return html;
 }
 
-/// Cut after `most` bytes.
-std::string shortened(const std::string& text, std::size_t most) {
-  return text.size() <= most ? text : text.substr(0, most) + "...";
-}
-
 std::string finding_row(const Finding& finding, bool with_model) {
   constexpr std::size_t kMostWhat = 120;
   constexpr std::size_t kMostPlace = 60;

@@ -8,13 +8,16 @@
 #include <string_view>
 #include <utility>
 
+#include "model/rank_words.h"
 #include "records/words.h"
 #include "report/escape.h"
 #include "report/html_sections.h"
+#include "report/wording.h"
 
 namespace ddpscope::html {
 namespace {
 constexpr std::size_t kMostModules = 400;  // of all models
+constexpr std::size_t kMostLetters = 120;
 
 struct Marks {
   std::array<std::int64_t, 3> counts{};  ///< by severity
@@ -41,8 +44,8 @@ std::string mark_html(const Marks& marks) {
   for (const Severity severity : {Severity::kError, Severity::kWarning, Severity::kNote}) {
     const std::int64_t count = marks.counts[static_cast<std::size_t>(severity)];
     if (count == 0) continue;
-    html += fmt::format(" <span class=\"badge {0}\" title=\"{1}\">{2} {0}{3}</span>",
-                        word(severity), escape_html(marks.ids), count, count == 1 ? "" : "s");
+    html += fmt::format(" <span class=\"badge {}\" title=\"{}\">{}</span>", word(severity),
+                        escape_html(marks.ids), counted(count, word(severity)));
   }
   return html;
 }
@@ -55,15 +58,9 @@ std::size_t depth_of(std::string_view path) {
   return depth;
 }
 
-std::string shortened(std::string_view text) {
-  constexpr std::size_t kMost = 120;
-  return std::string(text.substr(0, kMost)) + (text.size() > kMost ? "..." : "");
-}
-
 std::string held_words(const ModuleRecord& module) {
   if (module.parameters == 0) return "";
-  std::string words =
-      fmt::format(" · {} element{}", module.elements, module.elements == 1 ? "" : "s");
+  std::string words = " · " + counted(module.elements, "element");
   if (module.trainable == 0) return words + ", frozen";
   if (module.trainable < module.parameters) {
     words += fmt::format(", {} of {} parameters trainable", module.trainable, module.parameters);
@@ -77,8 +74,9 @@ std::string module_html(const ModelRecord& model, const ModuleRecord& module, co
   return fmt::format(
       "<li style=\"padding-left:{}px\"><code title=\"{}\">{}</code> <span "
       "class=\"soft\">{}{}</span>{}</li>\n",
-      18 * std::min(depth_of(module.path), kDeepest), escape_html(shortened(module.path)),
-      escape_html(shortened(name)), escape_html(shortened(module.class_name)), held_words(module),
+      18 * std::min(depth_of(module.path), kDeepest),
+      escape_html(shortened(module.path, kMostLetters)), escape_html(shortened(name, kMostLetters)),
+      escape_html(shortened(module.class_name, kMostLetters)), held_words(module),
       mark_html(marks));
 }
 }  // namespace
@@ -105,7 +103,7 @@ std::string module_trees(const MergedReport& report) {
     html += fmt::format(
         "<details{}><summary>Modules of {}</summary>\n<ul class=\"tree\">\n{}</ul>"
         "</details>\n",
-        is_marked ? " open" : "", escape_html(shortened(model.name)), items);
+        is_marked ? " open" : "", escape_html(shortened(model.name, kMostLetters)), items);
   }
   return html;
 }

@@ -8,6 +8,7 @@
 
 #include "model/fact_keys.h"
 #include "model/fingerprint.h"
+#include "model/rank_words.h"
 #include "records/report_dir.h"
 #include "records/words.h"
 #include "report/coverage.h"
@@ -22,12 +23,14 @@ constexpr std::size_t kMaxTold = 200;
 
 /// Keeps the files of one run, one per rank, and says why the others are left out.
 std::vector<RankFile> choose(std::vector<RankFile> files, const std::string& run_id,
-                             std::vector<SkippedFile>& skipped) {
+                             std::vector<SkippedFile>& skipped,
+                             std::set<std::int64_t>& of_other_runs) {
   std::ranges::stable_sort(files, {}, [](const RankFile& file) { return file.run.rank; });
   std::vector<RankFile> chosen;
   for (auto& file : files) {
     if (file.run.run_id != run_id) {
       skipped.push_back({file.path, fmt::format("it belongs to another run, {}", file.run.run_id)});
+      of_other_runs.insert(file.run.rank);
     } else if (!chosen.empty() && chosen.back().run.rank == file.run.rank) {
       skipped.push_back(
           {file.path, fmt::format("rank {} was read from {}", file.run.rank, chosen.back().path)});
@@ -56,8 +59,11 @@ std::string why_missing(const MergedReport& report, const MergeOptions& options)
       cut_short.size() == 1 ? rank_words(cut_short) : rank_words(cut_short) + " each");
 }
 
-Finding missing_finding(const MergedReport& report, const MergeOptions& options) {
+Finding missing_finding(const MergedReport& report, const MergeOptions& options,
+                        const std::set<std::int64_t>& of_other_runs) {
   const auto& missing = report.missing_ranks;
+  std::vector<std::int64_t> elsewhere;
+  std::ranges::set_intersection(missing, of_other_runs, std::back_inserter(elsewhere));
   const auto compared = static_cast<std::int64_t>(report.ranks.size());
   std::vector<FactScalar> listed;
   for (std::size_t i = 0; i < std::min(missing.size(), kMaxListedRanks); ++i) {
@@ -68,9 +74,11 @@ Finding missing_finding(const MergedReport& report, const MergeOptions& options)
       .id = "tool-rank-missing",
       .rank = missing.front(),
       .phase = Phase::kExit,
-      .what = fmt::format("{} left no record in {}; {} of {} ranks are compared",
-                          missing_words(missing), place, compared, report.world_size),
-      .why = why_missing(report, options),
+      .what = fmt::format("{} left no record{} in {}; {} of {} ranks are compared",
+                          missing_words(missing), elsewhere.empty() ? "" : " of this run", place,
+                          compared, report.world_size),
+      .why = elsewhere.empty() ? why_missing(report, options)
+                               : fmt::format("{} {}", rank_words(elsewhere), kOtherRunWhy),
       .fixes = {{"load ddpscope on every rank", Applicability::kSafe},
                 {"merge the folders of all hosts in one call", Applicability::kSafe}},
       .facts = {{fact::kMissingRanks, std::move(listed)},
@@ -78,6 +86,9 @@ Finding missing_finding(const MergedReport& report, const MergeOptions& options)
                 {fact::kWorldSize, report.world_size}},
       .ranks = missing,
   };
+  if (!elsewhere.empty()) {
+    finding.fixes.insert(finding.fixes.begin(), {kOneRunFix, Applicability::kSafe});
+  }
   finding.fingerprint = fingerprint_of(finding);
   return finding;
 }
@@ -152,7 +163,8 @@ MergedReport merge(std::vector<RankFile> files, std::vector<SkippedFile> skipped
   std::vector<const RunRecord*> runs;
   for (const auto& file : files) runs.push_back(&file.run);
   report.run_id = options.run_id.empty() ? newest_run_id(runs) : options.run_id;
-  files = choose(std::move(files), report.run_id, report.skipped_files);
+  std::set<std::int64_t> of_other_runs;
+  files = choose(std::move(files), report.run_id, report.skipped_files, of_other_runs);
 
   std::set<std::string> model_names;
   Findings all = options.found_at_merge;
@@ -169,7 +181,7 @@ MergedReport merge(std::vector<RankFile> files, std::vector<SkippedFile> skipped
   const bool all_ended =
       report.missing_ranks.empty() && std::ranges::all_of(report.ranks, &RankState::has_summary);
   report.leftover_suppressions = leftover_suppressions(files, all_ended);
-  if (!report.missing_ranks.empty()) all.push_back(missing_finding(report, options));
+  if (!report.missing_ranks.empty()) all.push_back(missing_finding(report, options, of_other_runs));
   report.findings = join_findings(std::move(all));
   report.coverage = coverage_of(files, report.findings, options.judged_at_merge);
   report.remarks.insert(report.remarks.end(), options.remarks.begin(), options.remarks.end());

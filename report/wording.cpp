@@ -6,12 +6,10 @@
 #include <array>
 #include <filesystem>
 
+#include "model/rank_words.h"
+
 namespace ddpscope {
 namespace {
-
-std::string counted(std::int64_t count, std::string_view noun) {
-  return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
-}
 
 struct FactToWords {
   std::string operator()(bool value) const { return value ? "true" : "false"; }
@@ -135,6 +133,10 @@ std::string applicability_words(Applicability value) {
       return "needs decision";
   }
   return "needs decision";
+}
+
+std::string shortened(std::string_view text, std::size_t most) {
+  return std::string(text.substr(0, most)) + (text.size() > most ? "..." : "");
 }
 
 std::string count_words(const MergedReport& report) {

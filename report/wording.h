@@ -1,12 +1,16 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "report/merged_report.h"
 
 namespace ddpscope {
 
 /// Words that several writers share. All return plain text that is not yet escaped.
+
+/// Cut after `most` bytes.
+std::string shortened(std::string_view text, std::size_t most);
 
 /// `encoder.bn1`; with the label of the model before it where `with_model` is set; the label
 /// alone for the root; empty where the finding is about no module.

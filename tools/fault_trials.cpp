@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "checks/check_table.h"
+#include "model/rank_words.h"
 #include "records/jsonl_reader.h"
 #include "records/report_dir.h"
 #include "tools/exit_status.h"
@@ -116,7 +117,7 @@ Trial judge_trial(const FaultRow& fault, const ScratchRun& run, const std::strin
   if (run.end.failed()) {
     trial.why = "not found when the program ended: " + described(run);
   } else {
-    trial.why = fmt::format("not found in {} step{}", steps, steps == 1 ? "" : "s");
+    trial.why = "not found in " + counted(steps, "step");
     if (!was_long_enough) trial.why += fmt::format("; {} may be needed", fault.steps);
     if (ran_out_of_time(run)) trial.why += "; " + described(run);
     trial.why += budget_words(run, fault.check);

@@ -9,6 +9,7 @@
 
 #include "checks/check_table.h"
 #include "config/parser.h"
+#include "model/rank_words.h"
 #include "records/record_json.h"
 #include "report/escape.h"
 #include "report/wording.h"
@@ -108,10 +109,8 @@ std::string_view state_word(TrialState state) {
 std::string result_of(const Trial& trial) {
   if (trial.state != TrialState::kCaught) return escape_terminal(trial.why);
   const std::string place = escape_terminal(place_of(trial.finding, /*with_model=*/false));
-  const std::string after = trial.latency_steps == 0
-                                ? "in its step"
-                                : fmt::format("{} step{} later", trial.latency_steps,
-                                              trial.latency_steps == 1 ? "" : "s");
+  const std::string after =
+      trial.latency_steps == 0 ? "in its step" : counted(trial.latency_steps, "step") + " later";
   return place.empty() ? after : after + ", " + place;
 }
 

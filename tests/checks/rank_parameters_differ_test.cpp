@@ -93,6 +93,29 @@ TEST_CASE("rank-parameters-differ names what the ranks differed in first", "[che
   CHECK(input_of({{.field = DigestField::kLearningRate, .step = 5}}, true) == text_of("gradient"));
 }
 
+TEST_CASE("rank-parameters-differ begins after averaged gradients that differ", "[check]") {
+  RanksComparedEvent run = with(drift());
+  const auto found = [&] { return judge_run(run, kId).at(0); };
+  auto& steps = run.cohorts[0].reductions;
+  steps = {{.step = 3, .differing = 1}, {.step = 5, .differing = 1}, {.step = 6, .differing = 1}};
+  CHECK(found().step == 6);
+  CHECK(fact_in(found(), "first_bad_step") == FactValue(std::int64_t{6}));
+  CHECK(fact_in(found(), "differing_input") == text_of("gradient"));
+  SECTION("not where none does between the compared steps") {
+    steps = {{.step = 3, .differing = 1}, {.step = 5}, {.step = 8, .differing = 1}};
+    CHECK(found().step == 8);
+  }
+  SECTION("not of frozen parameters") {
+    run.cohorts[0].values[0].tensors[0].requires_grad = false;
+    CHECK(found().step == 8);
+  }
+  SECTION("not where nothing is averaged") {
+    exchange_nothing(run);
+    CHECK(found().step == 8);
+    CHECK(fact_in(found(), "differing_input") == text_of("absent"));
+  }
+}
+
 TEST_CASE("rank-parameters-differ says no numbers that it lacks", "[check]") {
   ValuesDiffer values = drift();
   values.compared = values.differing = 0;

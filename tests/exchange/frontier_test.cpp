@@ -142,6 +142,18 @@ TEST_CASE("a call that threw tells itself how long it took", "[compare]") {
   CHECK(only(run.compared()).waited_ms == 0);  // 500 us
 }
 
+TEST_CASE("a rank stands in the step after the last one that it ended", "[compare]") {
+  TestRun run(2);
+  run.reduce_all(4, {"a"});
+  for (auto& rank : run) {
+    rank->beat("conv");
+    rank->digest({.step = 4});
+  }
+  CHECK(run.compared().stands[0].step == 5);
+  run[0].beat("conv", Phase::kExit, /*ended=*/true);
+  CHECK(run.compared().stands[0].step == 4);
+}
+
 TEST_CASE("where each rank stands is told in the group of its last call", "[compare]") {
   TestRun run(3);
   run.reduce_all(4, {"a"});

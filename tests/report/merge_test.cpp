@@ -90,6 +90,19 @@ TEST_CASE("the newest run wins and what was skipped is named", "[report]") {
   CHECK(report.skipped_files[1].why == "rank 0 was read from f");
 }
 
+TEST_CASE("a rank whose records are of another run is missing for that", "[report]") {
+  RankFile other = file_of(1, 3);
+  other.run.run_id = "old";
+  other.run.started = "2029-01-01T00:00:00Z";
+  const auto report = merge({file_of(0, 3), other}, {}, {.dir_name = "out"});
+  REQUIRE(report.findings.size() == 1);
+  const Finding& finding = report.findings[0];
+  CHECK(finding.what ==
+        "ranks 1 and 2 left no record of this run in out; 1 of 3 ranks are compared");
+  CHECK(finding.why.starts_with("rank 1 left records of another run there: their processes"));
+  CHECK(finding.fixes[0].text == "set DDPSCOPE_RUN_ID to one word for all ranks");
+}
+
 TEST_CASE("errors, then initiating, then early findings are primary", "[report]") {
   Finding initiating = finding_of("d", Severity::kError, 9);
   initiating.causal_role = CausalRole::kInitiating;

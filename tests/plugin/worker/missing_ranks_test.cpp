@@ -37,8 +37,9 @@ class Present {
       rank->digest({.step = step});
     }
   }
+  const std::string& dir() const { return dir_.path(); }
   std::optional<Finding> look(std::int64_t at_ns) {
-    return missing_.look(open_rings(list_rings(dir_.path()), "r1").rings, way, at_ns);
+    return missing_.look(open_rings(list_rings(dir_.path()), "r1"), way, at_ns);
   }
   /// Time goes by after a step was seen.
   std::optional<Finding> look_twice() {
@@ -114,6 +115,17 @@ TEST_CASE("ranks that may leave their records elsewhere are not missing", "[miss
   present.way = MissingRanks::Way::kNotKnown;
   present.end_step(1);
   CHECK_FALSE(present.look_twice().has_value());
+}
+
+TEST_CASE("a rank that reports there as another run is told so", "[missing_ranks]") {
+  Present present(1, 3);
+  const TestRank other(present.dir(), 2, 3, "r2");
+  present.end_step(1);
+  const auto found = present.look_twice();
+  REQUIRE(found.has_value());
+  CHECK(found->ranks == std::vector<std::int64_t>{1, 2});
+  CHECK(found->why.starts_with("rank 2 left records of another run there"));
+  CHECK(found->fixes[0].text == "set DDPSCOPE_RUN_ID to one word for all ranks");
 }
 
 TEST_CASE("ranks that send their records have three times as long", "[missing_ranks]") {
