@@ -20,21 +20,78 @@ Options soon() {
   return options;
 }
 
-/// Rank 1 leaves its loop early, and lives on.
-int train_unevenly(const Place& place) {
+/// A loop of which each part may be another one; steps count from 1.
+struct LoopParts {
+  Options options = soon();
+  std::function<void(int step)> before = [](int) {};
+  std::function<at::Tensor(Net& net, int step)> loss = [](Net& net, int) { return net->loss(); };
+  std::function<bool(int step)> averages = [](int) { return true; };
+  std::function<void(Net& net, int step)> after_average = [](Net&, int) {};
+  std::function<void(Net& net, int step)> after = [](Net&, int) {};
+};
+
+int train_in_parts(const Place& place, const LoopParts& loop) {
   const Group group = place.group();
   Net net;
-  attach_diagnostics(net, soon());
+  attach_diagnostics(net, loop.options);
   torch::optim::SGD optimizer(net->parameters(), 0.01);
-  for (int step = 0; step < 10; ++step) {
-    if (place.rank == 1 && step == kStepsOfRankOne)
-      std::this_thread::sleep_for(milliseconds(60'000));
+  for (int step = 1; step <= 10; ++step) {
+    loop.before(step);
     optimizer.zero_grad();
-    net->loss().backward();
-    for (const at::Tensor& parameter : net->parameters()) all_reduce(group, parameter.grad());
+    loop.loss(net, step).backward();
+    for (const at::Tensor& parameter : net->parameters()) {
+      if (!loop.averages(step) || !parameter.grad().defined()) continue;
+      all_reduce(group, parameter.grad());
+      parameter.grad().div_(place.ranks);
+    }
+    loop.after_average(net, step);
     optimizer.step();
+    loop.after(net, step);
   }
   return 0;
+}
+
+void stand_still() { std::this_thread::sleep_for(milliseconds(60'000)); }
+
+/// Rank 1 leaves its loop early, and lives on.
+int train_unevenly(const Place& place) {
+  return train_in_parts(place, {.before = [&](int step) {
+                          if (place.rank == 1 && step > kStepsOfRankOne) stand_still();
+                        }});
+}
+
+/// Gradients are averaged in each third step, to which rank 1 does not come.
+int average_now_and_then(const Place& place) {
+  return train_in_parts(place, {.before =
+                                    [&](int step) {
+                                      if (place.rank == 1 && step == 2) stand_still();
+                                    },
+                                .averages = [](int step) { return step % 3 == 0; }});
+}
+
+/// In the fourth step rank 1 does without its second layer, and then stands still.
+int skip_on_rank_one(const Place& place) {
+  const auto skips = [&](int step) { return place.rank == 1 && step > kStepsOfRankOne; };
+  return train_in_parts(place, {.loss =
+                                    [&](Net& net, int step) {
+                                      return skips(step) ? net->first(input()).square().mean()
+                                                         : net->loss();
+                                    },
+                                .after_average =
+                                    [&](Net&, int step) {
+                                      if (skips(step)) stand_still();
+                                    }});
+}
+
+/// After the fourth step rank 0 evaluates for seven seconds.
+int evaluate_for_long(const Place& place) {
+  return train_in_parts(place, {.options = quiet(), .after = [&](Net& net, int step) {
+                                  const torch::NoGradGuard no_grad;
+                                  for (int i = 0; i < 70 && step == 4 && place.rank == 0; ++i) {
+                                    net->loss();
+                                    std::this_thread::sleep_for(milliseconds(100));
+                                  }
+                                }});
 }
 
 std::vector<std::string> stalls() {
@@ -43,66 +100,6 @@ std::vector<std::string> stalls() {
     if (nlohmann::json::parse(line).at("reason") == "stall") found.push_back(line);
   }
   return found;
-}
-
-/// Gradients are averaged in each third step, to which rank 1 does not come.
-int average_now_and_then(const Place& place) {
-  const Group group = place.group();
-  Net net;
-  attach_diagnostics(net, soon());
-  torch::optim::SGD optimizer(net->parameters(), 0.01);
-  for (int step = 1; step <= 9; ++step) {
-    if (place.rank == 1 && step == 2) std::this_thread::sleep_for(milliseconds(60'000));
-    optimizer.zero_grad();
-    net->loss().backward();
-    if (step % 3 == 0) {
-      for (const at::Tensor& parameter : net->parameters()) all_reduce(group, parameter.grad());
-    }
-    optimizer.step();
-  }
-  return 0;
-}
-
-/// In the fourth step rank 1 does without its second layer, and then stands still.
-int skip_on_rank_one(const Place& place) {
-  const Group group = place.group();
-  Net net;
-  attach_diagnostics(net, soon());
-  torch::optim::SGD optimizer(net->parameters(), 0.01);
-  for (int step = 0; step < 10; ++step) {
-    optimizer.zero_grad();
-    const bool skips = place.rank == 1 && step >= kStepsOfRankOne;
-    (skips ? net->first(input()).square().mean() : net->loss()).backward();
-    for (const at::Tensor& parameter : net->parameters()) {
-      if (parameter.grad().defined()) all_reduce(group, parameter.grad());
-    }
-    if (skips) std::this_thread::sleep_for(milliseconds(60'000));
-    optimizer.step();
-  }
-  return 0;
-}
-
-/// After the fourth step rank 0 evaluates for seven seconds.
-int evaluate_for_long(const Place& place) {
-  const Group group = place.group();
-  Net net;
-  attach_diagnostics(net, quiet());
-  torch::optim::SGD optimizer(net->parameters(), 0.01);
-  for (int step = 1; step <= 10; ++step) {
-    optimizer.zero_grad();
-    net->loss().backward();
-    for (const at::Tensor& parameter : net->parameters()) {
-      all_reduce(group, parameter.grad());
-      parameter.grad().div_(place.ranks);
-    }
-    optimizer.step();
-    const torch::NoGradGuard no_grad;
-    for (int i = 0; i < 70 && step == 4 && place.rank == 0; ++i) {
-      net->loss();
-      std::this_thread::sleep_for(milliseconds(100));
-    }
-  }
-  return 0;
 }
 
 std::vector<std::string> found_of(const char* id) {

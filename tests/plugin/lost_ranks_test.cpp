@@ -17,6 +17,7 @@ constexpr int kStepsOfLost = 3;
 struct Lost {
   std::function<void()> before_attach = [] {};
   bool attaches = true;
+  bool has_own_folder = false;
   std::function<void()> before_step = [] {};
 };
 
@@ -30,6 +31,7 @@ std::function<int(const Place&)> program(const Lost& lost, int hang_after_s = 5,
     Options options = quiet();
     options.hang_after_s = hang_after_s;
     options.exchange_timeout_ms = exchange_timeout_ms;
+    if (lost.has_own_folder) options.report_dir = report_dir() + "/%r";
     if (is_lost) lost.before_attach();
     if (!is_lost || lost.attaches) attach_diagnostics(net, options);
     torch::optim::SGD optimizer(net->parameters(), 0.01);
@@ -98,6 +100,18 @@ TEST_CASE("That a rank has no ddpscope is told while the others train, and once 
   CHECK(merged.says("rank 1 left no record"));
   CHECK_FALSE(merged.says("rank 1 sent no record"));
   CHECK(merged.says("0 errors, 1 warning,"));
+}
+
+TEST_CASE("A rank whose folder is its own does not know that others lack ddpscope") {
+  const auto wait = [] { std::this_thread::sleep_for(std::chrono::seconds(3)); };
+  Ranks ranks(2, program({.attaches = false, .has_own_folder = true, .before_step = wait}, 60,
+                         /*exchange_timeout_ms=*/300));
+  CHECK(ranks.exit_codes() == std::vector<int>{0, 0});
+  const std::string own = report_dir() + "/0";
+  CHECK(records("step", own).size() == 10);
+  for (const std::string& line : records("finding", own)) {
+    CHECK(line.find("tool-rank-missing") == std::string::npos);
+  }
 }
 
 TEST_CASE("A rank that waits for one without ddpscope says that it has no records of it") {
