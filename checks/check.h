@@ -70,6 +70,7 @@ class Check {
     pass();
   }
   virtual void on_batch(const BatchEvent&, const RunState&, Findings&) { pass(); }
+  virtual void on_batch_request(const BatchRequestEvent&, const RunState&, Findings&) { pass(); }
   virtual void on_parameter_updates(const ParameterUpdatesEvent&, const RunState&, Findings&) {
     pass();
   }

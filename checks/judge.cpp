@@ -106,6 +106,7 @@ struct Dispatch {
   void on(const LossInputEvent& e) { check.on_loss_input(e, state, findings); }
   void on(const GradientsScaledEvent& e) { check.on_gradients_scaled(e, state, findings); }
   void on(const BatchEvent& e) { check.on_batch(e, state, findings); }
+  void on(const BatchRequestEvent& e) { check.on_batch_request(e, state, findings); }
   void on(const ParameterUpdatesEvent& e) { check.on_parameter_updates(e, state, findings); }
   void on(const StepWaitEvent& e) { check.on_step_wait(e, state, findings); }
   void on(const HostCountsEvent& e) { check.on_host_counts(e, state, findings); }

@@ -6,6 +6,7 @@
 
 #include "checks/failure_check.h"
 #include "checks/finding_text.h"
+#include "checks/norm_forecast.h"
 #include "checks/norm_layers.h"
 #include "checks/run_state.h"
 #include "model/fact_keys.h"
@@ -69,9 +70,16 @@ class NormBatchOfOne final : public FailureCheck {
     refused_.back().step = event.at.step;
   }
 
-  void on_training_op(const TrainingOpEvent& event, const RunState& state, Findings&) override {
+  void on_batch_request(const BatchRequestEvent& event, const RunState&, Findings&) override {
+    forecast_.saw(event);
+  }
+
+  void on_training_op(const TrainingOpEvent& event, const RunState& state,
+                      Findings& findings) override {
     const auto layer = trained_norm(event, state);
-    if (!layer.has_value() || layer->values_per_channel > kFewNormValues) return;
+    if (!layer.has_value()) return;
+    if (auto note = forecast_.saw(*layer, event.at, state)) findings.push_back(*std::move(note));
+    if (layer->values_per_channel > kFewNormValues) return;
     Seen& seen = seen_[{layer->model, layer->path}];
     if (seen.step == event.at.step) return;
     seen.step = event.at.step;
@@ -126,6 +134,7 @@ class NormBatchOfOne final : public FailureCheck {
     refused_.clear();
   }
 
+  NormForecast forecast_;
   std::map<std::pair<ModelId, std::string>, Seen> seen_;
   Findings refused_;
 };

@@ -161,6 +161,7 @@ class RunState {
   void on(const RestedStepEvent&) {}
   void on(const TensorBitsEvent&) {}
   void on(const EvaluationEvent&) {}
+  void on(const BatchRequestEvent&) {}
   void on(const LossTargetsEvent&) {}
   void on(const OptimizerRatesEvent& event);
   void on(const ReducerEvent& event) { has_bucket_views_ |= event.bucket_views; }

@@ -26,6 +26,7 @@
 #include "hooks/readers.h"
 #include "hooks/reducer_watch.h"
 #include "hooks/replica_bits.h"
+#include "hooks/sampler_watch.h"
 #include "hooks/saved_watch.h"
 #include "hooks/step_wait.h"
 #include "hooks/training_ops.h"
@@ -53,6 +54,11 @@ bool install_write_sources() noexcept {
 bool install_value_sources() noexcept {
   const bool loss = install_loss_watch();
   return install_node_values() && loss;
+}
+
+bool install_loader_sources() noexcept {
+  const bool threads = install_loader_watch();
+  return install_sampler_watch() && threads;
 }
 
 const char* install(const std::string& source, bool (*hooks)() noexcept) {
@@ -86,7 +92,7 @@ std::map<std::string, std::string> install_sources() {
           {"value", install("value", install_value_sources)},
           {"device_value", has_cuda_passes() ? "live" : "absent"},
           {"convolution", install("convolution", install_convolution_watch)},
-          {"loader", install("loader", install_loader_watch)},
+          {"loader", install("loader", install_loader_sources)},
           {"archive", install("archive", install_archive_watch)},
           {"batch", install("batch", install_first_readers)},
           {"target", install("target", install_range_ops)},

@@ -47,9 +47,10 @@ using Event = std::variant<
     std::unique_ptr<DeviceWaitsEvent>, ValuesAwaitedEvent, std::unique_ptr<DeviceValuesEvent>,
     std::unique_ptr<GradientsRepairedEvent>, std::unique_ptr<SpoiltStepEvent>,
     std::unique_ptr<CollectiveEvent>, std::unique_ptr<PendingUseEvent>, CollectiveEndEvent,
-    StepEndEvent, RestedStepEvent, EvaluationEvent, std::unique_ptr<TensorBitsEvent>,
-    std::unique_ptr<OptimizerRatesEvent>, std::unique_ptr<DeviceMemoryEvent>,
-    std::unique_ptr<ReducerEvent>, std::unique_ptr<ReducedGradientsEvent>,
-    std::unique_ptr<BatchEvent>, RandomStateEvent, std::unique_ptr<LossTargetsEvent>>;
+    StepEndEvent, RestedStepEvent, EvaluationEvent, BatchRequestEvent,
+    std::unique_ptr<TensorBitsEvent>, std::unique_ptr<OptimizerRatesEvent>,
+    std::unique_ptr<DeviceMemoryEvent>, std::unique_ptr<ReducerEvent>,
+    std::unique_ptr<ReducedGradientsEvent>, std::unique_ptr<BatchEvent>, RandomStateEvent,
+    std::unique_ptr<LossTargetsEvent>>;
 
 }  // namespace ddpscope

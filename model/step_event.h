@@ -43,6 +43,13 @@ constexpr bool is_compared_step(std::int64_t step) {
 /// Parameters of small models are compared in each of the first steps as well.
 inline constexpr std::int64_t kComparesEachUntil = 64;
 
+/// On a survey step a data loader asks a sampler for the rows of a batch.
+struct BatchRequestEvent {
+  Stamp at;
+  std::int64_t rows = 0;       ///< of a full batch
+  std::int64_t rows_left = 0;  ///< until the end of the epoch, those of this batch among them
+};
+
 /// The bits of one tensor; 0 says nothing.
 struct TensorBits {
   TensorId tensor = 0;

@@ -149,6 +149,45 @@ TEST_CASE("norm-batch-of-one tells many layers at their common module", "[check]
   CHECK(fact_of<std::int64_t>(program.findings[0], "modules_count") == 4);
 }
 
+TEST_CASE("norm-batch-of-one forecasts a last batch of one row", "[check]") {
+  Trained program;
+  train_step(program);
+  program.send_now(BatchRequestEvent{.rows = 8, .rows_left = 33});
+  program.send_now(norm({8, 4}));
+  REQUIRE(program.findings.size() == 1);
+  const Finding& finding = program.findings[0];
+  CHECK(finding.severity == Severity::kNote);
+  CHECK(finding.module_path == "norm");
+  CHECK(finding.step == 2);
+  CHECK(finding.what == "1 value per channel in the last of 5 batches, if it is kept");
+  CHECK(finding.why.starts_with("the sampler has 33 rows left, for batches of 8: "));
+  CHECK(fact_of<std::int64_t>(finding, "forecast_step") == 6);
+  CHECK(fact_of<std::int64_t>(finding, "batch_rows") == 1);
+  program.send_now(norm({8, 4}));
+  CHECK(program.findings.size() == 1);
+}
+
+TEST_CASE("norm-batch-of-one forecasts nothing", "[check]") {
+  Trained program;
+  BatchRequestEvent request{.rows = 8, .rows_left = 33};
+  TrainingOpEvent event = norm({8, 4});
+  SECTION("where the last batch has more rows") { request.rows_left = GENERATE(32, 34, 39); }
+  SECTION("where this batch is the last one") { request.rows_left = 1; }
+  SECTION("of layers with more values per channel") { event = norm({8, 4, 2, 1}); }
+  SECTION("of layers that are given other rows") { event = norm({16, 4}); }
+  SECTION("in eval mode") { event.in_eval = true; }
+  SECTION("of layers that are synchronised over ranks") { event.op = "ddpscope::sync_batch_norm"; }
+  SECTION("from another step, as an evaluation's loader is asked") {
+    program.send_now(request);
+    train_step(program);
+    request.rows_left = 32;
+  }
+  program.send_now(request);
+  program.norm_and_step(event);
+  program.exit();
+  CHECK(program.findings.empty());
+}
+
 TEST_CASE("norm-batch-of-one stays silent", "[check]") {
   Trained program;
   TrainingOpEvent event = norm({1, 4});
