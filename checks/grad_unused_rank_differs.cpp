@@ -5,6 +5,7 @@
 
 #include "checks/check.h"
 #include "checks/finding_text.h"
+#include "checks/missing_text.h"
 #include "checks/rank_sides.h"
 #include "model/fact_keys.h"
 #include "model/rank_words.h"
@@ -37,11 +38,16 @@ struct Unused {
   RankList without;
   std::string model;
   std::vector<std::string> paths;
+  std::vector<RankSide> causes;  ///< each of one rank, by rank
 };
 
 Unused first_unused(const GradientSetsDiffer& gradients) {
   const GradientSide& first = gradients.parameters.front();
-  Unused unused{.with = first.with, .without = first.without, .model = first.model, .paths = {}};
+  Unused unused{.with = first.with,
+                .without = first.without,
+                .model = first.model,
+                .paths = {},
+                .causes = first.causes};
   for (const GradientSide& side : gradients.parameters) {
     const bool same = side.with == first.with && side.without == first.without;
     if (same && side.model == first.model) unused.paths.push_back(side.path);
@@ -60,6 +66,14 @@ std::string module_of_unused(const std::vector<std::string>& paths) {
   }
   if (!common.empty()) common.pop_back();
   return common;
+}
+
+std::vector<FactScalar> causes_per_rank(const Unused& unused) {
+  std::vector<FactScalar> causes;
+  for (const RankSide& side : unused.causes) {
+    causes.emplace_back(fmt::format("{}: {}", side.ranks.front(), side.value));
+  }
+  return causes;
 }
 
 std::vector<FactScalar> calls_per_rank(const Cohort& cohort) {
@@ -87,11 +101,13 @@ Finding describe_unused(const GradientSetsDiffer& gradients, const Cohort& cohor
   finding.what = fmt::format("{} got no gradient on {} and did on {}",
                              counted(std::ssize(unused.paths), "parameter"),
                              rank_words(unused.without), rank_words(unused.with));
-  finding.why = agree ? "the ranks issued the same collectives all the same: what lacks a gradient "
-                        "counts as zero in the average"
-                      : "a rank that skips a gradient issues other collectives than those that "
-                        "have it: they hang, or gradients of different parameters are added" +
-                            severity_words(cohort);
+  finding.why = missing_words_of_ranks(unused.causes);
+  finding.why += agree
+                     ? "the ranks issued the same collectives all the same: what lacks a gradient "
+                       "counts as zero in the average"
+                     : "a rank that skips a gradient issues other collectives than those that "
+                       "have it: they hang, or gradients of different parameters are added" +
+                           severity_words(cohort);
   finding.fixes = {{"give every rank samples of every task in each step", kLikely},
                    {"put zeros where a gradient is undefined, reduce the full list on all ranks, "
                     "and undefine those that no rank had",
@@ -105,6 +121,8 @@ Finding describe_unused(const GradientSetsDiffer& gradients, const Cohort& cohor
                    {fact::kMinorityRanks, as_fact(few_without ? unused.without : unused.with)},
                    {fact::kMajorityRanks, as_fact(few_without ? unused.with : unused.without)},
                    {fact::kCollectiveCountPerRank, calls_per_rank(cohort)}};
+  if (!unused.causes.empty())
+    finding.facts.push_back({fact::kCausePerRank, causes_per_rank(unused)});
   finding.last_step = gradients.step;
   finding.occurrences = std::max<std::int64_t>(gradients.steps, 1);
   return finding;

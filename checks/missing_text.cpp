@@ -7,6 +7,7 @@
 
 #include "checks/finding_text.h"
 #include "model/fact_keys.h"
+#include "model/rank_words.h"
 
 namespace ddpscope {
 namespace {
@@ -116,6 +117,23 @@ Finding awaited_finding(const ReducerEvent& pass, const TensorGroup& group,
   finding.facts.push_back({fact::kWindowSteps, std::int64_t{1}});
   finding.facts.push_back({fact::kReducerPresent, true});
   return finding;
+}
+
+std::string missing_words_of_ranks(const std::vector<RankSide>& causes) {
+  static const std::map<std::string_view, std::string_view> words = {
+      {"function_returned_nothing", "the function before them returned no gradient"},
+      {"not_used", "no operator with a gradient path read them"},
+      {"grad_mode_off", "they were read with grad mode off"},
+      {"cut", "what followed them went on without a gradient path"},
+      {"output_not_in_loss", "they ran, and what came of it entered no loss"},
+      {"result_dropped", "they ran, and what came of it was gone before backward began"}};
+  if (causes.empty() || !words.contains(causes.front().value)) return {};
+  RankList ranks;
+  for (const RankSide& side : causes) {
+    if (side.value != causes.front().value) return {};
+    ranks.insert(ranks.end(), side.ranks.begin(), side.ranks.end());
+  }
+  return fmt::format("{} on {}; ", words.at(causes.front().value), rank_words(ranks));
 }
 
 }  // namespace ddpscope

@@ -2,6 +2,7 @@
 
 #include "checks/missing_cause.h"
 #include "checks/subtree.h"
+#include "model/rank_compare_event.h"
 #include "model/reducer_event.h"
 
 namespace ddpscope {
@@ -12,5 +13,9 @@ Finding missing_finding(const TensorGroup& group, const MissingCause& cause, con
 /// Parameters without a gradient in one pass of a Reducer, which waits for them.
 Finding awaited_finding(const ReducerEvent& pass, const TensorGroup& group,
                         const MissingCause& cause);
+
+/// What kept gradients from parameters on the ranks that lack them, up to `; `; nothing where it is
+/// not the same on all of these ranks, or not known.
+std::string missing_words_of_ranks(const std::vector<RankSide>& causes);
 
 }  // namespace ddpscope

@@ -19,7 +19,7 @@ namespace ddpscope {
 // the process. Little endian, version in its head, internal: only ddpscope of this version reads
 // it.
 
-inline constexpr std::uint32_t kRingVersion = 6;
+inline constexpr std::uint32_t kRingVersion = 7;
 inline constexpr std::size_t kDigestSlots = 4096;
 
 struct RingSizes {
@@ -44,6 +44,8 @@ enum class BlobKind : std::uint32_t {
   kNonfinite =
       11,  ///< recent: the first gradient that was not finite, exchange/nonfinite_compare.h
   kSyncPattern = 12,  ///< recent: text of exchange/sync_patterns.h, where it changed
+  kMissing = 13,      ///< recent: one byte per registered parameter without a gradient,
+                      ///< exchange/missing_on_ranks.h
 };
 
 struct Blob {

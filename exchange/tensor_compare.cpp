@@ -7,6 +7,7 @@
 #include <span>
 #include <unordered_map>
 
+#include "exchange/missing_on_ranks.h"
 #include "exchange/sides.h"
 #include "exchange/sketch_compare.h"
 
@@ -225,6 +226,7 @@ GradientSetsDiffer compare_gradients(const RingList& rings, const DigestsDiffer&
       result.parameters.push_back(std::move(gradient));
     }
   }
+  add_causes(rings, result);
   return result;
 }
 

@@ -38,6 +38,7 @@ inline constexpr char kCapacityCount[] = "capacity_count";
 inline constexpr char kCause[] = "cause";
 inline constexpr char kCauses[] = "causes";
 inline constexpr char kChangedCount[] = "changed_count";
+inline constexpr char kCausePerRank[] = "cause_per_rank";
 inline constexpr char kCollectiveCountPerRank[] = "collective_count_per_rank";
 inline constexpr char kCollectiveSeq[] = "collective_seq";
 inline constexpr char kComparedCount[] = "compared_count";

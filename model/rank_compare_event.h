@@ -128,6 +128,8 @@ struct GradientSide {
   std::string path;
   RankList with;
   RankList without;
+  /// Of the first of those without: why, in a word of model/missing_causes.h where it is known.
+  std::vector<RankSide> causes = {};
 };
 
 /// Sets of parameters that received a gradient.

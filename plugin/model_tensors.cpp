@@ -5,6 +5,8 @@
 #include <cmath>
 #include <string_view>
 
+#include "checks/missing_cause.h"
+#include "exchange/missing_on_ranks.h"
 #include "exchange/reduction_record.h"
 #include "model/hash.h"
 
@@ -61,10 +63,20 @@ void ModelTensors::clear_received() {
   std::ranges::fill(received_bits_, '\0');
 }
 
+std::string ModelTensors::missing_causes(const RunState& state) const {
+  if (state.last_surveyed_cycle() != state.now().cycle) return {};
+  std::vector<std::string> causes(parameters_.size());
+  for (const auto& [id, place] : positions_) {
+    const TensorState* const tensor = is_received(place) ? nullptr : state.tensor(id);
+    if (tensor == nullptr || !tensor->info.requires_grad) continue;
+    causes[place] = missing_cause_of(state, *tensor, /*cycles=*/1).name;
+  }
+  return encode_missing(causes);
+}
+
 bool ModelTensors::all_are_owned(const RunState& state) const {
   return std::ranges::all_of(positions_, [&](const auto& entry) {
-    const bool received = (received_bits_[entry.second / 8] >> entry.second % 8 & 1) != 0;
-    const TensorState* tensor = received ? state.tensor(entry.first) : nullptr;
+    const TensorState* tensor = is_received(entry.second) ? state.tensor(entry.first) : nullptr;
     return tensor == nullptr || std::ranges::any_of(tensor->owners, [&](OptimizerId owner) {
              const auto optimizer = state.optimizers().find(owner);
              return optimizer != state.optimizers().end() && optimizer->second.steps > 0;

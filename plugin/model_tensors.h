@@ -44,6 +44,9 @@ class ModelTensors {
   std::int64_t received() const { return received_; }
   /// One bit per parameter, the lowest of each byte first.
   const std::string& received_bits() const { return received_bits_; }
+  /// Why parameters received none in the cycle of now, where its operators were recorded; in the
+  /// order of the bits, as exchange/missing_on_ranks.h tells it.
+  std::string missing_causes(const RunState& state) const;
   /// Whether every parameter that received a gradient is in an optimizer that steps.
   bool all_are_owned(const RunState& state) const;
 
@@ -62,6 +65,9 @@ class ModelTensors {
     bool declared = false;
     friend bool operator==(const Entry&, const Entry&) = default;
   };
+  bool is_received(std::size_t place) const {
+    return (static_cast<unsigned char>(received_bits_[place / 8]) >> place % 8 & 1) != 0;
+  }
   static std::uint64_t bits_of(const Entry& entry, const Bits& bits);
 
   TensorList list_;

@@ -61,10 +61,13 @@ void RankDigest::on(const TreeEndEvent& event, const RunState&) {
 }
 
 void RankDigest::put_list(ModelId model, const std::string& bytes) {
-  sinks_.blob({.kind = BlobKind::kTensors,
-               .number = static_cast<std::uint32_t>(model),
-               .step = steps_began_ ? last_.step + 1 : 0,
-               .bytes = bytes});
+  put(BlobKind::kTensors, model, steps_began_ ? last_.step + 1 : 0, bytes);
+}
+
+void RankDigest::put(BlobKind kind, ModelId model, std::int64_t step, const std::string& bytes) {
+  if (bytes.empty()) return;
+  sinks_.blob(
+      {.kind = kind, .number = static_cast<std::uint32_t>(model), .step = step, .bytes = bytes});
 }
 
 void RankDigest::look_at(ModelId id, const RunState& state) {
@@ -134,7 +137,7 @@ void RankDigest::on(const StepEndEvent& event, const RunState& state) {
                     .evaluated = evaluated_};
   if (event.whole && !lost_events_) {
     add_structure(digest);
-    add_gradients(digest, is_compared_step(digest.step));
+    add_gradients(digest, state, is_compared_step(digest.step));
     add_optimizers(digest, state);
     trained_with_.add_whole_to(digest);
     trained_with_.tell_sync_pattern(digest.step);
@@ -181,7 +184,7 @@ void RankDigest::put_start(const RunState&) {
 }
 
 // Of a rank that waits for others, for they may differ in just this.
-void RankDigest::put_in_progress(const RunState&) {
+void RankDigest::put_in_progress(const RunState& state) {
   in_progress_told_ = true;
   StepDigest digest{.step = last_.step + 1,
                     .cycle = last_.cycle + 1,
@@ -195,7 +198,7 @@ void RankDigest::put_in_progress(const RunState&) {
                     .averages = averages_};
   if (!lost_events_) {
     add_structure(digest);
-    add_gradients(digest, /*with_bits=*/true);
+    add_gradients(digest, state, /*with_bits=*/true);
   }
   sinks_.digest(digest);
 }
@@ -207,7 +210,7 @@ void RankDigest::add_structure(StepDigest& digest) {
   digest.structure = hash.value();
 }
 
-void RankDigest::add_gradients(StepDigest& digest, bool with_bits) {
+void RankDigest::add_gradients(StepDigest& digest, const RunState& state, bool with_bits) {
   if (models_.empty()) return;
   Hash hash;
   std::int64_t received = 0;
@@ -220,10 +223,8 @@ void RankDigest::add_gradients(StepDigest& digest, bool with_bits) {
   if (!with_bits && digest.gradients == told_gradients_) return;
   told_gradients_ = digest.gradients;
   for (const auto& [id, model] : models_) {
-    sinks_.blob({.kind = BlobKind::kGradients,
-                 .number = static_cast<std::uint32_t>(id),
-                 .step = digest.step,
-                 .bytes = model.received_bits()});
+    put(BlobKind::kGradients, id, digest.step, model.received_bits());
+    put(BlobKind::kMissing, id, digest.step, model.missing_causes(state));
   }
 }
 
@@ -240,15 +241,8 @@ void RankDigest::add_values(StepDigest& digest) {
     (of_buffers ? digest.buffers : digest.parameters) = any ? hash.value() : 0;
   }
   for (const auto& [id, model] : models_) {
-    const auto put = [&](BlobKind kind, const std::string& bytes) {
-      if (bytes.empty()) return;
-      sinks_.blob({.kind = kind,
-                   .number = static_cast<std::uint32_t>(id),
-                   .step = digest.step,
-                   .bytes = bytes});
-    };
-    put(BlobKind::kFingerprints, model.fingerprints(bits_));
-    put(BlobKind::kSketches, model.sketches(sketches_));
+    put(BlobKind::kFingerprints, id, digest.step, model.fingerprints(bits_));
+    put(BlobKind::kSketches, id, digest.step, model.sketches(sketches_));
   }
 }
 

@@ -58,11 +58,12 @@ class RankDigest {
   void on(const T&, const RunState&) {}
 
   void look_at(ModelId model, const RunState& state);
+  void put(BlobKind kind, ModelId model, std::int64_t step, const std::string& bytes);
   void put_list(ModelId model, const std::string& bytes);
   void put_start(const RunState& state);
   void put_in_progress(const RunState& state);
   void add_structure(StepDigest& digest);
-  void add_gradients(StepDigest& digest, bool with_bits);
+  void add_gradients(StepDigest& digest, const RunState& state, bool with_bits);
   void add_optimizers(StepDigest& digest, const RunState& state);
   StepDigest look_at_optimizers(const RunState& state) const;
   void add_values(StepDigest& digest);

@@ -51,6 +51,24 @@ TEST_CASE("grad-unused-rank-differs tells a parameter that only one rank used", 
   CHECK(fact_in(findings[0], "minority_ranks") == ranks_of({0}));
 }
 
+TEST_CASE("grad-unused-rank-differs says why the ranks without lack them", "[check]") {
+  RanksComparedEvent run = skipped_head();
+  auto& parameters = run.cohorts[0].gradients[0].parameters;
+  CHECK(judge_run(run, kId).at(0).why.starts_with("a rank that skips a gradient"));
+  CHECK(fact_in(judge_run(run, kId).at(0), "cause_per_rank") == text_of("absent"));
+  parameters[0].causes = {{"not_used", {3}}};
+  const Finding skipped = judge_run(run, kId).at(0);
+  CHECK(skipped.why.starts_with(
+      "no operator with a gradient path read them on rank 3; a rank that skips"));
+  CHECK(fact_in(skipped, "cause_per_rank") == list_of({std::string("3: not_used")}));
+  parameters[0].without = {2, 3};
+  parameters[0].causes = {{"not_used", {2}}, {"cut", {3}}};
+  const Finding each = judge_run(run, kId).at(0);
+  CHECK(each.why.starts_with("a rank that skips a gradient"));
+  CHECK(fact_in(each, "cause_per_rank") ==
+        list_of({std::string("2: not_used"), std::string("3: cut")}));
+}
+
 TEST_CASE("grad-unused-rank-differs speaks of the parameters that the same ranks lack", "[check]") {
   RanksComparedEvent run = skipped_head();
   auto& parameters = run.cohorts[0].gradients[0].parameters;

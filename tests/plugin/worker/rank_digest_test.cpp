@@ -1,6 +1,7 @@
 #include <cmath>
 #include <functional>
 
+#include "exchange/missing_on_ranks.h"
 #include "exchange/reduction_record.h"
 #include "tests/plugin/worker/one_rank.h"
 #include "tests/support/catch.h"
@@ -97,6 +98,20 @@ TEST_CASE("A digest tells which parameters received a gradient", "[rank_digest]"
   CHECK(bits[0].bytes == std::string(1, '\x05'));
   CHECK(bits[2].bytes == std::string(1, '\x01'));
   CHECK(bits[2].step == 3);
+}
+
+TEST_CASE("A digest tells why parameters received no gradient, where operators were recorded",
+          "[rank_digest]") {
+  Rank rank;
+  rank.send_large(net());
+  rank.step({kWeight, kBias});
+  CHECK(rank.of(BlobKind::kMissing).empty());
+  rank.send_large(OpEvent{.at = rank.now(), .op = "aten::linear", .inputs = {}});
+  rank.step({kWeight, kBias});
+  const auto told = rank.of(BlobKind::kMissing);
+  REQUIRE(told.size() == 1);
+  CHECK(told[0].step == 2);
+  CHECK(told[0].bytes == encode_missing({"", "", "not_used"}));
 }
 
 TEST_CASE("Gradients of two backwards of a step are one set, undefined ones are none",
