@@ -12,6 +12,7 @@
 
 #include "exchange/kept_area.h"
 #include "exchange/ring_layout.h"
+#include "model/hot_code.h"
 #include "records/file_descriptor.h"
 
 namespace ddpscope {
@@ -130,6 +131,7 @@ std::uint64_t RingWriter::issued(const CallRecord& call) noexcept {
   if (mapping_ == nullptr) return 0;
   const std::uint64_t place = mapping_->count_up(ring::kCallCount);
   write_slot(mapping_->call(place), place, call);
+  fetch_early(mapping_->call(place + 1), ring::kSlotBytes<CallRecord>);
   return place;
 }
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "model/call_log.h"
+#include "model/hot_code.h"
 #include "model/step_digest.h"
 #include "records/file_descriptor.h"
 
@@ -86,8 +87,9 @@ class RingWriter final : public CallLog {
   ~RingWriter() override;
 
   NameId name(std::string_view text) noexcept override;
-  std::uint64_t issued(const CallRecord& call) noexcept override;
-  void ended(std::uint64_t place, std::uint32_t waited_us, CallState state) noexcept override;
+  DDPSCOPE_HOT std::uint64_t issued(const CallRecord& call) noexcept override;
+  DDPSCOPE_HOT void ended(std::uint64_t place, std::uint32_t waited_us,
+                          CallState state) noexcept override;
 
   /// The text of a number that `name` gave.
   std::string text(NameId id) const;

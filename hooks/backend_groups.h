@@ -8,6 +8,7 @@
 #include <string_view>
 #include <unordered_map>
 
+#include "model/hot_code.h"
 namespace c10d {
 class Backend;
 class Store;
@@ -39,7 +40,7 @@ class BackendGroups {
  public:
   /// A backend was constructed there over a store that `store_name` tells.
   void born(const c10d::Backend& backend, std::string_view store_name);
-  BackendGroup& of(const c10d::Backend& backend);
+  DDPSCOPE_HOT BackendGroup& of(const c10d::Backend& backend);
   BackendGroup& born(const Communicator& communicator);
   /// Null: not met yet.
   BackendGroup* find(const void* communicator);
@@ -56,7 +57,7 @@ class BackendGroups {
   std::unordered_map<std::uint64_t, std::uint64_t> equal_;
 };
 
-BackendGroups& backend_groups() noexcept;
+DDPSCOPE_HOT BackendGroups& backend_groups() noexcept;
 
 /// What of a store is equal on all ranks that share it: `2/0/@29500`.
 std::string name_of(c10d::Store* store);

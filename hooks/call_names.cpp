@@ -8,7 +8,8 @@ namespace {
 constexpr std::size_t kMaxNamed = 1 << 18;  // of models that come and go
 
 /// The leaf of this slot, if its gradient lies there now; else undefined.
-at::Tensor leaf_with_gradient_at(Capture& capture, const TensorSlot* slot, const void* values) {
+DDPSCOPE_HOT at::Tensor leaf_with_gradient_at(Capture& capture, const TensorSlot* slot,
+                                              const void* values) {
   at::Tensor leaf = slot == nullptr ? at::Tensor() : capture.tensors().lock(*slot);
   if (!leaf.defined() || !leaf.is_leaf()) return {};
   const at::Tensor& gradient = leaf.grad();
@@ -38,6 +39,8 @@ void CallNames::tree_told(const TreeEvent& tree) {
 
 void CallNames::lies_at(TensorId id, const at::Tensor& tensor) {
   const void* const values = values_of(*tensor.unsafeGetTensorImpl());
+  seen_.add(tensor.unsafeGetTensorImpl());
+  seen_.add(values);
   const std::lock_guard lock(mutex_);
   if (values != nullptr) by_values_.insert_or_assign(values, id);
 }
@@ -63,7 +66,9 @@ NameId CallNames::name_of_gradient(CallLog& log, TensorSlot& slot) {
 }
 
 TensorId CallNames::registered_as(Capture& capture, const at::Tensor& tensor, const void* values) {
-  if (const TensorSlot* slot = capture.tensors().known(tensor)) {
+  const bool may_be_object = seen_.may_have(tensor.unsafeGetTensorImpl());
+  const TensorSlot* const slot = may_be_object ? capture.tensors().known(tensor) : nullptr;
+  if (slot != nullptr) {
     const TensorId id = slot->id.load(std::memory_order_relaxed);
     const std::lock_guard lock(mutex_);
     if (tensors_.contains(id)) return id;
@@ -72,11 +77,12 @@ TensorId CallNames::registered_as(Capture& capture, const at::Tensor& tensor, co
 }
 
 TensorId CallNames::registered_at(Capture& capture, const void* values) {
+  if (values == nullptr || !seen_.may_have(values)) return 0;
   TensorId id = 0;
   {
     const std::lock_guard lock(mutex_);
     const auto there = by_values_.find(values);
-    if (values == nullptr || there == by_values_.end()) return 0;
+    if (there == by_values_.end()) return 0;
     id = there->second;
   }
   const at::Tensor alive = capture.tensors().tensor(id);

@@ -7,6 +7,7 @@
 #include "hooks/backend_groups.h"
 #include "hooks/collective_watch.h"
 #include "hooks/interposed.h"
+#include "model/hot_code.h"
 
 namespace ddpscope {
 namespace {
@@ -71,7 +72,8 @@ constinit std::atomic<bool> ends_are_told{false};
 // To ask a `Work` takes its lock, for which the thread that ends it may wait; to ask that of a
 // device is no brief thing.
 template <const char* kBackend, class Run>
-WorkPointer run_logged(const c10d::Backend* backend, const CallFacts& facts, const Run& run) {
+DDPSCOPE_HOT WorkPointer run_logged(const c10d::Backend* backend, const CallFacts& facts,
+                                    const Run& run) {
   LoggedCall call(*backend, facts);
   WorkPointer work = run();
   call.returned(work.get());
@@ -85,7 +87,8 @@ template <const char* kBackend, Mangled kName, CollectiveKind kKind, std::size_t
           class Options, class... Tensors>
 struct Collective {
   using Hooked = Interposed<Collective, WorkPointer(c10d::Backend*, Tensors..., const Options&)>;
-  static WorkPointer call(c10d::Backend* self, Tensors... tensors, const Options& options) {
+  DDPSCOPE_HOT static WorkPointer call(c10d::Backend* self, Tensors... tensors,
+                                       const Options& options) {
     CallFacts facts{.kind = kKind,
                     .reduce = reduce_of(options),
                     .root = root_of(options),
@@ -166,7 +169,7 @@ struct FinishedWithError {
 template <int kClass>
 struct WorkWait {
   using Hooked = Interposed<WorkWait, bool(void*, std::chrono::milliseconds)>;
-  static bool call(void* work, std::chrono::milliseconds timeout) {
+  DDPSCOPE_HOT static bool call(void* work, std::chrono::milliseconds timeout) {
     const CallWait wait(work);
     return Hooked::original(work, timeout);
   }

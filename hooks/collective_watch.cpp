@@ -28,7 +28,7 @@ std::uint32_t microseconds(std::int64_t ns) {
   return static_cast<std::uint32_t>(std::clamp<std::int64_t>(ns / 1000, 0, 0xffffffff));
 }
 
-bool is_floating(const CallFacts& facts) {
+DDPSCOPE_HOT bool is_floating(const CallFacts& facts) {
   if (facts.raw.has_value()) {
     const std::string_view dtype = facts.raw->dtype;
     return dtype.starts_with("float") || dtype.starts_with("bfloat");
@@ -38,12 +38,12 @@ bool is_floating(const CallFacts& facts) {
 }
 
 /// What is summed up between a forward and the optimizer and is large: gradients that were copied.
-bool is_bucket(const CollectiveEvent& event, const CallFacts& facts, Phase phase) {
+DDPSCOPE_HOT bool is_bucket(const CollectiveEvent& event, const CallFacts& facts, Phase phase) {
   if (phase != Phase::kBackward && phase != Phase::kReduce) return false;
   return is_floating(facts) && call_names().is_bucket(event.elements);
 }
 
-bool sums_up(const CallFacts& facts) {
+DDPSCOPE_HOT bool sums_up(const CallFacts& facts) {
   using enum CollectiveKind;
   const bool reduces =
       facts.kind == kAllReduce || facts.kind == kReduce || facts.kind == kReduceScatter;
@@ -59,7 +59,8 @@ NameId name_raw(Capture& capture, const RawValues& raw, CollectiveEvent& event) 
 }
 
 /// Names the tensors in the event; the first one's owner is the owner of the call.
-NameId name_tensors(Capture& capture, std::span<const at::Tensor> tensors, CollectiveEvent& event) {
+DDPSCOPE_HOT NameId name_tensors(Capture& capture, std::span<const at::Tensor> tensors,
+                                 CollectiveEvent& event) {
   NameId first = 0;
   const std::size_t named = std::min(tensors.size(), kListedTensors);
   for (std::size_t i = 0; i < named; ++i) {
@@ -74,8 +75,9 @@ NameId name_tensors(Capture& capture, std::span<const at::Tensor> tensors, Colle
 
 std::atomic<std::int64_t> issued_count{0}, last_seq{0};
 
-std::unique_ptr<CollectiveEvent> call_event_of(Capture& capture, const CallFacts& facts,
-                                               BackendGroup& group) {
+DDPSCOPE_HOT std::unique_ptr<CollectiveEvent> call_event_of(Capture& capture,
+                                                            const CallFacts& facts,
+                                                            BackendGroup& group) {
   const Doing now = doing_now(capture);
   const bool is_message =
       facts.kind == CollectiveKind::kSend || facts.kind == CollectiveKind::kReceive;
@@ -99,7 +101,7 @@ std::unique_ptr<CollectiveEvent> call_event_of(Capture& capture, const CallFacts
   return event;
 }
 
-CallRecord record_of(const CollectiveEvent& event, const CallFacts& facts) {
+DDPSCOPE_HOT CallRecord record_of(const CollectiveEvent& event, const CallFacts& facts) {
   return {.seq = event.seq,
           .group = event.group,
           .unix_ns = unix_ns(),
@@ -113,8 +115,8 @@ CallRecord record_of(const CollectiveEvent& event, const CallFacts& facts) {
           .phase = LoopPhase::now()};
 }
 
-void find_gradients(Capture& capture, const CallFacts& facts, CallRecord& record,
-                    CollectiveEvent& event) {
+DDPSCOPE_HOT void find_gradients(Capture& capture, const CallFacts& facts, CallRecord& record,
+                                 CollectiveEvent& event) {
   const auto is_known = [](TensorId id) { return id != 0; };
   event.averages = std::ranges::any_of(event.gradients_of, is_known);
   if (event.averages || std::ranges::any_of(event.tensors, is_known)) return;
@@ -126,7 +128,7 @@ void find_gradients(Capture& capture, const CallFacts& facts, CallRecord& record
   if (event.averages && Capture::watch() != Watch::kNothing) record.owner = bucket;
 }
 
-NameId dtype_of(CallLog& log, const CallFacts& facts) {
+DDPSCOPE_HOT NameId dtype_of(CallLog& log, const CallFacts& facts) {
   if (facts.raw.has_value()) return *facts.raw->dtype == 0 ? 0 : log.name(facts.raw->dtype);
   const std::span<const at::Tensor> tensors = facts.tensors;
   const bool known = !tensors.empty() && tensors[0].defined();
@@ -134,7 +136,8 @@ NameId dtype_of(CallLog& log, const CallFacts& facts) {
 }
 
 /// Returns the number of the call.
-std::uint64_t note_call(Capture& capture, BackendGroup& group, const CallFacts& facts) {
+DDPSCOPE_HOT std::uint64_t note_call(Capture& capture, BackendGroup& group,
+                                     const CallFacts& facts) {
   tell_scaling(capture);  // what was scaled before it
   std::unique_ptr<CollectiveEvent> told = call_event_of(capture, facts, group);
   CollectiveEvent& event = *told;
@@ -162,14 +165,16 @@ std::uint64_t note_call(Capture& capture, BackendGroup& group, const CallFacts& 
 
 /// Writes how a call ended; `waited_ns` of the caller. What the backend told already, a caller who
 /// hardly waited need not write again.
-void note_end(Capture& capture, const OpenCalls::Call& call, std::int64_t waited_ns, bool failed) {
+DDPSCOPE_HOT void note_end(Capture& capture, const OpenCalls::Call& call, std::int64_t waited_ns,
+                           bool failed) {
   const std::uint32_t waited_us = microseconds(waited_ns);
   CallLog* const log = capture.options().calls;
   if (log == nullptr || (call.ended && waited_us == 0)) return;
   log->ended(call.place, waited_us, failed ? CallState::kFailed : CallState::kCompleted);
 }
 
-void tell_end(Capture& capture, const OpenCalls::Call& call, std::int64_t waited_ns, bool threw) {
+DDPSCOPE_HOT void tell_end(Capture& capture, const OpenCalls::Call& call, std::int64_t waited_ns,
+                           bool threw) {
   note_end(capture, call, waited_ns, threw);
   const bool was_used = PendingGradients::ended(call.record.group, call.record.seq);
   capture.put(CollectiveEndEvent{.at = capture.marker().now(),

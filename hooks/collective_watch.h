@@ -9,6 +9,7 @@
 
 #include "hooks/near_tls.h"
 #include "model/collective_event.h"
+#include "model/hot_code.h"
 
 namespace c10d {
 class Backend;
@@ -42,16 +43,16 @@ struct CallFacts {
 /// One call of a backend: noted before it is issued; what it calls itself is part of it.
 class LoggedCall {
  public:
-  LoggedCall(const c10d::Backend& backend, const CallFacts& facts) noexcept;
-  LoggedCall(BackendGroup& group, const CallFacts& facts) noexcept;
+  DDPSCOPE_HOT LoggedCall(const c10d::Backend& backend, const CallFacts& facts) noexcept;
+  DDPSCOPE_HOT LoggedCall(BackendGroup& group, const CallFacts& facts) noexcept;
   /// Left by an exception, the call failed.
-  ~LoggedCall() noexcept;
+  DDPSCOPE_HOT ~LoggedCall() noexcept;
   LoggedCall(const LoggedCall&) = delete;
   LoggedCall& operator=(const LoggedCall&) = delete;
 
   /// Whether the caller is to tell what came of it.
   bool is_outermost() const noexcept { return number_ != 0; }
-  void returned(const void* work) noexcept;
+  DDPSCOPE_HOT void returned(const void* work) noexcept;
   /// The call has ended, or its `Work` says so.
   void ended(bool failed) noexcept;
   /// Whether this thread runs code of the backend: within a call or a wait for one.
@@ -70,8 +71,8 @@ class LoggedCall {
 /// One wait for the end of a call, on whatever thread.
 class CallWait {
  public:
-  explicit CallWait(const void* work) noexcept;
-  ~CallWait() noexcept;
+  DDPSCOPE_HOT explicit CallWait(const void* work) noexcept;
+  DDPSCOPE_HOT ~CallWait() noexcept;
   CallWait(const CallWait&) = delete;
   CallWait& operator=(const CallWait&) = delete;
 
@@ -82,7 +83,7 @@ class CallWait {
 };
 
 /// A thread of the backend says that the call of this `Work` has ended.
-void call_ended(const void* work, bool failed) noexcept;
+DDPSCOPE_HOT void call_ended(const void* work, bool failed) noexcept;
 
 /// Called with the backend of each call that the program issues, on its thread; null ends that.
 using BackendSeen = void (*)(const c10d::Backend& backend);

@@ -5,6 +5,7 @@
 #include <optional>
 #include <span>
 
+#include "model/hot_code.h"
 #include "model/scale_event.h"
 
 namespace ddpscope {
@@ -30,6 +31,6 @@ struct WholeClip {
 void see_clip(const WholeClip& clip) noexcept;
 
 /// Tells what this thread scaled since the last call.
-void tell_scaling(Capture& capture);
+DDPSCOPE_HOT void tell_scaling(Capture& capture);
 
 }  // namespace ddpscope

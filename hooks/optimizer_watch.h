@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "model/hot_code.h"
 #include "model/tensor_info.h"
 
 namespace torch::optim {
@@ -27,7 +28,7 @@ void tell_early_optimizers(Capture& capture);
 bool inside_optimizer_step() noexcept;
 
 /// The optimizer whose `step()` this thread is inside of; 0 if none.
-OptimizerId current_optimizer() noexcept;
+DDPSCOPE_HOT OptimizerId current_optimizer() noexcept;
 
 /// Gives an optimizer a name and tells its members now.
 void watch_optimizer(torch::optim::Optimizer& optimizer, const std::string& name);

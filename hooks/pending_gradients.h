@@ -9,6 +9,7 @@
 
 #include "hooks/collective_watch.h"
 #include "model/autograd_event.h"
+#include "model/hot_code.h"
 
 namespace ddpscope {
 
@@ -20,9 +21,9 @@ class Capture;
 class PendingGradients {
  public:
   static bool any() noexcept { return any_.load(std::memory_order_relaxed); }
-  static void issued(const CollectiveEvent& event, const CallFacts& facts);
+  DDPSCOPE_HOT static void issued(const CollectiveEvent& event, const CallFacts& facts);
   /// The program waited. True where what the call was given had been used before.
-  static bool ended(std::uint64_t group, std::uint64_t seq);
+  DDPSCOPE_HOT static bool ended(std::uint64_t group, std::uint64_t seq);
   /// It learns the end of the call of this `Work` without a wait, now or later.
   static void told_otherwise(const void* work) noexcept;
   /// The next backward gives other gradients.

@@ -11,6 +11,7 @@
 
 #include "model/backward_event.h"
 #include "model/collective_event.h"
+#include "model/hot_code.h"
 #include "model/tensor_info.h"
 
 namespace ddpscope {
@@ -47,7 +48,7 @@ class TensorRegistry {
   /// Whether it is a buffer, or a surveyed operator computed it from trainable tensors or buffers.
   bool is_followed(const at::Tensor& tensor);
   /// The tensor of a slot, undefined once it has died. For the length of a hook only.
-  at::Tensor lock(const TensorSlot& slot);
+  DDPSCOPE_HOT at::Tensor lock(const TensorSlot& slot);
   /// The same by its id.
   at::Tensor tensor(TensorId id);
   /// Frees the slots whose tensors have died.

@@ -7,6 +7,7 @@
 #include "model/autograd_event.h"
 #include "model/collective_kind.h"
 #include "model/finding.h"
+#include "model/recycled_memory.h"
 #include "model/short_list.h"
 #include "model/tensor_info.h"
 
@@ -102,7 +103,17 @@ struct CollectiveEvent {
   /// What an all-gather of values with a gradient path writes, on survey steps; else empty.
   std::vector<TensorId> gathered = {};
   std::int64_t gathered_rows = 0;  ///< of the values of this rank
+
+  static void* operator new(std::size_t bytes);
+  static void operator delete(void* memory) noexcept;
 };
+
+inline void* CollectiveEvent::operator new(std::size_t) {
+  return RecycledMemory<CollectiveEvent>::take();
+}
+inline void CollectiveEvent::operator delete(void* memory) noexcept {
+  RecycledMemory<CollectiveEvent>::give_back(memory);
+}
 
 /// How the program used a gradient.
 enum class GradientUse : std::uint8_t { kRead, kWrite, kStep };

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "model/clock.h"
+#include "model/hot_code.h"
 
 namespace ddpscope {
 namespace {
@@ -61,6 +62,7 @@ std::optional<OpenCalls::Call> OpenCalls::Slot::read() const {
 std::uint64_t OpenCalls::issued(std::uint64_t place, const CallRecord& record) {
   const std::uint64_t before = issued_.fetch_add(1, memory_order_release);
   slots_[before % kCalls].fill(before + 1, place, record, end_count_.load());
+  fetch_early(&slots_[(before + 1) % kCalls], sizeof(Slot));
   return before + 1;
 }
 

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "model/call_log.h"
+#include "model/hot_code.h"
 
 namespace ddpscope {
 
@@ -24,21 +25,21 @@ class OpenCalls {
   };
 
   /// Returns the number of the call.
-  std::uint64_t issued(std::uint64_t place, const CallRecord& record);
+  DDPSCOPE_HOT std::uint64_t issued(std::uint64_t place, const CallRecord& record);
   /// The program waits in the call itself, from its issue to here. Whether the call failed, if a
   /// thread of the backend told its end before anybody knew of which call it was.
-  std::optional<bool> returned(std::uint64_t number, const void* work);
+  DDPSCOPE_HOT std::optional<bool> returned(std::uint64_t number, const void* work);
   /// The call has ended, whoever tells it. The call that `work` is of.
-  std::optional<Call> ended(const void* work);
+  DDPSCOPE_HOT std::optional<Call> ended(const void* work);
   std::optional<Call> ended(std::uint64_t number);
   /// The same, told by the backend.
-  std::optional<Call> backend_ended(const void* work, bool failed);
+  DDPSCOPE_HOT std::optional<Call> backend_ended(const void* work, bool failed);
   /// The call that `work` is of.
   std::optional<Call> of(const void* work) { return read(find(work)); }
   /// Returns the number of the call, 0 where there is none; `wait_ended` takes it.
-  std::uint64_t wait_began(const void* work);
+  DDPSCOPE_HOT std::uint64_t wait_began(const void* work);
   /// Who waited for it knows that the call has ended.
-  std::optional<Call> wait_ended(std::uint64_t number);
+  DDPSCOPE_HOT std::optional<Call> wait_ended(std::uint64_t number);
 
   // For the thread that watches:
 
@@ -67,10 +68,10 @@ class OpenCalls {
     std::atomic<std::uint64_t> ends_before = 0;  ///< that backends had told when it was issued
     std::atomic<const void*> work = nullptr;
 
-    void fill(std::uint64_t number, std::uint64_t new_place, const CallRecord& call,
-              std::uint64_t ends);
+    DDPSCOPE_HOT void fill(std::uint64_t number, std::uint64_t new_place, const CallRecord& call,
+                           std::uint64_t ends);
     /// Nothing where there is no call, or where it gives way to another right now.
-    std::optional<Call> read() const;
+    DDPSCOPE_HOT std::optional<Call> read() const;
   };
   /// An end that the backend told: which one, the address of the `Work`, and 1 where it failed.
   struct End {
@@ -82,13 +83,14 @@ class OpenCalls {
     Slot* slot = nullptr;
     std::uint64_t number = 0;
   };
-  Found find(const void* work);
-  Found find(std::uint64_t number);
-  std::optional<Call> end(const Found& found, int waiting = 0);
+  DDPSCOPE_HOT Found find(const void* work);
+  DDPSCOPE_HOT Found find(std::uint64_t number);
+  DDPSCOPE_HOT std::optional<Call> end(const Found& found, int waiting = 0);
   /// Sets `bits` and changes the number of threads that wait. The word before; nothing where the
   /// call has given way.
-  static std::optional<std::uint64_t> change(const Found& found, std::uint64_t bits, int waiting);
-  static std::optional<Call> read(const Found& found);
+  DDPSCOPE_HOT static std::optional<std::uint64_t> change(const Found& found, std::uint64_t bits,
+                                                          int waiting);
+  DDPSCOPE_HOT static std::optional<Call> read(const Found& found);
 
   std::array<Slot, kCalls> slots_;
   std::array<End, kEnds> ends_;
@@ -98,6 +100,6 @@ class OpenCalls {
   std::atomic<std::uint64_t> ended_ = 0;
 };
 
-OpenCalls& open_calls() noexcept;
+DDPSCOPE_HOT OpenCalls& open_calls() noexcept;
 
 }  // namespace ddpscope

@@ -1,5 +1,7 @@
 #include "plugin/event_queue.h"
 
+#include "model/hot_code.h"
+
 namespace ddpscope {
 
 EventQueue::EventQueue(std::size_t capacity)
@@ -27,6 +29,7 @@ bool EventQueue::try_put(Event& event) noexcept {
       if (!end_.compare_exchange_weak(position, position + 1, std::memory_order_relaxed)) continue;
       cell.event = std::move(event);
       cell.turn.store(position + 1, std::memory_order_release);
+      fetch_early(&cells_[(position + 1) & mask_], sizeof(Cell));
       return true;
     }
     if (turn < position) return false;  // full

@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "model/event_sink.h"
+#include "model/hot_code.h"
 
 namespace ddpscope {
 
@@ -17,7 +18,7 @@ class EventQueue final : public EventSink {
   /// `capacity` is a power of two.
   explicit EventQueue(std::size_t capacity);
 
-  void put(Event&& event) noexcept override;
+  DDPSCOPE_HOT void put(Event&& event) noexcept override;
   /// The oldest event; false when there is none.
   bool take(Event& event) noexcept;
   std::int64_t dropped() const noexcept { return dropped_.load(std::memory_order_relaxed); }
@@ -30,7 +31,7 @@ class EventQueue final : public EventSink {
     std::atomic<std::uint64_t> turn;
     Event event;
   };
-  bool try_put(Event& event) noexcept;
+  DDPSCOPE_HOT bool try_put(Event& event) noexcept;
 
   std::size_t mask_;
   std::unique_ptr<Cell[]> cells_;

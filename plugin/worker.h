@@ -14,6 +14,7 @@
 #include "config/suppressions.h"
 #include "model/cost_governor.h"
 #include "model/event_sink.h"
+#include "model/hot_code.h"
 #include "plugin/device_of_rank.h"
 #include "plugin/event_queue.h"
 #include "plugin/host_counts.h"
@@ -90,7 +91,7 @@ class Worker final : public EventSink {
  public:
   explicit Worker(WorkerOptions options);
 
-  void put(Event&& event) noexcept override;
+  DDPSCOPE_HOT void put(Event&& event) noexcept override;
   void take_turn() noexcept override;
   /// Where hooks note collectives; null in a run of one rank.
   CallLog* calls() noexcept { return ranks_.ring(); }
