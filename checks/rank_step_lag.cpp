@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "checks/check.h"
+#include "checks/epoch_forecast.h"
 #include "checks/finding_text.h"
 #include "checks/lagging_ranks.h"
 #include "checks/rank_sides.h"
@@ -101,11 +102,16 @@ class RankStepLag final : public Check {
   void on_ranks_compared(const RanksComparedEvent& run, Findings& findings) override {
     for (const Cohort& cohort : run.cohorts) {
       if (!cohort.averages || cohort.ranks.size() < 2) continue;
+      bool lags = false;
       for (const Parted& parted : parted_ranks(run)) {
         const Lag lag = lag_of(parted, cohort);
         if (lag.waiting.empty() || lag.lagging.empty()) continue;
         findings.push_back(describe_lag(lag, cohort));
+        lags = true;
         break;
+      }
+      if (run.live && !lags && !cohort.epochs.empty()) {
+        findings.push_back(epoch_forecast(cohort.epochs.front()));
       }
     }
   }

@@ -8,6 +8,7 @@
 #include "exchange/call_compare.h"
 #include "exchange/cohorts.h"
 #include "exchange/digest_walk.h"
+#include "exchange/epoch_compare.h"
 #include "exchange/frontier.h"
 #include "exchange/loss_compare.h"
 #include "exchange/nonfinite_compare.h"
@@ -123,6 +124,7 @@ class Comparison {
       compare_arrivals(rings, cohort);
       compare_losses(rings, cohort);
       compare_sync_patterns(rings, cohort);
+      compare_epochs(rings, cohort);
       compare_nonfinite(rings, cohort);
     }
   }

@@ -20,7 +20,7 @@ namespace ddpscope {
 // the process. Little endian, version in its head, internal: only ddpscope of this version reads
 // it.
 
-inline constexpr std::uint32_t kRingVersion = 7;
+inline constexpr std::uint32_t kRingVersion = 8;
 inline constexpr std::size_t kDigestSlots = 4096;
 
 struct RingSizes {
@@ -47,6 +47,7 @@ enum class BlobKind : std::uint32_t {
   kSyncPattern = 12,  ///< recent: text of exchange/sync_patterns.h, where it changed
   kMissing = 13,      ///< recent: one byte per registered parameter without a gradient,
                       ///< exchange/missing_on_ranks.h
+  kEpoch = 14,  ///< recent: number of batches of an epoch, at the step of its first
 };
 
 struct Blob {

@@ -149,6 +149,13 @@ struct SyncPatternsDiffer {
       sides;  ///< numbers of the averaged backwards, from 1: `1 3`; minority first
 };
 
+/// Ranks whose epochs, begun in the same step, have different numbers of batches.
+struct EpochsDiffer {
+  std::int64_t step = 0;
+  std::int64_t least = 0;       ///< of the numbers of batches
+  std::vector<RankSide> sides;  ///< of the numbers, minority first
+};
+
 /// Registered tensors that are not bit-equal.
 struct DifferingTensor {
   std::string model;
@@ -237,6 +244,7 @@ struct Cohort {
   std::vector<RankCounts> counts;             ///< by rank
   std::vector<ReductionStep> reductions;      ///< by step
   std::vector<SyncPatternsDiffer> patterns;   ///< one at most
+  std::vector<EpochsDiffer> epochs;           ///< one at most
   std::vector<SameRandom> same_random;        ///< one at most
   std::vector<SameBatches> same_batches;      ///< empty where the ranks read different data
   std::vector<Straggler> stragglers;          ///< one at most

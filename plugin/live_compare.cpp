@@ -121,8 +121,10 @@ Findings LiveCompare::compare() const {
   const RanksComparedEvent run = compare_ranks(set.rings, options);
   if (!is_first_of_waiting(run)) return {};
   RanksJudgement judgement = judge_ranks(run, {.enabled = checks_});
-  std::erase_if(judgement.findings,
-                [this](const Finding& finding) { return !checks_.contains(finding.id); });
+  std::erase_if(judgement.findings, [this](const Finding& finding) {
+    const bool is_forecast = finding.id == kLag && finding.severity == Severity::kNote;
+    return is_forecast || !checks_.contains(finding.id);
+  });
   return std::move(judgement.findings);
 }
 

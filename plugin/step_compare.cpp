@@ -28,8 +28,8 @@ constexpr std::int64_t kMostCpuNs = kSecondNs / 2;
 constexpr std::int64_t kOverlapSteps = 256;
 
 // How ranks end, or stand when they hang, is not known while they train.
-constexpr std::array<std::string_view, 3> kOfTheEnd = {"rank-first-failure", "collective-hang",
-                                                       "rank-step-lag"};
+constexpr std::array<std::string_view, 2> kOfTheEnd = {"rank-first-failure", "collective-hang"};
+constexpr std::string_view kLag = "rank-step-lag";  // likewise, but for what it forecasts
 
 struct Abandoned {};
 
@@ -49,6 +49,14 @@ std::string key_of(const Finding& finding) {
   const auto* name =
       field == finding.facts.end() ? nullptr : std::get_if<std::string>(&field->value);
   return name == nullptr ? finding.id : finding.id + " " + *name;
+}
+bool is_forecast(const Finding& finding) {
+  return std::ranges::count(finding.facts, fact::kForecastStep, &Fact::key) > 0;
+}
+
+bool is_said_while_training(const Finding& finding) {
+  if (is_forecast(finding)) return true;
+  return finding.severity != Severity::kNote && finding.id != kLag;
 }
 }  // namespace
 
@@ -74,7 +82,7 @@ Findings judge_while_training(TrainingRanks ranks) {
   for (Finding& finding : ranks.own) judging.of_ranks.push_back(&finding);
   RanksJudgement judgement = judge_ranks(run, judging);
   std::erase_if(judgement.findings, [&ranks](const Finding& finding) {
-    return finding.severity == Severity::kNote || !ranks.checks.contains(finding.id);
+    return !is_said_while_training(finding) || !ranks.checks.contains(finding.id);
   });
   return std::move(judgement.findings);
 }

@@ -27,8 +27,8 @@ struct TrainingRanks {
   Findings own;                      ///< of the rank that asks
   std::function<void()> after_each;  ///< ring; may throw
 };
-/// The errors and warnings of a merge, had the ranks ended there. Of ranks that did not average yet
-/// nothing is said: they may still do so.
+/// The errors and warnings of a merge, had the ranks ended there, and what is forecast. Of ranks
+/// that did not average yet nothing is said: they may still do so.
 Findings judge_while_training(TrainingRanks ranks);
 
 /// Compares the ranks whose rings lie in one folder, or have come over a store, while they train,
@@ -51,8 +51,8 @@ class StepCompare {
     bool is_heard = false;               ///< the lowest rank compares an image of this rank's ring
     MissingRanks::Way way = MissingRanks::Way::kNotKnown;
   };
-  /// Errors and warnings that two comparisons in a row found, each once, and ranks that are
-  /// missing.
+  /// Errors, warnings and forecasts that two comparisons in a row found, each once, and ranks that
+  /// are missing.
   Findings look(std::int64_t now_ns, const Asked& asked);
 
  private:

@@ -95,6 +95,7 @@ void TrainedWith::on(const RandomStateEvent& event, const RunState& state) {
 
 void TrainedWith::on(const BatchEvent& event, const RunState& state) {
   rows_ = event.shape.empty() ? 0 : static_cast<double>(event.shape.front());
+  tell_epoch(event);
   if (shares_data(state)) return;
   batch_ = event.fingerprint;
   std::string text;
@@ -102,6 +103,14 @@ void TrainedWith::on(const BatchEvent& event, const RunState& state) {
     text += (text.empty() ? "[" : ", ") + std::to_string(size);
   }
   put_text(BlobKind::kBatch, event.at.step, text + "] " + event.dtype, batch_told_);
+}
+
+// Trained on what the loader was asked for in this step; an evaluation's loader is another one.
+void TrainedWith::tell_epoch(const BatchEvent& event) {
+  const auto [at, rows, rows_left] = std::exchange(request_, {});
+  if (rows == 0 || at.step != event.at.step || rows_ != static_cast<double>(rows)) return;
+  const std::int64_t batches = (rows_left + rows - 1) / rows;
+  blob_({.kind = BlobKind::kEpoch, .step = at.step, .bytes = std::to_string(batches)});
 }
 
 // Where it changed.

@@ -24,6 +24,7 @@ class TrainedWith {
   void on(const CollectiveEvent& event);
   void on(const GradientsScaledEvent& event);
   void on(const ReducedGradientsEvent& event);
+  void on(const BatchRequestEvent& event) { request_ = event; }
   void on(const BatchEvent& event, const RunState& state);
   void on(const RandomStateEvent& event, const RunState& state);
   void on(const LossTargetsEvent& event, const RunState& state);
@@ -39,6 +40,7 @@ class TrainedWith {
   void step_ended();
 
  private:
+  void tell_epoch(const BatchEvent& event);
   bool shares_data(const RunState& state) const;
   void put_text(BlobKind kind, std::int64_t step, std::string text, std::string& told);
 
@@ -58,6 +60,7 @@ class TrainedWith {
   double rows_ = 0;             // of its batch
   std::int64_t backwards_ = 0;  // of that step
   std::set<std::int64_t> averaged_;
+  BatchRequestEvent request_;  // the last one
   std::string sync_told_ = "-";
   std::string batch_told_;
   std::string random_told_;

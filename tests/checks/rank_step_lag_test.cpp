@@ -159,4 +159,37 @@ TEST_CASE("rank-step-lag stays silent", "[check]") {
   }
 }
 
+TEST_CASE("rank-step-lag forecasts that a rank will have no more batches", "[check]") {
+  RanksComparedEvent run = four_ranks();
+  run.live = true;
+  run.cohorts[0].epochs = {
+      {.step = 1, .least = 49, .sides = {{"49", {3}}, {"51", {1}}, {"50", {0, 2}}}}};
+  const Findings findings = judge_run(run, kId);
+  REQUIRE(findings.size() == 1);
+  const Finding& finding = findings[0];
+  CHECK(finding.severity == Severity::kNote);
+  CHECK(finding.what == "batches of this epoch: 49 on rank 3, 51 on rank 1, 50 on ranks 0,2");
+  CHECK(
+      finding.why.starts_with("after batch 49 ranks 0-2 will wait for rank 3 in the next average"));
+  CHECK(finding.step == 1);
+  CHECK(fact_in(finding, "counter") == text_of("batches"));
+  CHECK(fact_in(finding, "lagging_ranks") == ranks_of({3}));
+  CHECK(fact_in(finding, "waiting_ranks") == ranks_of({0, 1, 2}));
+  CHECK(fact_in(finding, "forecast_step") == FactValue(FactScalar(std::int64_t{50})));
+  run.live = false;
+  CHECK(judge_run(run, kId).empty());
+}
+
+TEST_CASE("rank-step-lag forecasts nothing where ranks wait already, or do not average",
+          "[check]") {
+  RanksComparedEvent run = shorter_epoch();
+  run.live = true;
+  run.cohorts[0].epochs = {{.step = 1, .least = 49, .sides = {{"49", {3}}, {"50", {0, 1, 2}}}}};
+  const Findings findings = judge_run(run, kId);
+  REQUIRE(findings.size() == 1);
+  CHECK(findings[0].severity != Severity::kNote);
+  exchange_parameters(run);
+  CHECK(judge_run(run, kId).empty());
+}
+
 }  // namespace ddpscope::test::rank_step_lag_test

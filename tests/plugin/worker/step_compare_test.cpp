@@ -20,7 +20,8 @@ RunRecord run_of(std::int64_t rank, std::int64_t world_size) {
   run.run_id = "r1";
   run.rank = rank;
   run.world_size = world_size;
-  run.checks = {"rank-optimizer-differs", "collective-mismatch", "collective-hang"};
+  run.checks = {"rank-optimizer-differs", "collective-mismatch", "collective-hang",
+                "rank-step-lag"};
   return run;
 }
 
@@ -82,6 +83,13 @@ class Training {
     return judge_ranks(run, {.enabled = {"rank-optimizer-differs"}}).findings;
   }
 
+  void begin_epoch(std::int64_t step, int batches, int of_last) {
+    for (auto& rank : ranks_) {
+      const int own = rank == ranks_.back() ? of_last : batches;
+      rank->writer.put(Blob{.kind = BlobKind::kEpoch, .step = step, .bytes = std::to_string(own)});
+    }
+  }
+
   std::string dir() const { return dir_.path(); }
   TestRank& last() { return *ranks_.back(); }
 
@@ -130,6 +138,22 @@ TEST_CASE("a difference between ranks is told while they train, as a merge says 
   CHECK(found[0].what == merged[0].what);
   CHECK(found[0].why == merged[0].why);
   CHECK(found[0].fingerprint == merged[0].fingerprint);
+}
+
+TEST_CASE("that epochs will end at different steps is told while they train", "[step_compare]") {
+  Training training;
+  training.begin_epoch(1, 50, 49);
+  Findings found;
+  for (std::int64_t step = 2; step < 40 && found.empty(); step += 2) {
+    training.train_to(step);
+    found = training.look();
+  }
+  REQUIRE(found.size() == 1);
+  CHECK(found[0].id == "rank-step-lag");
+  CHECK(found[0].severity == Severity::kNote);
+  CHECK(found[0].what == "batches of this epoch: 49 on rank 1, 50 on rank 0");
+  training.train_to(48);
+  CHECK(training.look().empty());
 }
 
 TEST_CASE("it is told once, also when the ring has forgotten its first steps", "[step_compare]") {

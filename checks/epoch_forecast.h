@@ -1,0 +1,10 @@
+#pragma once
+
+#include "model/rank_compare_event.h"
+
+namespace ddpscope {
+
+/// Of ranks that will have no more batches while others still do.
+Finding epoch_forecast(const EpochsDiffer& epochs);
+
+}  // namespace ddpscope
