@@ -1,5 +1,7 @@
 #include <torch/torch.h>
 
+#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
+
 #include "tests/ops/thread_group.h"
 #include "tests/support/catch.h"
 
