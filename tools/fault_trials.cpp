@@ -176,6 +176,12 @@ std::string FaultTrials::why_unchecked(std::string_view check) const {
   return "";
 }
 
+std::string FaultTrials::setting(const std::string& name) const {
+  const auto& settings = base_.file->run.settings;
+  const auto found = settings.find(name);
+  return found == settings.end() ? "" : found->second.value;
+}
+
 Trial FaultTrials::run(const FaultRow& fault) {
   if (std::string why = why_unchecked(fault.check); !why.empty()) {
     return {.fault = &fault, .state = TrialState::kMissed, .why = "not checked: " + why};

@@ -52,6 +52,8 @@ class FaultTrials {
   Trial run(const FaultRow& fault);
   /// Of the run without a fault.
   double step_ms() const { return base_.fault.step_ms; }
+  /// A setting of that run, as its record has it; empty: it has none.
+  std::string setting(const std::string& name) const;
   std::size_t own_findings() const { return base_.file->findings.size(); }
 
  private:

@@ -124,18 +124,20 @@ std::size_t count_of(const std::vector<Trial>& trials, TrialState state) {
   return static_cast<std::size_t>(std::ranges::count(trials, state, &Trial::state));
 }
 
-std::string verdict(const std::vector<Trial>& trials, double step_ms) {
+std::string verdict(const std::vector<Trial>& trials, const FaultTrials& runs) {
   const std::size_t misfits = count_of(trials, TrialState::kMisfit);
   return fmt::format(
       "ddpscope: {} of {} faults caught, {} missed, {} undecided; {} have no place in this "
-      "program; {:.1f} ms per step\n",
+      "program; level {}, overhead up to {} %, {:.1f} ms per step\n",
       count_of(trials, TrialState::kCaught), trials.size() - misfits,
       count_of(trials, TrialState::kMissed), count_of(trials, TrialState::kUndecided), misfits,
-      step_ms);
+      runs.setting("level"), runs.setting("overhead"), runs.step_ms());
 }
 
 std::string as_json(const std::vector<Trial>& trials, const FaultTrials& runs) {
-  nlohmann::ordered_json json = {{"step_ms", runs.step_ms()},
+  nlohmann::ordered_json json = {{"level", runs.setting("level")},
+                                 {"overhead", runs.setting("overhead")},
+                                 {"step_ms", runs.step_ms()},
                                  {"own_findings", runs.own_findings()},
                                  {"faults", nlohmann::ordered_json::array()}};
   for (const Trial& trial : trials) {
@@ -182,7 +184,7 @@ int selftest(const SelftestArguments& options, const CommandContext& context) {
     if (!options.json) print(line_of(trials.back()));
     line.tell(trials.size(), chosen.size());
   }
-  print(options.json ? as_json(trials, runs) : verdict(trials, runs.step_ms()));
+  print(options.json ? as_json(trials, runs) : verdict(trials, runs));
   if (count_of(trials, TrialState::kMissed) > 0) return static_cast<int>(ExitStatus::kFindings);
   const bool is_complete =
       count_of(trials, TrialState::kUndecided) == 0 && count_of(trials, TrialState::kCaught) > 0;

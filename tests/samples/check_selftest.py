@@ -31,8 +31,12 @@ def run(args, options, program_arguments=(), cwd=None, **more):
                *args.arguments]
     ran = subprocess.run(command, env=environment(**more), capture_output=True, text=True,
                          timeout=LIMIT_S, check=False, cwd=cwd)
-    faults = json.loads(ran.stdout)["faults"] if ran.stdout else []
-    return ran.returncode, {fault["fault"]: fault for fault in faults}, ran.stderr
+    told = json.loads(ran.stdout) if ran.stdout else {"faults": []}
+    if ran.stdout:
+        level = options[options.index("--level") + 1] if "--level" in options else "values"
+        overhead = {"watch": 0.5, "values": 2, "stacks": 10}[level]
+        expect(told["level"] == level and float(told["overhead"]) == overhead, told)
+    return ran.returncode, {fault["fault"]: fault for fault in told["faults"]}, ran.stderr
 
 
 def expect(condition, *told):
