@@ -51,7 +51,7 @@ void complete(Finding& finding, const RanksJudgeOptions& options) {
   finding.last_step = std::max(finding.last_step, finding.step);
   if (finding.ranks.empty()) finding.ranks = {finding.rank};
   finding.fingerprint = fingerprint_of(finding);
-  finding.suppressed = options.is_suppressed(finding);
+  options.decide_suppressed(finding);
 }
 
 /// By one of its ranks: what a rank said of itself is more exact, but for how it differs from

@@ -16,7 +16,8 @@ namespace ddpscope {
 struct RanksJudgeOptions {
   std::set<std::string> enabled;   ///< ids; of these, those that judge all ranks together run
   std::vector<Finding*> of_ranks;  ///< of single ranks; what explains another one is marked
-  std::function<bool(const Finding&)> is_suppressed = [](const Finding&) { return false; };
+  /// Says in a finding whether it is suppressed.
+  std::function<void(Finding&)> decide_suppressed = [](Finding&) {};
 };
 
 struct RanksJudgement {

@@ -160,6 +160,12 @@ const Suppression* SuppressionList::find(const Finding& finding) {
   return first;
 }
 
+void SuppressionList::decide(Finding& finding) {
+  const Suppression* const found = find(finding);
+  finding.suppressed = found != nullptr;
+  finding.suppression_reason = found == nullptr ? "" : found->reason;
+}
+
 std::vector<SuppressionRecord> SuppressionList::records() const {
   std::vector<SuppressionRecord> records;
   for (std::size_t i = 0; i < states_.size(); ++i) {

@@ -48,6 +48,8 @@ class SuppressionList {
 
   /// The first line in force that matches, or null. All that match count as used.
   const Suppression* find(const Finding& finding);
+  /// Says in the finding whether a line matches it, and that line's reason.
+  void decide(Finding& finding);
   /// What became of each line so far.
   std::vector<SuppressionRecord> records() const;
 

@@ -71,6 +71,7 @@ struct Finding {
   std::string caused_by;  ///< fingerprint of the finding that explains this one, or empty
   std::string fingerprint;
   bool suppressed = false;
+  std::string suppression_reason;  ///< of the first line that matches it, where it is suppressed
 };
 using Findings = std::vector<Finding>;
 

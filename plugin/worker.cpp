@@ -199,7 +199,7 @@ void Worker::finish(milliseconds limit, const RunCosts& costs) {
 void Worker::found(const Finding& original, bool is_first) {
   Finding finding = original;
   write_models();
-  finding.suppressed = suppressions_.find(finding) != nullptr;
+  suppressions_.decide(finding);
   if (is_first) leave_spreading(finding);
   const bool written = writer_ != nullptr && writer_->write_finding(finding);
   tell_if_cut_off();

@@ -70,7 +70,7 @@ SummaryRecord Worker::summary(const RunCosts& costs) {
                        .overhead_percent_first = costs.overhead_percent_first,
                        .clean_exit = costs.clean_exit};
   for (Finding finding : all_findings()) {
-    finding.suppressed = suppressions_.find(finding) != nullptr;
+    suppressions_.decide(finding);
     count(finding, record);
   }
   for (const auto& [id, coverage] : judge_.coverage()) {
@@ -113,7 +113,7 @@ void Worker::write_reports(const SummaryRecord& summary) {
   file.findings = all_findings();
   for (Finding& finding : file.findings) {
     if (finding.ranks.empty()) finding.ranks = {options_.run.rank};
-    finding.suppressed = suppressions_.find(finding) != nullptr;
+    suppressions_.decide(finding);
   }
   file.suppressions = suppressions();
   file.summary = summary;
@@ -167,7 +167,7 @@ Findings Worker::findings() {
   const std::lock_guard lock(mutex_);
   Findings result = all_findings();
   for (Finding& finding : result) {
-    finding.suppressed = suppressions_.find(finding) != nullptr;
+    suppressions_.decide(finding);
   }
   return result;
 }

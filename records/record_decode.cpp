@@ -159,7 +159,8 @@ Finding finding_from_json(const Json& json) {
       .ranks = ranks(json),
       .caused_by = text(json, "caused_by"),
       .fingerprint = text(json, "fingerprint"),
-      .suppressed = truth(json, "suppressed", false)};
+      .suppressed = truth(json, "suppressed", false),
+      .suppression_reason = text(json, "suppression_reason")};
   if (finding.id.empty()) throw FormatError("a finding has no \"id\"");
   for (const auto& fix : list(json, "fixes")) {
     finding.fixes.push_back(

@@ -193,6 +193,9 @@ Json to_json(const Finding& finding) {
   json["doc"] = valid_utf8("docs/checks/" + finding.id + ".md");
   json["fingerprint"] = valid_utf8(finding.fingerprint);
   json["suppressed"] = finding.suppressed;
+  if (finding.suppressed && !finding.suppression_reason.empty()) {
+    json["suppression_reason"] = valid_utf8(finding.suppression_reason);
+  }
   return json;
 }
 

@@ -74,6 +74,11 @@ std::string fixes_text(const Finding& finding) {
   return text.empty() ? text : text + "\n";
 }
 
+std::string suppressed_words(const Finding& finding) {
+  if (!finding.suppressed) return "";
+  if (finding.suppression_reason.empty()) return " (suppressed)";
+  return fmt::format(" (suppressed: {})", escape_terminal(finding.suppression_reason));
+}
 }  // namespace
 
 std::string render_place_line(const Finding& finding, const FindingStyle& style) {
@@ -84,7 +89,7 @@ std::string render_place_line(const Finding& finding, const FindingStyle& style)
   return fmt::format("{} step {}{}{}: {}: {} [{}]{}\n", rank_words(ranks_of(finding)), finding.step,
                      place, op, severity_text(finding.severity, style.colour),
                      escape_terminal(finding.what), escape_terminal(finding.id),
-                     finding.suppressed ? " (suppressed)" : "");
+                     suppressed_words(finding));
 }
 
 std::string render_finding(const Finding& finding, const FindingStyle& style) {

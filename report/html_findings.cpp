@@ -107,6 +107,10 @@ std::string finding_html(const Finding& finding, const std::string& inner, bool 
   std::string html = fmt::format("<article class=\"finding {}{}\"{}>\n", word(finding.severity),
                                  finding.suppressed ? " suppressed" : "", anchor);
   html += head_html(finding, with_model);
+  if (finding.suppressed && !finding.suppression_reason.empty()) {
+    html += fmt::format("<p class=\"soft\">Suppressed: {}</p>\n",
+                        escape_html(finding.suppression_reason));
+  }
   if (!finding.why.empty()) {
     html += fmt::format("<h4>Why</h4>\n<p>{}</p>\n", escape_html(finding.why));
   }

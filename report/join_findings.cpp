@@ -72,8 +72,10 @@ Finding join_group(Findings group) {
     joint.last_step = std::max(joint.last_step, finding.last_step);
     joint.occurrences += std::clamp<std::int64_t>(finding.occurrences, 0, INT64_MAX / kMaxRank / 4);
     joint.suppressed = joint.suppressed && finding.suppressed;
+    if (joint.suppression_reason.empty()) joint.suppression_reason = finding.suppression_reason;
     if (joint.caused_by.empty()) joint.caused_by = finding.caused_by;
   }
+  if (!joint.suppressed) joint.suppression_reason.clear();
   sort_unique(ranks);
   joint.ranks = std::move(ranks);
   return joint;

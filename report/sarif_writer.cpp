@@ -151,7 +151,11 @@ Sarif result_of(const Finding& finding, const RenderOptions& options, bool with_
   result["partialFingerprints"] = {{"ddpscope/v1", valid_utf8(finding.fingerprint)}};
   result["suppressions"] = Sarif::array();
   if (finding.suppressed) {
-    result["suppressions"].push_back({{"kind", "external"}, {"status", "accepted"}});
+    Sarif suppression = {{"kind", "external"}, {"status", "accepted"}};
+    if (!finding.suppression_reason.empty()) {
+      suppression["justification"] = valid_utf8(finding.suppression_reason);
+    }
+    result["suppressions"].push_back(std::move(suppression));
   }
   result["properties"] = properties_of(finding);
   return result;

@@ -94,20 +94,23 @@ Coverage as_coverage(const CheckCoverage& told, const RanksComparedEvent& compar
 
 void judge_over_ranks(const RunEvidence& evidence, SuppressionList& suppressions,
                       MergeOptions& options) {
+  // What a rank suppressed stays so.
+  const auto decide = [&suppressions](Finding& finding) {
+    if (!finding.suppressed) return suppressions.decide(finding);
+    suppressions.find(finding);  // its lines are used
+  };
   Findings live = take_live_findings(evidence.files);
   RanksJudgeOptions judging{.enabled = enabled_checks(evidence.files)};
   for (RankFile* file : evidence.files) {
     for (Finding& finding : file->findings) {
-      if (suppressions.find(finding) != nullptr) finding.suppressed = true;
+      decide(finding);
       judging.of_ranks.push_back(&finding);
     }
   }
-  judging.is_suppressed = [&suppressions](const Finding& finding) {
-    return suppressions.find(finding) != nullptr;
-  };
+  judging.decide_suppressed = decide;
   const RanksComparedEvent compared = compare(evidence, options);
   RanksJudgement judgement = judge_ranks(compared, judging);
-  for (Finding& finding : live) finding.suppressed |= judging.is_suppressed(finding);
+  for (Finding& finding : live) decide(finding);
   add_live_findings(std::move(live), judging.of_ranks, judgement.findings);
   options.found_at_merge = std::move(judgement.findings);
   for (const auto& [id, told] : judgement.coverage) {

@@ -175,7 +175,7 @@ TEST_CASE("rank-step-lag forecasts that a rank will have no more batches", "[che
   CHECK(fact_in(finding, "counter") == text_of("batches"));
   CHECK(fact_in(finding, "lagging_ranks") == ranks_of({3}));
   CHECK(fact_in(finding, "waiting_ranks") == ranks_of({0, 1, 2}));
-  CHECK(fact_in(finding, "forecast_step") == FactValue(FactScalar(std::int64_t{50})));
+  CHECK(fact_in(finding, "forecast_step") == FactValue(std::int64_t{50}));
   run.live = false;
   CHECK(judge_run(run, kId).empty());
 }

@@ -93,7 +93,7 @@ TEST_CASE("what one rank says does not stand for several that could not be compa
 
 TEST_CASE("what is found over all ranks can be suppressed", "[judge]") {
   RanksJudgeOptions options;
-  options.is_suppressed = [](const Finding& finding) { return finding.id == "a-says"; };
+  options.decide_suppressed = [](Finding& finding) { finding.suppressed = finding.id == "a-says"; };
   CHECK(judge(compared_run(2), options).findings.at(0).suppressed);
   CHECK_FALSE(judge(compared_run(2)).findings.at(0).suppressed);
 }

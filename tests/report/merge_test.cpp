@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "report/merged_report.h"
+#include "report/report_writer.h"
 #include "tests/support/catch.h"
 #include "tests/support/report_sample.h"
 
@@ -145,6 +146,36 @@ TEST_CASE("a circle of causes still has a primary", "[report]") {
   REQUIRE(report.incidents.size() == 1);
   CHECK(report.incidents[0].members.size() == 1);
   CHECK_FALSE(report.primary.empty());
+}
+
+TEST_CASE("a suppressed finding is told with the reason of its line", "[report]") {
+  Finding quiet = finding_of("grad-missing", Severity::kError);
+  quiet.suppressed = true;
+  quiet.suppression_reason = "head <b> is trained later";
+  Finding other = quiet;
+  other.rank = 1;
+  const auto report = merge({file_of(0, 2, {quiet}), file_of(1, 2, {other})}, {});
+  REQUIRE(report.findings.size() == 1);
+  const RenderOptions options{.show_suppressed = true};
+  CHECK(render_console(report, options)
+            .find("[grad-missing] (suppressed: head <b> is trained later)") != std::string::npos);
+  CHECK(render_json(report, options).find("\"suppression_reason\"") != std::string::npos);
+  CHECK(render_sarif(report, options).find("\"justification\"") != std::string::npos);
+  CHECK(render_html(report, options).find("Suppressed: head &lt;b&gt; is trained later") !=
+        std::string::npos);
+}
+
+TEST_CASE("where one rank does not suppress a finding, it counts", "[report]") {
+  Finding quiet = finding_of("grad-missing", Severity::kError);
+  Finding loud = quiet;
+  loud.rank = 1;
+  quiet.suppressed = true;
+  quiet.suppression_reason = "known";
+  const auto report = merge({file_of(0, 2, {quiet}), file_of(1, 2, {loud})}, {});
+  REQUIRE(report.findings.size() == 1);
+  CHECK_FALSE(report.findings[0].suppressed);
+  CHECK(report.findings[0].suppression_reason.empty());
+  CHECK(report.errors == 1);
 }
 
 TEST_CASE("suppressed findings stay and do not count", "[report]") {

@@ -140,6 +140,9 @@ TEST_CASE("findings over all ranks are suppressed by a file that the merge is gi
   CHECK(run.says("suppressed: 1"));
   CHECK(run.says("s.txt:2: grad-missing: matched no finding"));
   CHECK_FALSE(run.says("s.txt:1:"));
+  const auto kept =
+      run_shell("grep -c '\"suppression_reason\":\"known\"' " + (dir / "o/report.json"));
+  CHECK(kept.code == 0);
   CHECK(run_shell("ddpscope show " + (dir / "o") + " --suppressions " + (dir / "s.txt")).code == 0);
 
   std::ofstream(dir / "s.txt") << "nonsense without a reason\n";
