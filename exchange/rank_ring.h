@@ -47,7 +47,7 @@ enum class BlobKind : std::uint32_t {
   kSyncPattern = 12,  ///< recent: text of exchange/sync_patterns.h, where it changed
   kMissing = 13,      ///< recent: one byte per registered parameter without a gradient,
                       ///< exchange/missing_on_ranks.h
-  kEpoch = 14,  ///< recent: number of batches of an epoch, at the step of its first
+  kEpoch = 14,        ///< recent: number of batches of an epoch, at the step of its first
 };
 
 struct Blob {

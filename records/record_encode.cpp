@@ -10,7 +10,6 @@
 
 namespace ddpscope {
 namespace {
-
 using Json = nlohmann::ordered_json;
 
 Json texts(const std::vector<std::string>& values) {
@@ -188,14 +187,12 @@ Json to_json(const Finding& finding) {
                {"last_step", finding.last_step},
                {"occurrences", finding.occurrences}};
   if (!finding.ranks.empty()) json["ranks"] = finding.ranks;
-  json["caused_by"] = nullptr;
-  if (!finding.caused_by.empty()) json["caused_by"] = valid_utf8(finding.caused_by);
+  json["caused_by"] = finding.caused_by.empty() ? Json() : Json(valid_utf8(finding.caused_by));
   json["doc"] = valid_utf8("docs/checks/" + finding.id + ".md");
   json["fingerprint"] = valid_utf8(finding.fingerprint);
   json["suppressed"] = finding.suppressed;
-  if (finding.suppressed && !finding.suppression_reason.empty()) {
+  if (!finding.suppression_reason.empty())
     json["suppression_reason"] = valid_utf8(finding.suppression_reason);
-  }
   return json;
 }
 
