@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Refuses pages that name what is not there: links, paths, commands, ids of checks, and places that
-only one machine has; and quotes that differ from the file they name."""
+only one machine has; quotes that differ from the file they name; and pages of checks whose example
+is not in the form of a report."""
 
 import argparse
 import fnmatch
@@ -19,6 +20,11 @@ HEADING = re.compile(r"^#+ (.*)$", re.MULTILINE)
 COMMAND = re.compile(r"(?<![\w:/.-])ddpscope ([a-z]+)\b")
 EXPLAIN = re.compile(r"ddpscope explain ([a-z]+(?:-[a-z]+)+)")
 SCRIPT = re.compile(r"(?<![\w/.-])((?:\.ci|ci|scripts|benchmarks)/[\w./-]*\w)")
+# The first example below `## Report`, and the lines that a finding has.
+REPORT = re.compile(r"^## Report\n+((?: {4}.*\n)+)", re.MULTILINE)
+REPORTED = ("{place}: (?:error|warning|note): .+ \\[{id}\\]", "  why: .+", "  fix: \\(.+",
+            "  see: ddpscope explain {id}")
+PLACE = r"ranks? [\d,-]+ step \d+(?: .+)?"
 MACHINE = re.compile(r"(?<![\w.<>/)-])/(?:home|tmp|mnt|root|Users)/")
 
 
@@ -98,8 +104,24 @@ class Pages:
             elif match[1].endswith((".sh", ".py")) and not os.access(self.root / match[1], os.X_OK):
                 yield match.start(), f"{match[1]}: cannot be run"
 
+    def report_fault(self, check, text):
+        """Of the page of a check: what its example lacks; (where, what)."""
+        found = REPORT.search(text)
+        if not found:
+            return 0, f"no report of {check} below ## Report"
+        lines = [line[4:] for line in found[1].splitlines()]
+        for form in REPORTED:
+            pattern = form.format(place=PLACE, id=re.escape(check))
+            if not any(re.fullmatch(pattern, line) for line in lines):
+                line = form.format(place="PLACE", id=check)
+                return found.start(1), f"the report has no line like: {line}"
+        return 0, None
+
     def page_faults(self, name):
         text = self.text(name)
+        folder, _, check = name.removesuffix(".md").rpartition("/")
+        if folder == "docs/checks" and check in self.ids:
+            yield self.report_fault(check, text)
         prose = FENCE.sub(blank, text)
         for match in LINK.finditer(SPAN.sub(blank, prose)):
             yield match.start(), self.link_fault(name, match[1])

@@ -5,6 +5,16 @@ import unittest
 import planted
 
 
+PAGE = """# grad-missing
+
+## Report
+    rank 0 step 4 head: warning: 2 parameters got no gradient [grad-missing]
+      why: no operator read them
+      fix: (likely) call it
+      see: ddpscope explain grad-missing
+"""
+
+
 class Docs(planted.GateTest):
     gate = ["check_docs.py"]
 
@@ -13,7 +23,7 @@ class Docs(planted.GateTest):
         self.plant("README.md", "# ddpscope\n")
         self.plant("docs/settings.md",
                    "# Settings\n## The variable `DDPSCOPE`\n```\n# No heading\n```\n")
-        self.plant("docs/checks/grad-missing.md", "# grad-missing\n")
+        self.plant("docs/checks/grad-missing.md", PAGE)
         self.plant("checks/checks.def", 'DDPSCOPE_CHECK("grad-missing", grad_missing, kError)\n')
         self.plant("tools/commands.def", 'DDPSCOPE_COMMAND(explain, "Print the page of a check")\n')
         self.plant("scripts/demo.sh", "exit 0\n").chmod(0o755)
@@ -73,6 +83,21 @@ class Docs(planted.GateTest):
         self.accept("`grad-missing`, `kebab-case`\n    see: ddpscope explain grad-missing")
         self.refuse("`grad-misssing`", "grad-misssing: no such check")
         self.refuse("    see: ddpscope explain grad-lost", "ddpscope explain grad-lost: no such")
+
+    def test_report_of_a_check(self):
+        page = "docs/checks/grad-missing.md"
+        self.assert_passes()
+        for line in PAGE.splitlines()[3:]:
+            with self.subTest(line):
+                self.plant(page, PAGE.replace(line + "\n", ""))
+                self.assert_refuses(f"{page}:4: the report has no line like: ")
+        self.plant(page, PAGE.replace("[grad-missing]", "[grad-lost]"))
+        self.assert_refuses(f"{page}:4: the report has no line like: ")
+        self.plant(page, "# grad-missing\n")
+        self.assert_refuses(f"{page}:1: no report of grad-missing below ## Report")
+        self.plant("docs/checks/other.md", "# No check\n")
+        self.plant(page, PAGE)
+        self.assert_passes()
 
     def test_places_on_one_machine(self):
         self.accept("network/root/x, <root>/x, a/tmp/b")
