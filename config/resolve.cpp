@@ -32,6 +32,15 @@ void append(std::vector<SettingsProblem>& into, const std::vector<SettingsProble
   into.insert(into.end(), problems.begin(), problems.end());
 }
 
+// What a level may take where nothing says it.
+void choose_overhead(Settings& settings) {
+  SettingValue& told = settings.origins.at("overhead");
+  if (told.source != "default" || settings.level == Level::kValues) return;
+  const bool takes_little = settings.level == Level::kWatch;
+  settings.overhead = takes_little ? 0.5 : 10;
+  told.value = takes_little ? "0.5" : "10";
+}
+
 // A host name comes from outside: it must not add folders or become "..".
 std::string one_path_part(std::string_view host) {
   std::string part(host);
@@ -70,6 +79,7 @@ Resolved resolve(const std::optional<std::string>& env_value, const PartialSetti
   apply(file.settings, "config_file", out.settings);
   apply(given.settings, "options", out.settings);
   apply(env.settings, "environment", out.settings);
+  choose_overhead(out.settings);
   append(out.problems, env.problems);
   append(out.problems, given.problems);
   append(out.problems, file.problems);

@@ -84,12 +84,6 @@ WorkerOptions with_sites(WorkerOptions options, SiteSource& sites) {
   return options;
 }
 
-// What a level may take where the settings do not say it.
-double budget_of(const Settings& settings) {
-  if (settings.origins.at("overhead").source != "default") return settings.overhead;
-  return settings.level == Level::kWatch ? 0.5 : settings.level == Level::kStacks ? 10 : 2;
-}
-
 StackTable* stacks_at(Level level, StackSites& sites) {
   return level == Level::kWatch ? nullptr : &sites.table();
 }
@@ -103,7 +97,7 @@ Session::Session(Resolved resolved, WorkerOptions options)
                          .stacks = stacks_at(settings_.level, sites_),
                          .thrown = &sites_.table(),
                          .stack_depth = static_cast<std::size_t>(settings_.stack_depth),
-                         .overhead_percent = budget_of(settings_),
+                         .overhead_percent = settings_.overhead,
                          .full_cycles = settings_.full_cycles,
                          .waits_for_targets = waits_for_targets(settings_),
                          .calls = worker_.calls(),

@@ -186,3 +186,17 @@ TEST_CASE("the report folder takes rank, pid and host", "[config]") {
   CHECK(expand_report_dir("%h", 0, 1, "%p") == "_p");
   CHECK(expand_report_dir("", 0, 1, "n").empty());
 }
+
+TEST_CASE("the overhead of a level is recorded where nothing else is said", "[config]") {
+  const auto resolved = [](const std::string& variable) {
+    return resolve(variable, {}, Activation::kEnvironment, kIds).settings;
+  };
+  CHECK(resolved("level=watch").overhead == 0.5);
+  CHECK(resolved("level=watch").origins.at("overhead").value == "0.5");
+  CHECK(resolved("level=watch").origins.at("overhead").source == "default");
+  CHECK(resolved("level=values").overhead == 2);
+  CHECK(resolved("level=stacks").overhead == 10);
+  CHECK(resolved("level=stacks").origins.at("overhead").value == "10");
+  CHECK(resolved("level=stacks:overhead=3").overhead == 3);
+  CHECK(resolved("level=stacks:overhead=3").origins.at("overhead").source == "environment");
+}
