@@ -35,7 +35,7 @@ TEST_CASE("suppress adds lines that a run then takes", "[tools]") {
   const auto shown =
       run_shell("ddpscope show --suppressions " + suppress.file + " " + (suppress.dir / "o"));
   CHECK(shown.code == 0);
-  CHECK(shown.says("(suppressed: frozen)"));
+  CHECK(shown.says("(suppressed: by design)"));
 }
 
 TEST_CASE("suppress begins a new line and adds none twice", "[tools]") {
