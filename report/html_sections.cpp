@@ -82,13 +82,17 @@ std::string state_words(const RankState& rank) {
 std::string verdict(const MergedReport& report) {
   const Finding* primary = primary_finding(report);
   if (primary == nullptr) {
+    std::string lead = fmt::format("{} checks ran and passed.", count_coverage(report).run);
+    if (report.suppressed > 0) {
+      lead += fmt::format(" {} suppressed.", counted(report.suppressed, "finding"));
+    }
     return fmt::format(
         "<div class=\"verdict {}\"><p class=\"head\">{}</p><p class=\"lead\">{}</p></div>\n",
         report.ranks.empty() ? "warning" : "good",
-        report.ranks.empty() ? "Nothing was recorded" : "No findings",
-        report.ranks.empty()
-            ? "No rank file could be read."
-            : fmt::format("{} checks ran and passed.", count_coverage(report).run));
+        report.ranks.empty()     ? "Nothing was recorded"
+        : report.suppressed == 0 ? "No findings"
+                                 : "No findings that count",
+        report.ranks.empty() ? "No rank file could be read." : lead);
   }
   std::string place = place_of(*primary, report.models.size() > 1);
   if (!place.empty()) place = fmt::format(" in <code>{}</code>", escape_html(place));

@@ -8,7 +8,7 @@
 namespace ddpscope::test {
 namespace {
 constexpr std::size_t kBatch = 4;
-constexpr int kBatches = 40;  // that are trained, fewer than an epoch has
+constexpr int kBatches = 75;  // that are trained, fewer than an epoch has
 
 struct Rows : torch::data::datasets::Dataset<Rows> {
   torch::data::Example<> get(std::size_t) override {
@@ -58,15 +58,15 @@ std::vector<std::string> lags() {
 
 TEST_CASE("That the epoch of one rank is shorter is told while the ranks train") {
   Ranks ranks(2, [](const Place& place) {
-    return train_epoch(place, place.rank == 0 ? 51 * kBatch : 48 * kBatch + 1);
+    return train_epoch(place, place.rank == 0 ? 81 * kBatch : 78 * kBatch + 1);
   });
   REQUIRE(ranks.exit_codes() == std::vector<int>{0, 0});
   CHECK(lags() ==
-        std::vector<std::string>{"note: batches of this epoch: 49 on rank 1, 51 on rank 0"});
+        std::vector<std::string>{"note: batches of this epoch: 79 on rank 1, 81 on rank 0"});
 }
 
 TEST_CASE("Epochs of the same length are silent") {
-  Ranks ranks(2, [](const Place& place) { return train_epoch(place, 51 * kBatch); });
+  Ranks ranks(2, [](const Place& place) { return train_epoch(place, 81 * kBatch); });
   REQUIRE(ranks.exit_codes() == std::vector<int>{0, 0});
   CHECK(lags().empty());
 }
