@@ -23,20 +23,26 @@ Finding epoch_forecast(const EpochsDiffer& epochs) {
   finding.severity = Severity::kNote;
   finding.confidence = Confidence::kMedium;  // ranks may be joined, or drop a short batch
   finding.phase = Phase::kForward;
-  finding.what = "batches of this epoch: " + sides_text(epochs.sides);
+  finding.what = "batches left in this epoch: " + sides_text(epochs.sides);
   finding.why = fmt::format(
-      "after batch {} {} will wait for {} in the next average, unless uneven epochs are joined or "
+      "after {} of them {} will wait for {} in the next average, unless uneven epochs are joined "
+      "or "
       "a short last batch is dropped",
       epochs.least, rank_words(others), rank_words(lagging));
   finding.fixes = {
       {"drop or repeat the tail of the data so that all ranks have as many batches", kSafe},
       {"reduce a flag that says whether every rank still has data, in each step", kSafe}};
-  finding.facts = {{fact::kCounter, std::string("batches")},
+  finding.facts = {{fact::kCause, std::string("forecast")},
+                   {fact::kCounter, std::string("batches")},
                    {fact::kValuePerRank, per_side(epochs.sides)},
                    {fact::kLaggingRanks, as_fact(lagging)},
                    {fact::kWaitingRanks, as_fact(others)},
                    {fact::kForecastStep, epochs.step + epochs.least}};
   return finding;
+}
+
+bool is_forecast(const Finding& finding) {
+  return std::ranges::count(finding.facts, fact::kForecastStep, &Fact::key) > 0;
 }
 
 }  // namespace ddpscope

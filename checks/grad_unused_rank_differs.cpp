@@ -50,7 +50,9 @@ Unused first_unused(const GradientSetsDiffer& gradients) {
                 .causes = first.causes};
   for (const GradientSide& side : gradients.parameters) {
     const bool same = side.with == first.with && side.without == first.without;
-    if (same && side.model == first.model) unused.paths.push_back(side.path);
+    if (!same || side.model != first.model) continue;
+    unused.paths.push_back(side.path);
+    if (side.causes != first.causes) unused.causes.clear();  // no word for all of them
   }
   return unused;
 }

@@ -16,11 +16,11 @@ bool takes_batches_of(const BatchRequestEvent& request, const NormLayer& layer) 
 
 std::optional<Finding> NormForecast::saw(const NormLayer& layer, const Stamp& at,
                                          const RunState& state) {
-  if (told_ || !request_.has_value() || request_->at.step != at.step) return std::nullopt;
-  if (request_->rows_left % request_->rows != 1 || request_->rows_left == 1) return std::nullopt;
-  if (!takes_batches_of(*request_, layer)) return std::nullopt;
+  if (told_ || request_.rows == 0 || request_.at.step != at.step) return std::nullopt;
+  if (request_.rows_left % request_.rows != 1 || request_.rows_left == 1) return std::nullopt;
+  if (!takes_batches_of(request_, layer)) return std::nullopt;
   told_ = true;
-  const std::int64_t batches = request_->rows_left / request_->rows + 1;
+  const std::int64_t batches = request_.rows_left / request_.rows + 1;
   using enum Applicability;
   Finding finding;
   finding.severity = Severity::kNote;
@@ -33,7 +33,7 @@ std::optional<Finding> NormForecast::saw(const NormLayer& layer, const Stamp& at
   finding.why = fmt::format(
       "the sampler has {} left, for batches of {}: the last one has 1 row, "
       "which batch normalisation refuses",
-      counted(request_->rows_left, "row"), request_->rows);
+      counted(request_.rows_left, "row"), request_.rows);
   finding.fixes = {
       {"DataLoaderOptions().drop_last(true), where it is not set", kLikely},
       {"normalise over groups of channels or a layer instead of the batch", kNeedsDecision}};

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "checks/cause_links.h"
+#include "checks/epoch_forecast.h"
 #include "model/fact_keys.h"
 
 namespace ddpscope {
@@ -206,11 +207,13 @@ void link(Finding& cause, Finding& effect) {
   }
 }
 
+bool may_explain(const Finding& cause) { return !cause.suppressed && !is_forecast(cause); }
+
 using Explains = bool (*)(const Finding&, const Finding&);
 
 void link_effect(Finding& effect, const std::vector<Finding*>& all, Explains holds) {
   for (Finding* cause : all) {
-    if (cause == &effect || cause->suppressed || !holds(*cause, effect)) continue;
+    if (cause == &effect || !may_explain(*cause) || !holds(*cause, effect)) continue;
     if (leads_to(*cause, effect, all)) continue;
     return link(*cause, effect);
   }
@@ -218,7 +221,7 @@ void link_effect(Finding& effect, const std::vector<Finding*>& all, Explains hol
 }  // namespace
 
 bool explains_over_ranks(const Finding& cause, const Finding& effect) {
-  return std::ranges::any_of(kLinks, [&](const RankLink& row) {
+  return !is_forecast(cause) && std::ranges::any_of(kLinks, [&](const RankLink& row) {
     return row.cause == cause.id && row.effect == effect.id && row.holds(cause, effect);
   });
 }
@@ -231,9 +234,10 @@ void link_over_ranks(const std::vector<Finding*>& findings) {
   }
   for (const RankLink& row : kLinks) {
     for (Finding* effect : findings) {
-      if (effect->id != row.effect || !effect->caused_by.empty()) continue;
+      const bool is_open = effect->caused_by.empty() && !is_forecast(*effect);
+      if (effect->id != row.effect || !is_open) continue;
       for (Finding* cause : findings) {
-        const bool fits = cause != effect && !cause->suppressed && cause->id == row.cause &&
+        const bool fits = cause != effect && may_explain(*cause) && cause->id == row.cause &&
                           row.holds(*cause, *effect) && !leads_to(*cause, *effect, findings);
         if (!fits) continue;
         link(*cause, *effect);

@@ -166,6 +166,11 @@ void SuppressionList::decide(Finding& finding) {
   finding.suppression_reason = found == nullptr ? "" : found->reason;
 }
 
+void SuppressionList::decide_unless_suppressed(Finding& finding) {
+  if (!finding.suppressed) return decide(finding);
+  find(finding);
+}
+
 std::vector<SuppressionRecord> SuppressionList::records() const {
   std::vector<SuppressionRecord> records;
   for (std::size_t i = 0; i < states_.size(); ++i) {

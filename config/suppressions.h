@@ -50,6 +50,8 @@ class SuppressionList {
   const Suppression* find(const Finding& finding);
   /// Says in the finding whether a line matches it, and that line's reason.
   void decide(Finding& finding);
+  /// The same of what a rank may have suppressed: that stays so. Lines that match are used.
+  void decide_unless_suppressed(Finding& finding);
   /// What became of each line so far.
   std::vector<SuppressionRecord> records() const;
 

@@ -1,6 +1,8 @@
 #include "exchange/missing_on_ranks.h"
 
 #include <algorithm>
+#include <string_view>
+#include <unordered_map>
 
 #include "model/missing_causes.h"
 
@@ -27,11 +29,14 @@ void add_causes_of(const RingReader& ring, GradientSetsDiffer& gradients) {
     const Blob* const told = latest_blob(blobs, BlobKind::kMissing, model, gradients.step);
     const Blob* const set = latest_blob(blobs, BlobKind::kGradients, model, gradients.step);
     if (told == nullptr || set == nullptr || told->step != set->step) continue;
+    std::unordered_map<std::string_view, std::size_t> places;
     const auto order = in_told_order(list, /*with_buffers=*/false);
+    for (std::size_t i = 0; i < order.size(); ++i) places.try_emplace(order[i]->path, i);
     for (GradientSide& side : gradients.parameters) {
       if (side.model != list.model || std::ranges::count(side.without, rank) == 0) continue;
-      const auto found = std::ranges::find(order, side.path, &ListedTensor::path);
-      const auto cause = missing_at(told->bytes, static_cast<std::size_t>(found - order.begin()));
+      const auto place = places.find(side.path);
+      const auto cause =
+          place == places.end() ? std::nullopt : missing_at(told->bytes, place->second);
       if (cause.has_value()) side.causes.push_back({*cause, {rank}});
     }
   }

@@ -8,6 +8,7 @@
 #include <typeinfo>
 
 #include "hooks/interposed.h"
+#include "hooks/near_tls.h"
 
 namespace ddpscope {
 namespace {
@@ -15,6 +16,7 @@ using ThreadWork = std::thread::_State;
 using WorkPointer = std::unique_ptr<ThreadWork>;
 
 constinit std::atomic<std::int32_t> alive{0};
+DDPSCOPE_NEAR constinit thread_local bool in_loader = false;
 
 /// What a thread of a data loader does, counted while the thread has it.
 class CountedWork final : public ThreadWork {
@@ -23,7 +25,10 @@ class CountedWork final : public ThreadWork {
   ~CountedWork() override { --alive; }
   CountedWork(const CountedWork&) = delete;
   CountedWork& operator=(const CountedWork&) = delete;
-  void _M_run() override { work_->_M_run(); }
+  void _M_run() override {
+    in_loader = true;
+    work_->_M_run();
+  }
 
  private:
   WorkPointer work_;
@@ -56,6 +61,8 @@ void on_start_thread(std::thread* self, WorkPointer work, void (*depend)()) {
 }  // namespace
 
 std::int32_t loader_threads() noexcept { return alive.load(std::memory_order_relaxed); }
+
+bool is_loader_thread() noexcept { return in_loader; }
 
 bool install_loader_watch() noexcept {
   static const bool live = InterposedStart::install(

@@ -11,6 +11,7 @@
 
 #include "hooks/capture.h"
 #include "hooks/interposed.h"
+#include "hooks/loader_watch.h"
 
 namespace ddpscope {
 namespace {
@@ -66,6 +67,7 @@ struct NextBatch {
   // How many are left is private to a sampler: a copy is asked for all of them.
   static void see(Capture& capture, const Sampler& sampler, std::size_t rows) {
     if (!capture.marker().surveying() || rows < 2 || rows > kMaxRows) return;
+    if (is_loader_thread()) return;  // within a chunk of the data
     const std::lock_guard lock(mutex);
     if (goes_on(&sampler, sampler.index(), rows)) return;
     if (!is_brief_to_copy(sampler) || told++ >= kMaxTold) return;

@@ -16,6 +16,7 @@ namespace ddpscope {
 struct RankSide {
   std::string value;
   RankList ranks;
+  friend bool operator==(const RankSide&, const RankSide&) = default;
 };
 
 /// A call as a rank's ring has it, with its names.

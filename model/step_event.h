@@ -50,6 +50,13 @@ struct BatchRequestEvent {
   std::int64_t rows_left = 0;  ///< until the end of the epoch, those of this batch among them
 };
 
+/// What is known of the rows of a step after another request: of two samplers of one step one may
+/// be that of an evaluation, and nothing is.
+constexpr BatchRequestEvent join(const BatchRequestEvent& before, const BatchRequestEvent& now) {
+  const bool is_second = before.rows_left != 0 && before.at.step == now.at.step;
+  return is_second ? BatchRequestEvent{.at = now.at, .rows = 0, .rows_left = 1} : now;
+}
+
 /// The bits of one tensor; 0 says nothing.
 struct TensorBits {
   TensorId tensor = 0;

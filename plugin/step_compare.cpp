@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "checks/check_table.h"
+#include "checks/epoch_forecast.h"
 #include "checks/ranks_judge.h"
 #include "exchange/rank_compare.h"
 #include "exchange/ring_steps.h"
@@ -50,10 +51,6 @@ std::string key_of(const Finding& finding) {
       field == finding.facts.end() ? nullptr : std::get_if<std::string>(&field->value);
   return name == nullptr ? finding.id : finding.id + " " + *name;
 }
-bool is_forecast(const Finding& finding) {
-  return std::ranges::count(finding.facts, fact::kForecastStep, &Fact::key) > 0;
-}
-
 bool is_said_while_training(const Finding& finding) {
   if (is_forecast(finding)) return true;
   return finding.severity != Severity::kNote && finding.id != kLag;

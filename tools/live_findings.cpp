@@ -4,6 +4,7 @@
 #include <iterator>
 
 #include "checks/check_table.h"
+#include "checks/epoch_forecast.h"
 #include "checks/hang_text.h"
 #include "checks/rank_links.h"
 #include "model/fact_keys.h"
@@ -59,7 +60,10 @@ bool tell_of_the_same(const Finding& a, const Finding& b) {
 void take_place_of(Finding& at_merge, Finding&& live) {
   live.causal_role = at_merge.causal_role;
   live.caused_by = at_merge.caused_by;
-  live.suppressed = at_merge.suppressed;
+  if (!live.suppressed) {
+    live.suppressed = at_merge.suppressed;
+    live.suppression_reason = at_merge.suppression_reason;
+  }
   at_merge = std::move(live);
 }
 }  // namespace
@@ -85,6 +89,9 @@ void add_live_findings(Findings&& live, const std::vector<Finding*>& of_ranks, F
       return own->id == finding.id && std::ranges::count(finding.ranks, own->rank) > 0;
     });
     if (is_told && row != nullptr && is_also_over_ranks(*row)) continue;
+    const bool has_come = is_forecast(finding) &&
+                          std::ranges::find(at_merge, finding.id, &Finding::id) != at_merge.end();
+    if (has_come) continue;
     const auto twin = std::ranges::find_if(
         at_merge, [&](const Finding& other) { return tell_of_the_same(finding, other); });
     if (twin == at_merge.end()) {

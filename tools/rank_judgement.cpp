@@ -94,10 +94,8 @@ Coverage as_coverage(const CheckCoverage& told, const RanksComparedEvent& compar
 
 void judge_over_ranks(const RunEvidence& evidence, SuppressionList& suppressions,
                       MergeOptions& options) {
-  // What a rank suppressed stays so.
   const auto decide = [&suppressions](Finding& finding) {
-    if (!finding.suppressed) return suppressions.decide(finding);
-    suppressions.find(finding);  // its lines are used
+    suppressions.decide_unless_suppressed(finding);
   };
   Findings live = take_live_findings(evidence.files);
   RanksJudgeOptions judging{.enabled = enabled_checks(evidence.files)};

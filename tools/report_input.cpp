@@ -159,7 +159,7 @@ JudgedReport read_report_at(const std::string& path, const std::string& suppress
   }
   JudgedReport judged{.report = std::get<MergedReport>(std::move(result)), .files = 1};
   for (Finding& finding : judged.report.findings) {
-    finding.suppressed = list.find(finding) != nullptr || finding.suppressed;
+    list.decide_unless_suppressed(finding);
   }
   add_leftovers(judged.report, list);
   judge_again(judged.report);

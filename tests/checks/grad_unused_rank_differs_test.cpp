@@ -57,6 +57,8 @@ TEST_CASE("grad-unused-rank-differs says why the ranks without lack them", "[che
   CHECK(judge_run(run, kId).at(0).why.starts_with("a rank that skips a gradient"));
   CHECK(fact_in(judge_run(run, kId).at(0), "cause_per_rank") == text_of("absent"));
   parameters[0].causes = {{"not_used", {3}}};
+  CHECK(fact_in(judge_run(run, kId).at(0), "cause_per_rank") == text_of("absent"));
+  for (GradientSide& side : parameters) side.causes = {{"not_used", {3}}};
   const Finding skipped = judge_run(run, kId).at(0);
   CHECK(skipped.why.starts_with(
       "no operator with a gradient path read them on rank 3; a rank that skips"));

@@ -182,6 +182,10 @@ TEST_CASE("norm-batch-of-one forecasts nothing", "[check]") {
     train_step(program);
     request.rows_left = 32;
   }
+  SECTION("where an evaluation's loader is asked in the same step") {
+    program.send_now(BatchRequestEvent{.rows = 8, .rows_left = 33});
+    request.rows_left = GENERATE(32, 33);
+  }
   program.send_now(request);
   program.norm_and_step(event);
   program.exit();

@@ -49,6 +49,16 @@ TEST_CASE("a chain of findings over ranks begins at one and is told link by link
   CHECK(findings[0].why == "see collective-hang of rank 0");
 }
 
+TEST_CASE("what is forecast explains nothing that came", "[links]") {
+  const Fact later = {"forecast_step", std::int64_t{50}};
+  for (const std::string effect :
+       {"collective-hang", "grad-not-reduced", "rank-optimizer-differs"}) {
+    CHECK(cause_of(finding("rank-step-lag", 1), finding(effect, 9)) == "rank-step-lag");
+    CHECK(cause_of(finding("rank-step-lag", 1, {later}), finding(effect, 9)).empty());
+    CHECK_FALSE(explains_over_ranks(finding("rank-step-lag", 1, {later}), finding(effect, 9)));
+  }
+}
+
 TEST_CASE("in one group the number of the call decides, else the step", "[links]") {
   CHECK(cause_of(finding("collective-mismatch", 9, call("a", 5)),
                  finding("collective-hang", 8, call("a", 5))) == "collective-mismatch");

@@ -168,9 +168,9 @@ TEST_CASE("rank-step-lag forecasts that a rank will have no more batches", "[che
   REQUIRE(findings.size() == 1);
   const Finding& finding = findings[0];
   CHECK(finding.severity == Severity::kNote);
-  CHECK(finding.what == "batches of this epoch: 49 on rank 3, 51 on rank 1, 50 on ranks 0,2");
-  CHECK(
-      finding.why.starts_with("after batch 49 ranks 0-2 will wait for rank 3 in the next average"));
+  CHECK(finding.what == "batches left in this epoch: 49 on rank 3, 51 on rank 1, 50 on ranks 0,2");
+  CHECK(finding.why.starts_with(
+      "after 49 of them ranks 0-2 will wait for rank 3 in the next average"));
   CHECK(finding.step == 1);
   CHECK(fact_in(finding, "counter") == text_of("batches"));
   CHECK(fact_in(finding, "lagging_ranks") == ranks_of({3}));

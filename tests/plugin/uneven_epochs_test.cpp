@@ -62,7 +62,7 @@ TEST_CASE("That the epoch of one rank is shorter is told while the ranks train")
   });
   REQUIRE(ranks.exit_codes() == std::vector<int>{0, 0});
   CHECK(lags() ==
-        std::vector<std::string>{"note: batches of this epoch: 79 on rank 1, 81 on rank 0"});
+        std::vector<std::string>{"note: batches left in this epoch: 79 on rank 1, 81 on rank 0"});
 }
 
 TEST_CASE("Epochs of the same length are silent") {

@@ -66,6 +66,24 @@ TEST_CASE("what was told of an earlier step is kept, for rings forget", "[tools]
   CHECK(found[0].caused_by == "abc");
 }
 
+TEST_CASE("a forecast gives way to what came of it", "[tools]") {
+  Finding forecast = of_ranks("rank-step-lag", 1, "forecast");
+  forecast.facts = {{fact::kForecastStep, std::int64_t{50}}};
+  CHECK(sentences(merged({forecast}, {})) == Sentences{"forecast"});
+  CHECK(sentences(merged({forecast}, {of_ranks("rank-step-lag", 49, "came")})) ==
+        Sentences{"came"});
+}
+
+TEST_CASE("what a rank suppressed stays so, with its reason", "[tools]") {
+  Finding early = of_ranks("rank-parameters-differ", 0, "early");
+  early.suppressed = true;
+  early.suppression_reason = "known";
+  const Findings found = merged({early}, {of_ranks("rank-parameters-differ", 5000, "late")});
+  REQUIRE(found.size() == 1);
+  CHECK(found[0].suppressed);
+  CHECK(found[0].suppression_reason == "known");
+}
+
 TEST_CASE("what a merge no longer finds is kept, with what explains it", "[tools]") {
   const Finding cause = of_field("learning_rate", 3, "rate");
   const Findings found = merged({of_ranks("rank-parameters-differ", 4, "drift")}, {cause});

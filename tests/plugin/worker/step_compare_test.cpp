@@ -151,7 +151,7 @@ TEST_CASE("that epochs will end at different steps is told while they train", "[
   REQUIRE(found.size() == 1);
   CHECK(found[0].id == "rank-step-lag");
   CHECK(found[0].severity == Severity::kNote);
-  CHECK(found[0].what == "batches of this epoch: 49 on rank 1, 50 on rank 0");
+  CHECK(found[0].what == "batches left in this epoch: 49 on rank 1, 50 on rank 0");
   training.train_to(48);
   CHECK(training.look().empty());
 }
