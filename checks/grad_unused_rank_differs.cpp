@@ -49,8 +49,8 @@ Unused first_unused(const GradientSetsDiffer& gradients) {
                 .paths = {},
                 .causes = first.causes};
   for (const GradientSide& side : gradients.parameters) {
-    const bool same = side.with == first.with && side.without == first.without;
-    if (!same || side.model != first.model) continue;
+    if (side.with != first.with || side.without != first.without) continue;
+    if (side.model != first.model) continue;
     unused.paths.push_back(side.path);
     if (side.causes != first.causes) unused.causes.clear();  // no word for all of them
   }
@@ -86,16 +86,12 @@ std::vector<FactScalar> calls_per_rank(const Cohort& cohort) {
   return counts;
 }
 
-Severity severity_of_unused(bool agree, const Cohort& cohort) {
-  return agree ? Severity::kNote : severity_in(cohort);
-}
-
 Finding describe_unused(const GradientSetsDiffer& gradients, const Cohort& cohort, bool agree) {
   using enum Applicability;
   Unused unused = first_unused(gradients);
   const bool few_without = unused.without.size() <= unused.with.size();
   Finding finding = finding_on(unused.without, gradients.step);
-  finding.severity = severity_of_unused(agree, cohort);
+  finding.severity = agree ? Severity::kNote : severity_in(cohort);
   finding.phase = Phase::kBackward;
   finding.model = unused.model;
   finding.module_path = module_of_unused(unused.paths);
