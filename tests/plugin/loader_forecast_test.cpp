@@ -1,5 +1,14 @@
 // Epochs whose last batch has one row, told before it comes, each beside those that have none.
+#include <thread>
+
 #include "tests/support/torch_test.h"
+
+namespace torch::data {
+/// Reads a chunk of the data, as threads of LibTorch's loaders do.
+struct ReadsChunk {
+  void operator()() const { samplers::SequentialSampler(33).next(8); }
+};
+}  // namespace torch::data
 
 namespace ddpscope::test {
 namespace {
@@ -87,6 +96,22 @@ TEST_CASE("Of whole batches nothing is forecast") {
 
 TEST_CASE("Of an evaluation that ends with one row nothing is forecast") {
   CHECK_FALSE(forecast(RandomSampler(32), /*evaluates=*/true).has_value());
+}
+
+TEST_CASE("Of the rows of a chunk that a loader's thread reads nothing is forecast") {
+  Normed net;
+  attach_diagnostics(net, quiet());
+  torch::optim::SGD optimizer(net.parameters(), 0.01);
+  std::thread(torch::data::ReadsChunk()).join();
+  train(
+      optimizer,
+      [&] {
+        return net.loss(torch::randn({std::int64_t{kBatch}, 8}));
+      },
+      1);
+  check_findings({});
+  const auto all = findings();
+  CHECK(find(all, "norm-batch-of-one") == nullptr);
 }
 
 TEST_CASE("A sampler gives the same rows in the same order while it is looked at") {
