@@ -36,6 +36,10 @@ TEST_CASE("suppress adds lines that a run then takes", "[tools]") {
       run_shell("ddpscope show --suppressions " + suppress.file + " " + (suppress.dir / "o"));
   CHECK(shown.code == 0);
   CHECK(shown.says("(suppressed: by design)"));
+  run_shell("ddpscope merge " + (suppress.dir / "o"));
+  CHECK(run_shell("ddpscope show --suppressions " + suppress.file + " " +
+                  (suppress.dir / "o/report.json"))
+            .says("(suppressed: by design)"));
 }
 
 TEST_CASE("suppress begins a new line and adds none twice", "[tools]") {
