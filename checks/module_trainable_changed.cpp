@@ -33,9 +33,10 @@ class ModuleTrainableChanged final : public Check {
 
   void on_cycle_end(const CycleEndEvent& event, const RunState& state,
                     Findings& findings) override {
+    averaged_.on(event, state);
     const std::vector<ChangedFlags> changes = flags_.on(event, state);
     for (const ChangedFlags& change : changes) {
-      Counts counts;
+      Counts counts{.new_elements = elements_with_gradients(change)};
       for (const ChangedFlags& other : changes) {
         if (other.step != change.step) continue;
         (other.trainable ? counts.on : counts.off) += std::ssize(other.tensors);
@@ -53,7 +54,20 @@ class ModuleTrainableChanged final : public Check {
     std::int64_t not_averaged = 0;
     std::int64_t not_optimized = 0;
     std::int64_t still_averaged = 0;
+    std::int64_t new_elements = 0;  ///< of gradients that there are since the change
   };
+
+  static bool gets_gradients(const TensorState& tensor, const ChangedFlags& change) {
+    return tensor.gradient_cycle > change.cycle;
+  }
+
+  static std::int64_t elements_with_gradients(const ChangedFlags& change) {
+    std::int64_t elements = 0;
+    for (const TensorState* tensor : change.tensors) {
+      if (change.trainable && gets_gradients(*tensor, change)) elements += tensor->info.elements;
+    }
+    return elements;
+  }
 
   static std::vector<const TensorState*> undeclared(const ChangedFlags& change,
                                                     const RunState& state) {
@@ -69,9 +83,9 @@ class ModuleTrainableChanged final : public Check {
     const bool all_owned = std::ranges::none_of(
         group.tensors, [](const TensorState* tensor) { return tensor->owners.empty(); });
     for (const TensorState* tensor : group.tensors) {
-      const bool gets_gradients = tensor->gradient_cycle > change.cycle;
-      const bool missed = averaged_.missed_after(change.cycle, *tensor);
-      counts.not_averaged += gets_gradients && missed ? 1 : 0;
+      const bool missed = gets_gradients(*tensor, change) &&
+                          averaged_.missed_after(change.cycle, *tensor, counts.new_elements);
+      counts.not_averaged += missed ? 1 : 0;
       counts.not_optimized += tensor->owners.empty() ? 1 : 0;
       counts.still_averaged += averaged_.covered_after(change.cycle, tensor->info.id) ? 1 : 0;
     }
@@ -106,7 +120,7 @@ class ModuleTrainableChanged final : public Check {
     finding.why = "what was set up for the parameters of the first step does not follow";
     if (averaged_.any()) {
       finding.why = fmt::format("averaging was set up in step {} for {}", averaged_.first_step(),
-                                counted(averaged_.count(), "parameter"));
+                                averaged_.extent());
     }
     finding.fixes = {
         {"set up averaging and the optimizer again after requires_grad_(...)", kLikely},

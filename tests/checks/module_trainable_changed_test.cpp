@@ -38,6 +38,7 @@ struct Loop {
       program.send_now(CollectiveEvent{.group_size = 2,
                                        .reduce = ReduceKind::kSum,
                                        .gradients_of = averaged,
+                                       .averages = true,
                                        .list = std::ssize(averaged),
                                        .elements = elements});
     }
@@ -95,6 +96,33 @@ TEST_CASE("module-trainable-changed does not take calls for less than they may h
   loop.steps(6);
   REQUIRE(loop.found().size() == 1);
   CHECK(loop.found()[0].severity == (loop.elements < 4 ? Severity::kError : Severity::kNote));
+}
+
+TEST_CASE("module-trainable-changed reports what full buffers have no room for", "[check]") {
+  Loop loop(false, 2);
+  loop.averaged = {0};
+  loop.steps(2);
+  loop.trunk = true;
+  loop.steps(6);
+  REQUIRE(loop.found().size() == 1);
+  CHECK(loop.found()[0].severity == Severity::kError);
+  CHECK(number(loop.found()[0], "not_averaged_count") == 2);
+  CHECK(loop.found()[0].why == "averaging was set up in step 1 for 4 elements in buffers");
+}
+
+TEST_CASE("module-trainable-changed accepts buffers that may hold what is new", "[check]") {
+  Loop loop(false, 2);
+  loop.averaged = {0};
+  std::int64_t later = 12;
+  SECTION("as they have grown") {}
+  SECTION("as they had room from the first step") { loop.elements = 12; }
+  SECTION("as they are compressed") { loop.elements = later = 1; }
+  loop.steps(2);
+  loop.trunk = true;
+  loop.elements = later;
+  loop.steps(6);
+  REQUIRE(loop.found().size() == 1);
+  CHECK(loop.found()[0].severity == Severity::kNote);
 }
 
 TEST_CASE("module-trainable-changed warns of what is in no optimizer", "[check]") {
