@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "checks/check.h"
+#include "checks/ending_text.h"
 #include "checks/epoch_forecast.h"
 #include "checks/finding_text.h"
 #include "checks/lagging_ranks.h"
@@ -21,6 +22,17 @@ std::vector<FactScalar> count_per_rank(const Cohort& cohort, Counter counter) {
     values.emplace_back(fmt::format("{}: {}", counts.rank, counts.*counter));
   }
   return values;
+}
+
+/// As their last heartbeats told; nothing of a rank without one.
+std::vector<FactScalar> phase_per_rank(const Cohort& cohort, const std::vector<RankStand>& stands) {
+  std::vector<FactScalar> phases;
+  for (const RankStand& stand : stands) {
+    if (stand.beat_unix_ns == 0 || std::ranges::count(cohort.ranks, stand.rank) == 0) continue;
+    phases.emplace_back(
+        fmt::format("{}: {}", stand.rank, stand.ended ? "ended" : phase_word(stand.phase)));
+  }
+  return phases;
 }
 
 /// Since when ranks skipped different numbers of steps.
@@ -63,7 +75,7 @@ void tell_running(Finding& finding) {
   finding.facts.push_back({fact::kCause, std::string("behind")});
 }
 
-Finding describe_lag(const Lag& lag, const Cohort& cohort) {
+Finding describe_lag(const Lag& lag, const Cohort& cohort, const std::vector<RankStand>& stands) {
   using enum Applicability;
   const RankCounts* first = counts_of_rank(cohort, lag.lagging.front());
   const bool skips = lag.skipped > 0;
@@ -91,6 +103,7 @@ Finding describe_lag(const Lag& lag, const Cohort& cohort) {
                    {fact::kValuePerRank, count_per_rank(cohort, skips ? &RankCounts::skipped_steps
                                                                       : &RankCounts::backwards)},
                    {fact::kLaggingRanks, as_fact(lag.lagging)},
+                   {fact::kPhasePerRank, phase_per_rank(cohort, stands)},
                    {fact::kWaitingRanks, as_fact(lag.waiting)}};
   if (lag.behind > 0) tell_running(finding);
   return finding;
@@ -106,7 +119,7 @@ class RankStepLag final : public Check {
       for (const Parted& parted : parted_ranks(run)) {
         const Lag lag = lag_of(parted, cohort);
         if (lag.waiting.empty() || lag.lagging.empty()) continue;
-        findings.push_back(describe_lag(lag, cohort));
+        findings.push_back(describe_lag(lag, cohort, run.stands));
         lags = true;
         break;
       }

@@ -17,6 +17,10 @@ RanksComparedEvent shorter_epoch() {
   }
   run.frontiers = {{.group = 5, .seq = 1001, .waiting = {0, 1, 2}, .behind = {3}}};
   run.stands[3].ended = true;
+  for (RankStand& stand : run.stands) {
+    stand.beat_unix_ns = stand.rank == 1 ? 0 : 1;
+    stand.phase = Phase::kReduce;
+  }
   for (int rank = 0; rank < 3; ++rank) run.endings.ranks[rank].kind = EndKind::kKilled;
   return run;
 }
@@ -45,6 +49,8 @@ TEST_CASE("rank-step-lag names the rank that had fewer batches and those that wa
   CHECK(fact_in(finding, "value_per_rank") ==
         list_of({std::string("0: 101"), std::string("1: 101"), std::string("2: 101"),
                  std::string("3: 100")}));
+  CHECK(fact_in(finding, "phase_per_rank") ==
+        list_of({std::string("0: reduce"), std::string("2: reduce"), std::string("3: ended")}));
   CHECK(fact_in(finding, "lagging_ranks") == ranks_of({3}));
   CHECK(fact_in(finding, "waiting_ranks") == ranks_of({0, 1, 2}));
 }

@@ -70,8 +70,9 @@ std::vector<std::string> changes() {
 TEST_CASE("Thawed parameters are told where the buffer that is averaged leaves them out") {
   Ranks ranks(2, [](const Place& place) { return train(place, /*follows=*/false); });
   REQUIRE(ranks.exit_codes() == std::vector<int>{0, 0});
-  CHECK(changes() == std::vector<std::string>{"error: 2 parameters became trainable in step 3; 2 in "
-                                              "no collective and 0 in no optimizer"});
+  CHECK(changes() ==
+        std::vector<std::string>{"error: 2 parameters became trainable in step 3; 2 in "
+                                 "no collective and 0 in no optimizer"});
 }
 
 TEST_CASE("Thawed parameters are a note where the buffer holds them as well") {
