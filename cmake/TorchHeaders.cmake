@@ -15,3 +15,15 @@ function(ddpscope_read_torch_headers target)
   target_compile_options(${target} PRIVATE ${DDPSCOPE_PROGRAM_OPTIONS})
   target_precompile_headers(${target} REUSE_FROM ddpscope_torch_headers)
 endfunction()
+
+# What the library itself reads of LibTorch: one more header, compiled as a module is.
+add_library(ddpscope_core_headers OBJECT EXCLUDE_FROM_ALL ${PROJECT_BINARY_DIR}/torch_headers.cpp)
+set_target_properties(ddpscope_core_headers PROPERTIES POSITION_INDEPENDENT_CODE ON)
+target_link_libraries(ddpscope_core_headers PRIVATE ddpscope_build ddpscope::torch_cpu)
+target_compile_options(ddpscope_core_headers PRIVATE -UNDEBUG -DNDEBUG)
+target_precompile_headers(ddpscope_core_headers PRIVATE <torch/nn/modules/container/sequential.h>)
+
+# ddpscope_read_core_headers(<target>)
+function(ddpscope_read_core_headers target)
+  target_precompile_headers(${target} REUSE_FROM ddpscope_core_headers)
+endfunction()

@@ -56,7 +56,7 @@ std::string one_path_part(std::string_view host) {
 }  // namespace
 
 Resolved resolve(const std::optional<std::string>& env_value, const PartialSettings& options,
-                 Activation activation, const CheckIds& check_ids) {
+                 ActivatedBy activated_by, const CheckIds& check_ids) {
   Resolved out;
   apply_defaults(out.settings);
   const ParsedSettings env = parse_environment(env_value.value_or(""), check_ids);
@@ -64,7 +64,7 @@ Resolved resolve(const std::optional<std::string>& env_value, const PartialSetti
     out.state = ResolvedState::kOff;
     return out;
   }
-  if (!env.says_something && activation == Activation::kEnvironment) {
+  if (!env.says_something && activated_by == ActivatedBy::kEnvironment) {
     out.state = ResolvedState::kDormant;
     return out;
   }

@@ -12,7 +12,7 @@
 namespace ddpscope {
 
 /// What an unset or empty `DDPSCOPE` means.
-enum class Activation : std::uint8_t { kActive, kEnvironment };
+enum class ActivatedBy : std::uint8_t { kProgram, kEnvironment };
 enum class ResolvedState : std::uint8_t { kOff, kDormant, kOn };
 
 /// The outcome. With problems the settings hold every entry that was right; the caller decides
@@ -26,7 +26,7 @@ struct Resolved {
 
 /// Off switch > environment > options > config_file > default.
 Resolved resolve(const std::optional<std::string>& env_value, const PartialSettings& options,
-                 Activation activation, const CheckIds& check_ids);
+                 ActivatedBy activated_by, const CheckIds& check_ids);
 
 /// What `options` ask for that the settings of a running session are not: `level="stacks" (it has
 /// "values")`, joined by ", ". Not what the environment decided, which wins over options.

@@ -36,7 +36,7 @@ struct Pending {
   bool told = false;
 };
 
-struct Table {
+struct PendingCalls {
   std::mutex mutex;
   std::map<std::uintptr_t, Pending> by_begin;
 
@@ -48,8 +48,8 @@ struct Table {
   }
 };
 
-Table& table() {
-  static auto* const leaked = new Table;
+PendingCalls& pending_calls() {
+  static auto* const leaked = new PendingCalls;
   return *leaked;
 }
 
@@ -64,7 +64,7 @@ Bytes bytes_in(const at::Tensor& tensor) {
 
 std::optional<Pending> find_at(const Bytes& bytes) {
   if (bytes.begin == bytes.end) return std::nullopt;
-  Table& all = table();
+  PendingCalls& all = pending_calls();
   const std::lock_guard lock(all.mutex);
   auto next = all.by_begin.lower_bound(bytes.end);
   if (next == all.by_begin.begin()) return std::nullopt;
@@ -95,7 +95,7 @@ bool reads_shape_only(std::string_view op) {
 // Once: with it all that its call was given is told.
 void tell(Capture& capture, const Pending& pending, GradientUse use, std::string op,
           const Doing& by) {
-  table().mark_told(pending.group, pending.seq);
+  pending_calls().mark_told(pending.group, pending.seq);
   capture.put_large(PendingUseEvent{.at = capture.marker().now(),
                                     .seq = pending.seq,
                                     .group = pending.group,
@@ -110,7 +110,7 @@ void tell(Capture& capture, const Pending& pending, GradientUse use, std::string
 
 void PendingGradients::issued(const CollectiveEvent& event, const CallFacts& facts) {
   if (event.waits || event.group_size < 2 || Capture::watch() == Watch::kNothing) return;
-  Table& all = table();
+  PendingCalls& all = pending_calls();
   const std::lock_guard lock(all.mutex);
   for (std::size_t i = 0; i < facts.tensors.size(); ++i) {
     const TensorId parameter = i < event.gradients_of.size() ? event.gradients_of[i] : 0;
@@ -130,7 +130,7 @@ void PendingGradients::issued(const CollectiveEvent& event, const CallFacts& fac
 
 bool PendingGradients::ended(std::uint64_t group, std::uint64_t seq) {
   if (!any()) return false;
-  Table& all = table();
+  PendingCalls& all = pending_calls();
   const std::lock_guard lock(all.mutex);
   bool told = false;
   std::erase_if(all.by_begin, [&](const auto& one) {
@@ -152,7 +152,7 @@ void PendingGradients::told_otherwise(const void* work) noexcept {
 
 void PendingGradients::see_backward() {
   if (!any()) return;
-  Table& all = table();
+  PendingCalls& all = pending_calls();
   const std::lock_guard lock(all.mutex);
   all.by_begin.clear();
   any_.store(false, std::memory_order_relaxed);

@@ -17,7 +17,7 @@ namespace ddpscope {
 namespace {
 using Rows = std::optional<std::vector<std::size_t>>;
 constexpr std::size_t kMaxRows = 1 << 20;  // of a larger epoch the end is far away
-constexpr int kMaxTold = 16;
+constexpr int kMaxTellings = 16;
 
 /// The sampler that was asked last, and where it stands then: another may lie there later.
 struct Asked {
@@ -70,7 +70,7 @@ struct NextBatch {
     if (is_loader_thread()) return;  // within a chunk of the data
     const std::lock_guard lock(mutex);
     if (goes_on(&sampler, sampler.index(), rows)) return;
-    if (!is_brief_to_copy(sampler) || told++ >= kMaxTold) return;
+    if (!is_brief_to_copy(sampler) || told++ >= kMaxTellings) return;
     Sampler copy = sampler;
     const Rows left = Hooked::original(&copy, kMaxRows);
     if (!left.has_value() || left->size() >= kMaxRows) return;

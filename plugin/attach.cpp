@@ -47,7 +47,7 @@ OptionTexts texts_of(const api0::Options& options) {
 // The running session, started when this is the first attach; null when diagnostics are off.
 Session* session_for(const api0::Options& options) {
   try {
-    const bool dormant_by_default = options.activation == api0::Activation::kEnvironment;
+    const bool dormant_by_default = options.activation == Activation::kEnvironment;
     return Session::start(texts_of(options), dormant_by_default) ? Session::running() : nullptr;
   } catch (const SettingsFault& fault) {
     throw api0::SettingsError(fault.message);

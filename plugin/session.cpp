@@ -113,8 +113,8 @@ bool Session::start(const OptionTexts& options, bool only_by_environment) {
     if (current != nullptr) tell_unused_options(current->settings_, given);
     return current != nullptr;
   }
-  const auto activation = only_by_environment ? Activation::kEnvironment : Activation::kActive;
-  Resolved resolved = resolve_settings(given, activation);
+  const auto activated_by = only_by_environment ? ActivatedBy::kEnvironment : ActivatedBy::kProgram;
+  Resolved resolved = resolve_settings(given, activated_by);
   if (resolved.state != ResolvedState::kOn) return false;
   if (resolved.help_requested) std::fputs(settings_help().c_str(), stderr);
   set_log_level(resolved.settings.log_level);

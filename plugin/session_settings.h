@@ -11,7 +11,7 @@ bool is_switched_off();
 PartialSettings given_settings(const OptionTexts& options);
 
 /// What variable, options and config file say together. Throws SettingsFault where that is wrong.
-Resolved resolve_settings(const PartialSettings& options, Activation activation);
+Resolved resolve_settings(const PartialSettings& options, ActivatedBy activated_by);
 
 /// The option `loss-target-range.strict`.
 bool waits_for_targets(const Settings& settings);

@@ -46,7 +46,7 @@ RunSettings read_settings(const RunArguments& options, const std::string& variab
     throw CommandError(ExitStatus::kUsage, parsed.problems.front().message);
   }
   RunSettings settings{.off = parsed.off};
-  settings.suppressions = resolve(variable, {}, Activation::kActive, ids).settings.suppressions;
+  settings.suppressions = resolve(variable, {}, ActivatedBy::kProgram, ids).settings.suppressions;
   read_suppression_list(settings.suppressions);  // wrong ones are told before the ranks start
   settings.out = parsed.settings.report_dir.value_or(settings.out);
   if (options.out.empty() && settings.out.find('%') != std::string::npos) {

@@ -34,7 +34,7 @@ class ConfigFile {
 };
 
 Resolved resolve_env(const std::optional<std::string>& env, const PartialSettings& options = {}) {
-  return resolve(env, options, Activation::kActive, kIds);
+  return resolve(env, options, ActivatedBy::kProgram, kIds);
 }
 }  // namespace
 
@@ -42,16 +42,16 @@ TEST_CASE("an unset or empty variable leaves the choice to the caller", "[config
   for (const std::optional<std::string>& env :
        {std::optional<std::string>(), std::optional<std::string>(""),
         std::optional<std::string>(":")}) {
-    CHECK(resolve(env, {}, Activation::kActive, kIds).state == ResolvedState::kOn);
-    CHECK(resolve(env, {}, Activation::kEnvironment, kIds).state == ResolvedState::kDormant);
+    CHECK(resolve(env, {}, ActivatedBy::kProgram, kIds).state == ResolvedState::kOn);
+    CHECK(resolve(env, {}, ActivatedBy::kEnvironment, kIds).state == ResolvedState::kDormant);
   }
-  CHECK(resolve("1", {}, Activation::kEnvironment, kIds).state == ResolvedState::kOn);
+  CHECK(resolve("1", {}, ActivatedBy::kEnvironment, kIds).state == ResolvedState::kOn);
 }
 
 TEST_CASE("the off word wins over options and over wrong entries", "[config]") {
   PartialSettings options;
   options.config_file = "/nonexistent";
-  const auto resolved = resolve("off:chekcs=1", options, Activation::kActive, kIds);
+  const auto resolved = resolve("off:chekcs=1", options, ActivatedBy::kProgram, kIds);
   CHECK(resolved.state == ResolvedState::kOff);
   CHECK(resolved.problems.empty());
 }
@@ -189,7 +189,7 @@ TEST_CASE("the report folder takes rank, pid and host", "[config]") {
 
 TEST_CASE("the overhead of a level is recorded where nothing else is said", "[config]") {
   const auto resolved = [](const std::string& variable) {
-    return resolve(variable, {}, Activation::kEnvironment, kIds).settings;
+    return resolve(variable, {}, ActivatedBy::kEnvironment, kIds).settings;
   };
   CHECK(resolved("level=watch").overhead == 0.5);
   CHECK(resolved("level=watch").origins.at("overhead").value == "0.5");

@@ -78,7 +78,7 @@ void read_environment(const std::string& text) {
   require_lines(parsed.problems);
   require_round_trip(parsed, /*from_file=*/false);
   if (parsed.settings.config_file) return;  // would be opened
-  const Resolved resolved = resolve(text, {}, Activation::kEnvironment, kChecks);
+  const Resolved resolved = resolve(text, {}, ActivatedBy::kEnvironment, kChecks);
   require_lines(resolved.problems);
   require(parsed.off == (resolved.state == ResolvedState::kOff), "off wins");
   const Settings& settings = resolved.settings;
