@@ -22,14 +22,36 @@ class Gate {
   static Refused take_refused() noexcept;
 };
 
+/// One hook, as a row of a table: a function that installs a thousand takes long to compile.
+struct HookRow {
+  const char* symbol = "";
+  void* hook = nullptr;
+  void** original = nullptr;
+
+  bool install() const noexcept { return Gate::hook(symbol, hook, original); }
+  /// A hook that belongs to a group.
+  bool install_in(HookGroup& group) const noexcept {
+    const bool live = install();
+    group.add(in_slot());
+    return live;
+  }
+  /// After it was installed.
+  HookedSlot in_slot() const noexcept {
+    return {.slot = Gate::slot(symbol), .hook = hook, .at_rest = *original};
+  }
+};
+
 /// One function of LibTorch that is hooked: `Result(Args...)`, with `this` first for members.
 /// `Tag` makes one instance, and so one original, per function.
 template <class Tag, class Function>
 struct Interposed {
   static inline Function* original = nullptr;
 
+  static HookRow row(const char* symbol, Function* hook) noexcept {
+    return {symbol, reinterpret_cast<void*>(hook), reinterpret_cast<void**>(&original)};
+  }
   static bool install(const char* symbol, Function* hook) noexcept {
-    return Gate::hook(symbol, reinterpret_cast<void*>(hook), reinterpret_cast<void**>(&original));
+    return row(symbol, hook).install();
   }
   /// A hook that has nothing to do in cycles that are not watched.
   static bool install_for_watched(const char* symbol, Function* hook) noexcept {
@@ -43,17 +65,11 @@ struct Interposed {
     cycle_hooks().add(hooked);
     return live;
   }
-  /// A hook that belongs to a group.
   static bool install_in(HookGroup& group, const char* symbol, Function* hook) noexcept {
-    const bool live = install(symbol, hook);
-    group.add(in_slot(symbol, hook));
-    return live;
+    return row(symbol, hook).install_in(group);
   }
-  /// After it was installed.
   static HookedSlot in_slot(const char* symbol, Function* hook) noexcept {
-    return {.slot = Gate::slot(symbol),
-            .hook = reinterpret_cast<void*>(hook),
-            .at_rest = reinterpret_cast<void*>(original)};
+    return row(symbol, hook).in_slot();
   }
 };
 

@@ -24,9 +24,7 @@ struct Reader<Op, Result(Arguments...)> {
     const auto run = [&] { return Hooked::original(std::forward<Arguments>(arguments)...); };
     return run_operator(Op::name, run, arguments...);
   }
-  static bool install(const char* symbol) noexcept {
-    return Hooked::install_in(operator_hooks(), symbol, call);
-  }
+  static HookRow row(const char* symbol) noexcept { return Hooked::row(symbol, call); }
 };
 }  // namespace
 
@@ -41,11 +39,20 @@ bool is_first_of_models(std::string_view op) {
 }
 
 bool install_where(bool (*wanted)(std::string_view op)) {
-  bool live = true;
+  struct Row {
+    const char* op;
+    HookRow hook;
+  };
 #define DDPSCOPE_READER(Op, symbol) \
-  if (wanted(#Op)) live &= Reader<at::_ops::Op, at::_ops::Op::schema>::install(symbol);
+  Row{#Op, Reader<at::_ops::Op, at::_ops::Op::schema>::row(symbol)},
+  static const Row rows[] = {
 #include "reader_list.inc"
+  };
 #undef DDPSCOPE_READER
+  bool live = true;
+  for (const Row& row : rows) {
+    if (wanted(row.op)) live &= row.hook.install_in(operator_hooks());
+  }
   return live;
 }
 }  // namespace

@@ -92,11 +92,7 @@ struct Writer<kOp, Result(Arguments...), kWritten...> {
       return result;
     }
   }
-  static bool install(const char* symbol) noexcept {
-    const bool live = Hooked::install(symbol, call);
-    slots[kOp].hooked = Hooked::in_slot(symbol, call);
-    return live;
-  }
+  static HookRow row(const char* symbol) noexcept { return Hooked::row(symbol, call); }
 };
 
 /// An operator that returns several views of its argument.
@@ -131,9 +127,15 @@ const char* writer_name(std::uint16_t op) noexcept { return kNames[op]; }
 bool install_writers() noexcept {
   bool live = true;
 #define DDPSCOPE_WRITER(Op, name, symbol, ...) \
-  live &= Writer<k_##Op, at::_ops::Op::schema, __VA_ARGS__>::install(symbol);
+  Writer<k_##Op, at::_ops::Op::schema, __VA_ARGS__>::row(symbol),
+  static const HookRow rows[] = {
 #include "writer_list.inc"
+  };
 #undef DDPSCOPE_WRITER
+  for (std::size_t op = 0; op < std::size(rows); ++op) {
+    live &= rows[op].install();
+    slots[op].hooked = rows[op].in_slot();
+  }
 #define DDPSCOPE_VIEWS(Op, name, symbol)                                          \
   live &= Views<at::_ops::Op, at::_ops::Op::schema>::Hooked::install_for_watched( \
       symbol, Views<at::_ops::Op, at::_ops::Op::schema>::call);
