@@ -52,7 +52,8 @@ PartialSettings given_settings(const OptionTexts& options) {
 }
 
 Resolved resolve_settings(const PartialSettings& options, ActivatedBy activated_by) {
-  Resolved resolved = resolve(environment("DDPSCOPE"), options, activated_by, check_setting_names());
+  Resolved resolved =
+      resolve(environment("DDPSCOPE"), options, activated_by, check_setting_names());
   if (resolved.state != ResolvedState::kOn) return resolved;
   if (!resolved.problems.empty()) throw_problems(resolved.problems);
   if (const std::string& path = resolved.settings.suppressions; !path.empty()) {
