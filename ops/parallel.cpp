@@ -1,4 +1,4 @@
-#include "ops/clip/parallel.h"
+#include "ops/parallel.h"
 
 #include <ATen/Parallel.h>
 #include <ATen/TensorIterator.h>
@@ -6,7 +6,7 @@
 
 #include <algorithm>
 
-namespace ddpscope::clip {
+namespace ddpscope::ops {
 namespace {
 constexpr std::int64_t kElementsPerTask = 1 << 16;
 }
@@ -31,4 +31,4 @@ void for_ranges(std::int64_t count, std::int64_t elements,
   iterator.for_each(on_row, std::max<std::int64_t>(1, count * kElementsPerTask / elements));
 }
 
-}  // namespace ddpscope::clip
+}  // namespace ddpscope::ops

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-namespace ddpscope::clip {
+namespace ddpscope::ops {
 
 /// Calls `work(begin, end)` for ranges that cover [0, count): on the threads of LibTorch where so
 /// many elements are worth them. `work` throws nothing.
@@ -14,4 +14,4 @@ void for_ranges(std::int64_t count, std::int64_t elements,
 /// Whether `for_ranges` would use more than one thread.
 bool is_worth_threads(std::int64_t elements);
 
-}  // namespace ddpscope::clip
+}  // namespace ddpscope::ops

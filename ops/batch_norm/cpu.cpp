@@ -1,10 +1,9 @@
 #include "ops/batch_norm/cpu.h"
 
-#include <ATen/Parallel.h>
-
 #include <algorithm>
 
 #include "ops/batch_norm/cpu/processor.h"
+#include "ops/parallel.h"
 
 namespace ddpscope::batch_norm {
 namespace {
@@ -55,27 +54,28 @@ struct Partials {
 Partials sum_planes(SumRun sum, const NormShape& shape, const Operands& operands) {
   Partials partials(shape, kRunValues);
   const std::int64_t parts = partials.parts();
-  at::parallel_for(0, parts * shape.channels, 1, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t i = begin; i < end; ++i) {
-      const std::int64_t channel = i / parts;
-      const std::int64_t part = i % parts;
-      Operands of_run = from_channel(operands, channel);
-      of_run.first = &partials.first[part * shape.channels + channel];
-      of_run.second = &partials.second[part * shape.channels + channel];
-      sum(of_run, {.offset = channel * shape.plane,
-                   .plane = shape.plane,
-                   .stride = shape.channels * shape.plane,
-                   .begin = part * kRunValues,
-                   .end = std::min((part + 1) * kRunValues, shape.values())});
-    }
-  });
+  ops::for_ranges(parts * shape.channels, shape.elements(),
+                  [&](std::int64_t begin, std::int64_t end) {
+                    for (std::int64_t i = begin; i < end; ++i) {
+                      const std::int64_t channel = i / parts;
+                      const std::int64_t part = i % parts;
+                      Operands of_run = from_channel(operands, channel);
+                      of_run.first = &partials.first[part * shape.channels + channel];
+                      of_run.second = &partials.second[part * shape.channels + channel];
+                      sum(of_run, {.offset = channel * shape.plane,
+                                   .plane = shape.plane,
+                                   .stride = shape.channels * shape.plane,
+                                   .begin = part * kRunValues,
+                                   .end = std::min((part + 1) * kRunValues, shape.values())});
+                    }
+                  });
   return partials;
 }
 
 Partials sum_rows(SumBand sum, const NormShape& shape, const Operands& operands) {
   Partials partials(shape, kBandRows);
   const RowTiles tiles(shape);
-  at::parallel_for(0, tiles.count(), 1, [&](std::int64_t begin, std::int64_t end) {
+  ops::for_ranges(tiles.count(), shape.elements(), [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) {
       const std::int64_t at = i / tiles.bands * shape.channels + tiles.first_channel(i);
       Operands of_band = from_channel(operands, tiles.first_channel(i));
@@ -89,9 +89,9 @@ Partials sum_rows(SumBand sum, const NormShape& shape, const Operands& operands)
 
 // Backwards: what the pass before has read last is still in the caches.
 void map_planes(MapStretch map, const NormShape& shape, const Operands& operands) {
-  const std::int64_t values = shape.values() * shape.channels;
+  const std::int64_t values = shape.elements();
   const std::int64_t tiles = parts_of(values, kRunValues);
-  at::parallel_for(0, tiles, 1, [&](std::int64_t begin, std::int64_t end) {
+  ops::for_ranges(tiles, values, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = end - 1; i >= begin; --i) {
       map(operands, {.plane = shape.plane,
                      .channels = shape.channels,
@@ -103,7 +103,7 @@ void map_planes(MapStretch map, const NormShape& shape, const Operands& operands
 
 void map_rows(SumBand map, const NormShape& shape, const Operands& operands) {
   const RowTiles tiles(shape);
-  at::parallel_for(0, tiles.count(), 1, [&](std::int64_t begin, std::int64_t end) {
+  ops::for_ranges(tiles.count(), shape.elements(), [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = end - 1; i >= begin; --i) {
       map(from_channel(operands, tiles.first_channel(i)), tiles.tile(i));
     }

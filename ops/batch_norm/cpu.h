@@ -23,6 +23,7 @@ struct NormShape {
   std::int64_t plane = 1;  ///< values per sample and channel
 
   std::int64_t values() const { return batch * plane; }  ///< per channel
+  std::int64_t elements() const { return values() * channels; }
 };
 
 /// Of one channel: a mean and a sum of squared differences from it, or the two sums of the backward

@@ -9,7 +9,7 @@
 #include <cstring>
 #include <limits>
 
-#include "ops/clip/parallel.h"
+#include "ops/parallel.h"
 
 namespace ddpscope::clip {
 namespace {
@@ -133,17 +133,17 @@ Measure::Measure(const Table& table, double p)
     : table_(table), p_(p), rows_(table.rows().size(), neutral(p)) {
   const std::vector<Chunk> chunks = table.chunks();
   std::vector<Sums> parts(chunks.size());
-  for_ranges(static_cast<std::int64_t>(chunks.size()), table.elements(),
-             [&](std::int64_t begin, std::int64_t end) {
-               for (auto i = static_cast<std::size_t>(begin); i < static_cast<std::size_t>(end);
-                    ++i) {
-                 const Row& row = table.rows()[chunks[i].row];
-                 const auto* data = static_cast<const char*>(row.data);
-                 data += chunks[i].begin * row.element_bytes();
-                 parts[i] = is_fast(row, p) ? measure_fast(row, data, chunks[i].elements, p)
-                                            : measure_each(row, data, chunks[i].elements, p);
-               }
-             });
+  ops::for_ranges(static_cast<std::int64_t>(chunks.size()), table.elements(),
+                  [&](std::int64_t begin, std::int64_t end) {
+                    for (auto i = static_cast<std::size_t>(begin);
+                         i < static_cast<std::size_t>(end); ++i) {
+                      const Row& row = table.rows()[chunks[i].row];
+                      const auto* data = static_cast<const char*>(row.data);
+                      data += chunks[i].begin * row.element_bytes();
+                      parts[i] = is_fast(row, p) ? measure_fast(row, data, chunks[i].elements, p)
+                                                 : measure_each(row, data, chunks[i].elements, p);
+                    }
+                  });
   for (std::size_t i = 0; i < chunks.size(); ++i) merge(parts[i], p, rows_[chunks[i].row]);
 }
 

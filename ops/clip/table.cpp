@@ -10,7 +10,7 @@
 #include <cstdint>
 #include <utility>
 
-#include "ops/clip/parallel.h"
+#include "ops/parallel.h"
 
 namespace ddpscope::clip {
 namespace {
@@ -204,8 +204,8 @@ void Table::write_flat(const std::vector<Chunk>& chunks, Write write) const {
     }
   };
   const auto count = static_cast<std::int64_t>(chunks.size());
-  if (is_worth_threads(elements_) && shares_memory()) return run(0, count);
-  for_ranges(count, elements_, run);
+  if (ops::is_worth_threads(elements_) && shares_memory()) return run(0, count);
+  ops::for_ranges(count, elements_, run);
 }
 
 }  // namespace ddpscope::clip
