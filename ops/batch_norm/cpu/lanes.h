@@ -109,6 +109,27 @@ struct Memory {
       Processor::narrow(lanes, to);
     }
   }
+  /// Thirty-two values in an order of their own, which `store_pair` undoes.
+  struct Pair {
+    Vector first, second;
+  };
+  static Pair load_pair(const Value* from) {
+    if constexpr (requires(Pair & pair) { Processor::widen(from, pair.first, pair.second); }) {
+      Pair pair;
+      Processor::widen(from, pair.first, pair.second);
+      return pair;
+    } else {
+      return {load(from), load(from + kLanes)};
+    }
+  }
+  static void store_pair(const Pair& pair, Value* to) {
+    if constexpr (requires { Processor::narrow(pair.first, pair.second, to); }) {
+      Processor::narrow(pair.first, pair.second, to);
+    } else {
+      store(pair.first, to);
+      store(pair.second, to + kLanes);
+    }
+  }
   /// Up to sixteen values, then zeros.
   static Vector load_some(const Value* from, std::int64_t count) {
     Value values[kLanes] = {};
@@ -149,10 +170,18 @@ struct Memory {
   }
   /// Of up to sixteen numbers, then zeros; of one number for all lanes where `count` is 0.
   static Vector spread(const double* from, std::int64_t count) {
-    if (count == 0) return Vector::all(static_cast<Number>(*from));
+    return spread_each(count, [from](std::int64_t i) { return from[i]; });
+  }
+  template <class Of>
+  static Vector spread_each(std::int64_t count, Of number) {
+    if (count == 0) return Vector::all(static_cast<Number>(number(0)));
     Number numbers[kLanes] = {};
-    for (int i = 0; i < count; ++i) numbers[i] = static_cast<Number>(from[i]);
+    for (std::int64_t i = 0; i < count; ++i) numbers[i] = static_cast<Number>(number(i));
     return Vector::load(numbers);
+  }
+  /// What a number is off by in `Number`.
+  static double rest(double number) {
+    return number - static_cast<double>(static_cast<Number>(number));
   }
 };
 
@@ -164,12 +193,8 @@ struct Center {
   Vector high, low;
 
   static Center of(const double* mean, std::int64_t count) {
-    const auto rest = [](double number) {
-      return number - static_cast<double>(static_cast<typename In::Number>(number));
-    };
-    double rests[kLanes] = {rest(*mean)};
-    for (int i = 1; i < count; ++i) rests[i] = rest(mean[i]);
-    return {In::spread(mean, count), In::spread(rests, count)};
+    return {In::spread(mean, count),
+            In::spread_each(count, [mean](std::int64_t i) { return In::rest(mean[i]); })};
   }
   Vector taken_from(const Vector& x) const { return (x - high) - low; }
 };

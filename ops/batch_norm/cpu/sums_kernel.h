@@ -15,6 +15,24 @@ struct SumKernels {
   using LaneSums = MomentSums<Processor, Value, kLanes>;
   using BandSums = MomentSums<Processor, Value, static_cast<int>(kBandChannels)>;
 
+  /// Asks for planes some time before they are read: those of a channel lie too far apart for the
+  /// processor to guess where the next one is.
+  struct Fetch {
+    const Value* x;
+    std::int64_t ahead;  ///< elements
+    std::int64_t last;   ///< position of the last plane
+
+    static Fetch of(const Value* x, const ChannelRun& run) {
+      return {x, 12 * run.stride, run.offset + (run.end - 1) / run.plane * run.stride};
+    }
+    void before(std::int64_t at) const {
+      constexpr std::int64_t kLine = 64 / sizeof(Value);
+      if (at + ahead > last) return;
+      __builtin_prefetch(x + at + ahead);
+      __builtin_prefetch(x + at + ahead + kLine);
+    }
+  };
+
   /// Calls `piece(position, values)` for each part of the run that lies within one plane.
   template <class Piece>
   static void for_pieces(const ChannelRun& run, Piece piece) {
@@ -44,7 +62,9 @@ struct SumKernels {
     LaneSums sums;
     Value stage[kMostStaged];
     std::int64_t staged = 0;
+    const Fetch fetch = Fetch::of(x, run);
     for_pieces(run, [&](std::int64_t at, std::int64_t values) {
+      fetch.before(at);
       while (values > 0) {
         std::int64_t taken = values / kBlock * kBlock;
         if (staged == 0 && taken > 0) {
