@@ -17,21 +17,22 @@ class MomentSums {
   using Number = typename In::Number;
   using Vector = typename In::Vector;
 
-  /// Merges a block of `rows` rows of sixteen channels or lanes: measured in two passes, then
-  /// merged as Chan, Golub and LeVeque do. `Fixed` is `rows` where the compiler may know it.
-  template <int Fixed = 0>
-  void add(int at, const Value* x, std::int64_t stride, int rows) {
+  /// Merges a block of `rows` rows of sixteen channels or lanes, of which `row(i)` says where each
+  /// lies: measured in two passes, then merged as Chan, Golub and LeVeque do. `Fixed` is `rows`
+  /// where the compiler may know it.
+  template <int Fixed = 0, class Row>
+  void add(int at, Row row, int rows) {
     if constexpr (Fixed != 0) rows = Fixed;
     const Vector share = Vector::all(Number{1} / static_cast<Number>(rows));
     if (rows_ == 0 && run_rows_ == 0) {
-      (sum_of<Fixed>(x, stride, rows, Vector::all(0)) * share).store(base_ + at);
+      (sum_of<Fixed>(row, rows, Vector::all(0)) * share).store(base_ + at);
     }
     const Vector base = Vector::load(base_ + at);
-    const Vector block_mean = sum_of<Fixed>(x, stride, rows, base) * share;
+    const Vector block_mean = sum_of<Fixed>(row, rows, base) * share;
     Vector sum[4] = {Vector::all(0), Vector::all(0), Vector::all(0), Vector::all(0)};
 #pragma GCC unroll 16
     for (int i = 0; i < rows; ++i) {
-      const Vector rest = (In::load(x + i * stride) - base) - block_mean;
+      const Vector rest = (In::load(row(i)) - base) - block_mean;
       sum[i & 3] = sum[i & 3] + rest * rest;
     }
     const Vector mean = Vector::load(run_mean_ + at);
@@ -70,12 +71,12 @@ class MomentSums {
   double m2[Count] = {};
 
  private:
-  template <int Fixed>
-  static Vector sum_of(const Value* x, std::int64_t stride, int rows, const Vector& base) {
+  template <int Fixed, class Row>
+  static Vector sum_of(Row row, int rows, const Vector& base) {
     if constexpr (Fixed != 0) rows = Fixed;
     Vector sum[4] = {Vector::all(0), Vector::all(0), Vector::all(0), Vector::all(0)};
 #pragma GCC unroll 16
-    for (int i = 0; i < rows; ++i) sum[i & 3] = sum[i & 3] + (In::load(x + i * stride) - base);
+    for (int i = 0; i < rows; ++i) sum[i & 3] = sum[i & 3] + (In::load(row(i)) - base);
     return total(sum);
   }
   static Vector total(const Vector (&sum)[4]) { return (sum[0] + sum[1]) + (sum[2] + sum[3]); }
