@@ -33,13 +33,22 @@ struct ChannelPair {
   std::vector<double> second;
 };
 
+/// Numbers of each channel by which values become others.
+struct ChannelTerms {
+  const double* mean = nullptr;
+  const double* scale = nullptr;
+  const double* shift = nullptr;
+  const double* slope = nullptr;  ///< of `grad_input` alone
+};
+
 /// Mean and sum of (x - mean)^2 of each channel.
 ChannelPair measure(const NormShape& shape, const void* x);
-/// Sums of dy and of dy * (x - mean); `operands` has x, dy and mean.
-ChannelPair reduce(const NormShape& shape, const Operands& operands);
+/// Sums of dy and of dy * (x - mean).
+ChannelPair reduce(const NormShape& shape, const void* x, const void* dy, const double* mean);
 /// y = (x - mean) * scale + shift.
-void normalize(const NormShape& shape, const Operands& operands);
+void normalize(const NormShape& shape, const void* x, const ChannelTerms& terms, void* y);
 /// dx = (dy - shift - (x - mean) * slope) * scale.
-void grad_input(const NormShape& shape, const Operands& operands);
+void grad_input(const NormShape& shape, const void* x, const void* dy, const ChannelTerms& terms,
+                void* dx);
 
 }  // namespace ddpscope::batch_norm

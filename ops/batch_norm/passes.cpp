@@ -61,21 +61,18 @@ at::Tensor normalize_tensor(const NormTensors& tensors, const at::Tensor& bias) 
   at::Tensor y = at::empty_like(tensors.x);
   const Doubles scale = scale_of(tensors);
   const Doubles shift = bias.defined() ? in_double(bias) : Doubles(scale.size());
-  normalize(shape_of(tensors.x), {.x = tensors.x.const_data_ptr(),
-                                  .out = y.mutable_data_ptr(),
-                                  .mean = data_of(tensors.statistics),
-                                  .scale = scale.data(),
-                                  .shift = shift.data()});
+  normalize(shape_of(tensors.x), tensors.x.const_data_ptr(),
+            {.mean = data_of(tensors.statistics), .scale = scale.data(), .shift = shift.data()},
+            y.mutable_data_ptr());
   return y;
 }
 
 Gradients backward_of(const NormTensors& tensors, const at::Tensor& dy, const Call& call,
                       bool needs_input) {
   const NormShape shape = shape_of(tensors.x);
-  Operands operands = {.x = tensors.x.const_data_ptr(),
-                       .dy = dy.const_data_ptr(),
-                       .mean = data_of(tensors.statistics)};
-  const ChannelPair own_sums = reduce(shape, operands);
+  const void* const x = tensors.x.const_data_ptr();
+  const double* const mean = data_of(tensors.statistics);
+  const ChannelPair own_sums = reduce(shape, x, dy.const_data_ptr(), mean);
   const at::Tensor own = tensor_of({&own_sums.first, &own_sums.second});
   const at::Tensor total = exchange_sums(own, call, Phase::kBackward);
   const double* const inverse = inverse_deviation_of(tensors);
@@ -95,11 +92,9 @@ Gradients backward_of(const NormTensors& tensors, const at::Tensor& dy, const Ca
     slope[c] = inverse[c] * inverse[c] * data_of(total)[channels + c] * call.inverse_count;
   }
   gradients.input = at::empty_like(tensors.x);
-  operands.out = gradients.input.mutable_data_ptr();
-  operands.scale = scale.data();
-  operands.shift = shift.data();
-  operands.slope = slope.data();
-  grad_input(shape, operands);
+  grad_input(shape, x, dy.const_data_ptr(),
+             {.mean = mean, .scale = scale.data(), .shift = shift.data(), .slope = slope.data()},
+             gradients.input.mutable_data_ptr());
   return gradients;
 }
 

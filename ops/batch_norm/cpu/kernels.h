@@ -31,36 +31,45 @@ struct Stretch {
 
 /// Adjacent channels, at most kBandChannels, of some rows.
 struct Band {
-  std::int64_t offset = 0;  ///< of the first value
-  std::int64_t stride = 0;  ///< from row to row
+  std::int64_t channel = 0;  ///< the first
+  std::int64_t offset = 0;   ///< of the first value
+  std::int64_t stride = 0;   ///< from row to row
   std::int64_t rows = 0;
   std::int64_t channels = 0;
 };
 
-/// What a kernel reads and writes. `x`, `dy` and `out` begin with the tensor; the arrays hold one
-/// number per channel, from the channel on that a ChannelRun or Band begins with.
-struct Operands {
+/// What a sum reads and writes. `x` and `dy` begin with the tensor; the arrays hold one number per
+/// channel, from the channel on that a ChannelRun or Band begins with.
+struct SumOperands {
+  const void* x = nullptr;
+  const void* dy = nullptr;
+  const double* mean = nullptr;
+  double* first = nullptr;   ///< mean, or sum of dy
+  double* second = nullptr;  ///< sum of (x - mean)^2, or of dy * (x - mean)
+};
+
+/// What a kernel reads and writes that computes a value from each: all begin with the tensor. Those
+/// of the channels are in the type that is computed in: Float, of Double input Double.
+struct MapOperands {
   const void* x = nullptr;
   const void* dy = nullptr;
   void* out = nullptr;
-  const double* mean = nullptr;
-  const double* scale = nullptr;  ///< of y and of dx
-  const double* shift = nullptr;  ///< added to y, or taken from dy
-  const double* slope = nullptr;  ///< times x - mean, taken from dy
-  double* first = nullptr;        ///< mean, or sum of dy
-  double* second = nullptr;       ///< sum of (x - mean)^2, or of dy * (x - mean)
+  const void* mean = nullptr;
+  const void* scale = nullptr;  ///< of y and of dx
+  const void* shift = nullptr;  ///< added to y, or taken from dy
+  const void* slope = nullptr;  ///< times x - mean, taken from dy
 };
 
 /// y = (x - mean) * scale + shift; dx = (dy - shift - (x - mean) * slope) * scale.
 struct Kernels {
-  void (*measure_run)(const Operands&, const ChannelRun&);
-  void (*measure_band)(const Operands&, const Band&);
-  void (*reduce_run)(const Operands&, const ChannelRun&);
-  void (*reduce_band)(const Operands&, const Band&);
-  void (*normalize_stretch)(const Operands&, const Stretch&);
-  void (*normalize_band)(const Operands&, const Band&);
-  void (*grad_input_stretch)(const Operands&, const Stretch&);
-  void (*grad_input_band)(const Operands&, const Band&);
+  void (*measure_run)(const SumOperands&, const ChannelRun&);
+  void (*measure_band)(const SumOperands&, const Band&);
+  void (*reduce_run)(const SumOperands&, const ChannelRun&);
+  void (*reduce_band)(const SumOperands&, const Band&);
+  void (*normalize_stretch)(const MapOperands&, const Stretch&);
+  void (*normalize_band)(const MapOperands&, const Band&);
+  void (*grad_input_stretch)(const MapOperands&, const Stretch&);
+  void (*grad_input_band)(const MapOperands&, const Band&);
 };
 
 struct KernelTable {

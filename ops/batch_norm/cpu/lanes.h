@@ -168,20 +168,19 @@ struct Memory {
     move<Count>(from, to);
     move<Count>(from + count - Count, to + count - Count);
   }
-  /// Of up to sixteen numbers, then zeros; of one number for all lanes where `count` is 0.
-  static Vector spread(const double* from, std::int64_t count) {
-    return spread_each(count, [from](std::int64_t i) { return from[i]; });
+  /// Numbers of up to sixteen channels, then zeros; one number for all lanes where `count` is 0.
+  static Vector terms(const void* numbers, std::int64_t channel, std::int64_t count) {
+    const Number* const from = static_cast<const Number*>(numbers) + channel;
+    if (count == 0) return Vector::all(*from);
+    if (count == kLanes) return Vector::load(from);
+    return spread(count, [from](std::int64_t i) { return from[i]; });
   }
   template <class Of>
-  static Vector spread_each(std::int64_t count, Of number) {
+  static Vector spread(std::int64_t count, Of number) {
     if (count == 0) return Vector::all(static_cast<Number>(number(0)));
     Number numbers[kLanes] = {};
     for (std::int64_t i = 0; i < count; ++i) numbers[i] = static_cast<Number>(number(i));
     return Vector::load(numbers);
-  }
-  /// What a number is off by in `Number`.
-  static double rest(double number) {
-    return number - static_cast<double>(static_cast<Number>(number));
   }
 };
 
@@ -193,8 +192,11 @@ struct Center {
   Vector high, low;
 
   static Center of(const double* mean, std::int64_t count) {
-    return {In::spread(mean, count),
-            In::spread_each(count, [mean](std::int64_t i) { return In::rest(mean[i]); })};
+    const auto whole = [mean](std::int64_t i) { return mean[i]; };
+    const auto rest = [mean](std::int64_t i) {
+      return mean[i] - static_cast<double>(static_cast<typename In::Number>(mean[i]));
+    };
+    return {In::spread(count, whole), In::spread(count, rest)};
   }
   Vector taken_from(const Vector& x) const { return (x - high) - low; }
 };

@@ -6,8 +6,7 @@
 namespace ddpscope::batch_norm {
 
 /// What is done to each value: `of` reads the terms of some channels, the call operator applies
-/// them to sixteen values. What the mean is off by in `Number` goes into the shift: a mean alone is
-/// off by 6e-8 of itself in float, much where it is large.
+/// them to sixteen values.
 template <class Processor, class Value>
 struct Normalize {
   static constexpr bool kReadsGradient = false;
@@ -15,13 +14,9 @@ struct Normalize {
   using Vector = typename In::Vector;
   Vector mean, scale, shift;
 
-  static Normalize of(const Operands& operands, std::int64_t channel, std::int64_t count) {
-    const double* const mean = operands.mean + channel;
-    const double* const scale = operands.scale + channel;
-    const double* const shift = operands.shift + channel;
-    return {In::spread(mean, count), In::spread(scale, count),
-            In::spread_each(
-                count, [=](std::int64_t i) { return shift[i] - In::rest(mean[i]) * scale[i]; })};
+  static Normalize of(const MapOperands& operands, std::int64_t channel, std::int64_t count) {
+    return {In::terms(operands.mean, channel, count), In::terms(operands.scale, channel, count),
+            In::terms(operands.shift, channel, count)};
   }
   Vector operator()(const Vector& x, const Vector&) const { return (x - mean) * scale + shift; }
 };
@@ -33,14 +28,9 @@ struct GradInput {
   using Vector = typename In::Vector;
   Vector mean, scale, shift, slope;
 
-  static GradInput of(const Operands& operands, std::int64_t channel, std::int64_t count) {
-    const double* const mean = operands.mean + channel;
-    const double* const shift = operands.shift + channel;
-    const double* const slope = operands.slope + channel;
-    return {In::spread(mean, count), In::spread(operands.scale + channel, count),
-            In::spread_each(
-                count, [=](std::int64_t i) { return shift[i] - In::rest(mean[i]) * slope[i]; }),
-            In::spread(slope, count)};
+  static GradInput of(const MapOperands& operands, std::int64_t channel, std::int64_t count) {
+    return {In::terms(operands.mean, channel, count), In::terms(operands.scale, channel, count),
+            In::terms(operands.shift, channel, count), In::terms(operands.slope, channel, count)};
   }
   Vector operator()(const Vector& x, const Vector& dy) const {
     return ((dy - shift) - (x - mean) * slope) * scale;
@@ -58,7 +48,7 @@ struct MapKernel {
     const Value* dy;
     Value* out;
   };
-  static Arrays arrays_at(const Operands& operands, std::int64_t offset) {
+  static Arrays arrays_at(const MapOperands& operands, std::int64_t offset) {
     const auto* const dy = static_cast<const Value*>(operands.dy);
     return {static_cast<const Value*>(operands.x) + offset,
             Map::kReadsGradient ? dy + offset : nullptr,
@@ -107,7 +97,7 @@ struct MapKernel {
     if (end - at > kLanes) map(operation, arrays, end - kLanes);
   }
 
-  static void map_stretch(const Operands& operands, const Stretch& stretch) {
+  static void map_stretch(const MapOperands& operands, const Stretch& stretch) {
     const Arrays arrays = arrays_at(operands, 0);
     const std::int64_t first_plane = stretch.begin / stretch.plane;
     std::int64_t channel = first_plane % stretch.channels;
@@ -122,12 +112,12 @@ struct MapKernel {
     }
   }
 
-  static void map_band(const Operands& operands, const Band& band) {
+  static void map_band(const MapOperands& operands, const Band& band) {
     const Arrays arrays = arrays_at(operands, band.offset);
     const BandVectors<Processor> vectors = {band.channels};
     Map operations[kBandChannels / kLanes];
     for (int index = 0; index < vectors.count(); ++index) {
-      operations[index] = Map::of(operands, vectors.channel(index), vectors.width());
+      operations[index] = Map::of(operands, band.channel + vectors.channel(index), vectors.width());
     }
     for (std::int64_t row = 0; row < band.rows; ++row) {
       const std::int64_t at = row * band.stride;

@@ -62,7 +62,7 @@ struct SumKernels {
 
   // What a plane has beyond whole blocks is put together with that of others, many at a time. Every
   // block but the last is full, wherever planes end.
-  static void measure_run(const Operands& operands, const ChannelRun& run) {
+  static void measure_run(const SumOperands& operands, const ChannelRun& run) {
     constexpr std::int64_t kMost = 16 * kBlock;
     const auto* const x = static_cast<const Value*>(operands.x);
     const Fetch fetch = Fetch::of(x, run);
@@ -85,7 +85,7 @@ struct SumKernels {
     finish(sums, stage + whole, static_cast<int>(staged - whole), operands);
   }
 
-  static void finish(LaneSums& sums, const Value* stage, int staged, const Operands& operands) {
+  static void finish(LaneSums& sums, const Value* stage, int staged, const SumOperands& operands) {
     const int rows = staged / kLanes;
     if (rows > 0) add_rows(sums, stage, rows);
     sums.fold();
@@ -130,7 +130,7 @@ struct SumKernels {
     }
   }
 
-  static void measure_band(const Operands& operands, const Band& band) {
+  static void measure_band(const SumOperands& operands, const Band& band) {
     const auto* const x = static_cast<const Value*>(operands.x) + band.offset;
     const BandVectors<Processor> vectors = {band.channels};
     BandSums sums;
@@ -175,7 +175,7 @@ struct SumKernels {
     }
   };
 
-  static void reduce_run(const Operands& operands, const ChannelRun& run) {
+  static void reduce_run(const SumOperands& operands, const ChannelRun& run) {
     const auto* const x = static_cast<const Value*>(operands.x);
     const auto* const dy = static_cast<const Value*>(operands.dy);
     const auto center = Center<Processor, Value>::of(operands.mean, 0);
@@ -215,7 +215,7 @@ struct SumKernels {
     }
   };
 
-  static void reduce_band(const Operands& operands, const Band& band) {
+  static void reduce_band(const SumOperands& operands, const Band& band) {
     constexpr std::int64_t kRows = 4;  // at once: few enough to be fetched ahead
     const auto* const x = static_cast<const Value*>(operands.x) + band.offset;
     const auto* const dy = static_cast<const Value*>(operands.dy) + band.offset;

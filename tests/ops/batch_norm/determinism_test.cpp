@@ -42,37 +42,42 @@ struct Written {
       : y(torch::zeros_like(x)),
         dx(torch::zeros_like(x)),
         sums(torch::zeros({4, x.size(1)}, at::kDouble)) {}
-  void write_sums(batch_norm::Operands& operands, std::int64_t first) const {
+  void write_sums(batch_norm::SumOperands& operands, std::int64_t first) const {
     operands.first = sums.mutable_data_ptr<double>() + first * sums.size(1);
     operands.second = operands.first + sums.size(1);
   }
   at::Tensor y, dx, sums;
 };
 
-void run_rows(const Kernels& kernels, batch_norm::Operands operands, const Written& to) {
+struct AllOperands {
+  batch_norm::SumOperands sums;
+  batch_norm::MapOperands maps;
+};
+
+void run_rows(const Kernels& kernels, AllOperands operands, const Written& to) {
   const batch_norm::Band band = {
       .stride = to.y.size(1), .rows = to.y.size(0), .channels = to.y.size(1)};
-  to.write_sums(operands, 0);
-  kernels.measure_band(operands, band);
-  to.write_sums(operands, 2);
-  kernels.reduce_band(operands, band);
-  operands.out = to.y.mutable_data_ptr();
-  kernels.normalize_band(operands, band);
-  operands.out = to.dx.mutable_data_ptr();
-  kernels.grad_input_band(operands, band);
+  to.write_sums(operands.sums, 0);
+  kernels.measure_band(operands.sums, band);
+  to.write_sums(operands.sums, 2);
+  kernels.reduce_band(operands.sums, band);
+  operands.maps.out = to.y.mutable_data_ptr();
+  kernels.normalize_band(operands.maps, band);
+  operands.maps.out = to.dx.mutable_data_ptr();
+  kernels.grad_input_band(operands.maps, band);
 }
 
-void run_planes(const Kernels& kernels, batch_norm::Operands operands, const Written& to) {
+void run_planes(const Kernels& kernels, AllOperands operands, const Written& to) {
   const batch_norm::ChannelRun run = {.plane = 100, .stride = 200, .begin = 7, .end = 5990};
   const batch_norm::Stretch stretch = {.plane = 100, .channels = 2, .begin = 3, .end = 3977};
-  to.write_sums(operands, 0);
-  kernels.measure_run(operands, run);
-  to.write_sums(operands, 2);
-  kernels.reduce_run(operands, run);
-  operands.out = to.y.mutable_data_ptr();
-  kernels.normalize_stretch(operands, stretch);
-  operands.out = to.dx.mutable_data_ptr();
-  kernels.grad_input_stretch(operands, stretch);
+  to.write_sums(operands.sums, 0);
+  kernels.measure_run(operands.sums, run);
+  to.write_sums(operands.sums, 2);
+  kernels.reduce_run(operands.sums, run);
+  operands.maps.out = to.y.mutable_data_ptr();
+  kernels.normalize_stretch(operands.maps, stretch);
+  operands.maps.out = to.dx.mutable_data_ptr();
+  kernels.grad_input_stretch(operands.maps, stretch);
 }
 
 enum class Told { kAll, kMapped };
@@ -80,14 +85,18 @@ enum class Told { kAll, kMapped };
 at::Tensor written(Processor path, const at::Tensor& x, const at::Tensor& dy,
                    Told told = Told::kAll) {
   const Kernels& kernels = batch_norm::kernels_of(path, kind_of(x));
-  const auto terms = torch::linspace(0.1, 1.3, x.size(1), at::kDouble);
-  const double* const term = terms.const_data_ptr<double>();
-  const batch_norm::Operands operands = {.x = x.const_data_ptr(),
+  const auto means = torch::linspace(0.1, 1.3, x.size(1), at::kDouble);
+  const auto terms = x.scalar_type() == at::kDouble ? means : means.to(at::kFloat);
+  const void* const term = terms.const_data_ptr();
+  const AllOperands operands = {.sums = {.x = x.const_data_ptr(),
+                                         .dy = dy.const_data_ptr(),
+                                         .mean = means.const_data_ptr<double>()},
+                                .maps = {.x = x.const_data_ptr(),
                                          .dy = dy.const_data_ptr(),
                                          .mean = term,
                                          .scale = term,
                                          .shift = term,
-                                         .slope = term};
+                                         .slope = term}};
   std::vector<at::Tensor> all;
   for (const auto run : {run_rows, run_planes}) {
     const Written found(x);
@@ -182,13 +191,9 @@ TEST_CASE("large layers are worked on by several threads", "[norm]") {
   const auto x = torch::randn({shape.elements()}), y = torch::empty_like(x);
   const auto terms = torch::ones({shape.channels}, at::kDouble);
   const double* const term = terms.const_data_ptr<double>();
-  const batch_norm::Operands operands = {.x = x.const_data_ptr(),
-                                         .dy = x.const_data_ptr(),
-                                         .out = y.mutable_data_ptr(),
-                                         .mean = term,
-                                         .scale = term,
-                                         .shift = term,
-                                         .slope = term};
+  const batch_norm::ChannelTerms of_channel = {term, term, term, term};
+  const void* const from = x.const_data_ptr();
+  void* const to = y.mutable_data_ptr();
   const auto share_of_this_thread = [&](const std::function<void()>& work) {
     const double all = seconds_of(CLOCK_PROCESS_CPUTIME_ID);
     const double own = seconds_of(CLOCK_THREAD_CPUTIME_ID);
@@ -198,10 +203,11 @@ TEST_CASE("large layers are worked on by several threads", "[norm]") {
   };
   const int before = at::get_num_threads();
   at::set_num_threads(2);
-  CHECK(share_of_this_thread([&] { batch_norm::measure(shape, x.const_data_ptr()); }) < 0.8);
-  CHECK(share_of_this_thread([&] { batch_norm::reduce(shape, operands); }) < 0.8);
-  CHECK(share_of_this_thread([&] { batch_norm::normalize(shape, operands); }) < 0.8);
-  CHECK(share_of_this_thread([&] { batch_norm::grad_input(shape, operands); }) < 0.8);
+  CHECK(share_of_this_thread([&] { batch_norm::measure(shape, from); }) < 0.8);
+  CHECK(share_of_this_thread([&] { batch_norm::reduce(shape, from, from, term); }) < 0.8);
+  CHECK(share_of_this_thread([&] { batch_norm::normalize(shape, from, of_channel, to); }) < 0.8);
+  CHECK(share_of_this_thread([&] { batch_norm::grad_input(shape, from, from, of_channel, to); }) <
+        0.8);
   at::set_num_threads(before);
 }
 
