@@ -89,17 +89,22 @@ struct SumKernels {
     const int rows = staged / kLanes;
     if (rows > 0) add_rows(sums, stage, rows);
     sums.fold();
-    double count = 0, mean = 0, m2 = 0;
-    const auto merge = [&](double other, double other_mean, double other_m2) {
-      if (other == 0) return;
-      const double shift = other_mean - mean;
-      const double weight = other / (count + other);
-      mean += shift * weight;
-      m2 += other_m2 + shift * shift * count * weight;
-      count += other;
-    };
-    for (int i = 0; i < kLanes; ++i) merge(sums.rows(), sums.mean[i], sums.m2[i]);
-    for (int i = rows * kLanes; i < staged; ++i) merge(1, In::number(stage + i), 0);
+    double mean = 0, m2 = 0, count = 0;
+    if (sums.rows() > 0) {  // the lanes have as many values each
+      for (int i = 0; i < kLanes; ++i) mean += sums.mean[i];
+      mean /= kLanes;
+      for (int i = 0; i < kLanes; ++i) {
+        const double shift = sums.mean[i] - mean;
+        m2 += sums.m2[i] + shift * shift * sums.rows();
+      }
+      count = sums.rows() * kLanes;
+    }
+    for (int i = rows * kLanes; i < staged; ++i) {
+      const double shift = In::number(stage + i) - mean;
+      mean += shift / (count + 1);
+      m2 += shift * shift * (count / (count + 1));
+      ++count;
+    }
     *operands.first = mean;
     *operands.second = m2;
   }
