@@ -108,7 +108,8 @@ CommandAction make_suppress_command(CLI::App& app) {
                  "What to suppress: a fingerprint, an id or a glob of ids; fields may follow it as "
                  "in the file, ID:module=GLOB")
       ->required();
-  app.add_option("--reason", options->reason, "Why; kept in the file, and told beside the finding")->required();
+  app.add_option("--reason", options->reason, "Why; kept in the file, and told beside the finding")
+      ->required();
   app.add_option("--until", options->until, "Last day in force, YYYY-MM-DD; default: for ever");
   app.add_option("--file", options->file, "File to append to; default: ddpscope.suppressions")
       ->type_name("FILE");
