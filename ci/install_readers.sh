@@ -5,4 +5,4 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 python3 -m venv .deps/readers
 .deps/readers/bin/pip install --quiet --disable-pip-version-check \
-  junitparser==5.0.3 sarif-pydantic==0.6.2
+  junitparser==5.0.3 prometheus-client==0.26.0 sarif-pydantic==0.6.2

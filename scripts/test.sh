@@ -37,7 +37,7 @@ run_tests() {
 if [ -n "$(echo "chromium chromium" | ddpscope_missing)" ]; then
   ddpscope_install chromium || ddpscope_say "no Chromium: report_browser is skipped"
 fi
-[ -x .deps/readers/bin/junitparser ] || bash ci/install_readers.sh ||
+.deps/readers/bin/python -c "import prometheus_client" 2> /dev/null || bash ci/install_readers.sh ||
   ddpscope_say "no readers: report_readers is skipped"
 
 ddpscope_build

@@ -3,6 +3,7 @@
 #include <fstream>
 #include <iterator>
 
+#include "report/metrics_text.h"
 #include "report/report_writer.h"
 #include "tests/support/catch.h"
 #include "tests/support/report_sample.h"
@@ -41,6 +42,19 @@ TEST_CASE("each format renders the fixed entry list as approved", "[report]") {
     compare(name, format.render(report, options));
   }
   compare("console_brief.txt", render_console(report, {.brief = true}));
+}
+
+TEST_CASE("metrics are written as approved", "[report]") {
+  RunMetrics metrics{.run = sample_run(1, 4),
+                     .steps = 12,
+                     .step_seconds = 0.25,
+                     .overhead_seconds = 0.002,
+                     .errors = {{"optim-empty", 2}},
+                     .notes = {{"perf-sync-calls", 1}},
+                     .suppressed = 3,
+                     .events_dropped = 4,
+                     .unix_ns = 1'500'000'000'500'000'000};
+  compare("metrics.prom", metrics_text(metrics));
 }
 
 TEST_CASE("a clean run says so in every format", "[report]") {

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Reads the approved reports with programs that are not ours: SARIF, JUnit and the trace."""
+"""Reads the approved reports with programs that are not ours: SARIF, JUnit, the trace, metrics."""
 
 import collections
 import json
@@ -9,6 +9,7 @@ import sys
 golden = pathlib.Path(sys.argv[1])
 try:
     import junitparser
+    import prometheus_client.parser
     import sarif_pydantic
 except ImportError as error:
     print(f"skipped: {error}; ci/install_readers.sh installs the readers")
@@ -56,6 +57,22 @@ def read_trace():
     expect("ranks with steps", sorted(ends), [0, 1])
 
 
+def read_metrics():
+    text = (golden / "metrics.prom").read_text()
+    families = {family.name: family
+                for family in prometheus_client.parser.text_string_to_metric_families(text)}
+    expect("kinds", {family.type for family in families.values()}, {"counter", "gauge"})
+    steps = families["ddpscope_steps"].samples[0]
+    expect("steps", (steps.name, steps.value), ("ddpscope_steps_total", 12))
+    findings = {(sample.labels["id"], sample.labels["severity"]): sample.value
+                for sample in families["ddpscope_findings"].samples}
+    expect("findings", findings, {("optim-empty", "error"): 2, ("perf-sync-calls", "note"): 1})
+    for family in families.values():
+        for sample in family.samples:
+            expect(sample.name, (sample.labels["rank"], sample.labels["run_id"]), ("1", "run-a"))
+
+
 read_sarif()
+read_metrics()
 read_junit()
 read_trace()
