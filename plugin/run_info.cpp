@@ -12,6 +12,7 @@
 
 #include "checks/check_table.h"
 #include "config/glob.h"
+#include "plugin/gpu_libraries.h"
 #include "records/jsonl_writer.h"
 
 namespace ddpscope {
@@ -78,7 +79,8 @@ std::string obstacle(const CheckRow& row, const RunRecord& run, const Settings& 
 RunRecord describe_run(const RankEnvironment& ranks, const Settings& settings) {
   return {.run_id = run_id(ranks),
           .tool_version = DDPSCOPE_VERSION,
-          .nccl = "",
+          .cuda = cuda_version(),
+          .nccl = nccl_version(),
           .rank = ranks.rank,
           .local_rank = ranks.local_rank,
           .world_size = ranks.world_size,

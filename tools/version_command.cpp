@@ -12,7 +12,7 @@ CommandAction make_version_command(CLI::App&) {
           "\n"
           "CUDA     " DDPSCOPE_TOOL_CUDA
           "\n"
-          "NCCL     not built\n");
+          "NCCL     that of the program; the record of a run names it\n");
     return 0;
   };
 }

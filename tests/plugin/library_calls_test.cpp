@@ -121,6 +121,17 @@ TEST_CASE("Calls of NCCL that the program makes are noted as those of a backend"
   }
 }
 
+TEST_CASE("The record of a run names the version of its NCCL") {
+  Ranks ranks(1, [](const Place&) {
+    Net net;
+    attach_diagnostics(net, quiet());
+    return 0;
+  });
+  REQUIRE(ranks.exit_codes() == std::vector<int>{0});
+  REQUIRE(records("run").size() == 1);
+  CHECK(records("run")[0].find(R"("nccl":"2.27.5")") != std::string::npos);
+}
+
 TEST_CASE("A large sum of NCCL between backward and optimizer is a bucket of gradients") {
   Ranks ranks(2, [](const Place& place) {
     const nccl::Comm comm = connect_nccl(place);

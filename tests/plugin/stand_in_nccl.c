@@ -25,6 +25,10 @@ static int hear(const void* sent, void* received, size_t count, int type) {
   return 0;
 }
 
+EXPORTED int ncclGetVersion(int* version) {
+  *version = 22705;
+  return 0;
+}
 EXPORTED int ncclGetUniqueId(unique_id* id) {
   memset(id, 7, sizeof *id);
   return 0;
