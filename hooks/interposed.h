@@ -22,7 +22,7 @@ class Gate {
   static Refused take_refused() noexcept;
 };
 
-/// One hook, as a row of a table: a function that installs a thousand takes long to compile.
+/// One hook, as a row of a table: calls for each of two thousand would be 200 KB of code.
 struct HookRow {
   const char* symbol = "";
   void* hook = nullptr;

@@ -131,7 +131,8 @@ void map_as(const MapKernels& kernels, const NormShape& shape, MapOperands opera
     mean[c] = static_cast<Number>(terms.mean[c]);
     scale[c] = static_cast<Number>(terms.scale[c]);
     const double rest = terms.mean[c] - static_cast<double>(mean[c]);
-    shift[c] = static_cast<Number>(terms.shift[c] - rest * by_mean[c]);
+    const double moved = rest == 0 ? 0 : rest * by_mean[c];  // by_mean may be infinite
+    shift[c] = static_cast<Number>(terms.shift[c] - moved);
     slope[c] = static_cast<Number>(by_mean[c]);
   }
   operands.mean = mean;

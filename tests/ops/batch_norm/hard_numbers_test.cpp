@@ -93,4 +93,13 @@ TEST_CASE("NaN and Inf stay in their channel and reach every rank", "[norm]") {
   }
 }
 
+TEST_CASE("a running variance of zero without eps leads away from the mean", "[norm]") {
+  const auto x = torch::tensor({{1.0F, -1.0F, 0.5F}});
+  const auto y = sync_batch_norm(x, torch::full({3}, 0.5), torch::zeros({3}),
+                                 SyncBatchNormFuncOptions().training(false).eps(0));
+  CHECK(y[0][0].item<float>() == std::numeric_limits<float>::infinity());
+  CHECK(y[0][1].item<float>() == -std::numeric_limits<float>::infinity());
+  CHECK(y[0][2].isnan().item<bool>());
+}
+
 }  // namespace ddpscope::test::hard_numbers_test
