@@ -5,6 +5,7 @@
 #include "checks/check.h"
 #include "checks/ending_text.h"
 #include "checks/hang_text.h"
+#include "model/clock.h"
 
 namespace ddpscope {
 namespace {
@@ -13,7 +14,6 @@ constexpr std::int64_t kTypicalWaits = 5;
 constexpr std::int64_t kAfterTheFactMs = 5000;
 constexpr std::int64_t kSilentMs = 4000;  // a heart beats each second
 constexpr std::uint64_t kFirstCalls = 3;
-constexpr std::int64_t kMsNs = 1'000'000;
 
 /// It failed by itself, or was killed before the others could wait for it: rank-first-failure
 /// tells of it.

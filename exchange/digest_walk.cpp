@@ -6,11 +6,11 @@
 
 #include "exchange/digest_fields.h"
 #include "exchange/sides.h"
+#include "model/clock.h"
 #include "model/statistics.h"
 
 namespace ddpscope {
 namespace {
-constexpr double kMsNs = 1e6;
 constexpr std::size_t kMaxSteps = 1 << 16;
 
 /// A file may say any number.
@@ -81,7 +81,8 @@ bool read_rank(const RingReader& ring, Steps& steps, Cohort& cohort) {
   cohort.counts.back().evaluated = evaluated;
   cohort.averages = cohort.averages || last->averages;
   if (cohort.median_step_ms == 0) {
-    cohort.median_step_ms = static_cast<std::int64_t>(median(std::move(steps_ns)) / kMsNs);
+    cohort.median_step_ms =
+        static_cast<std::int64_t>(median(std::move(steps_ns)) / static_cast<double>(kMsNs));
   }
   return true;
 }

@@ -6,6 +6,8 @@
 
 namespace ddpscope {
 
+inline constexpr std::int64_t kMsNs = 1'000'000;
+
 // Both call clock_gettime(2) alone, so signal handlers may.
 
 inline std::int64_t clock_ns(clockid_t clock) noexcept {

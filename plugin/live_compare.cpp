@@ -14,7 +14,6 @@ namespace {
 // A heart beats each second: who moves has moved by then.
 constexpr std::int64_t kFirstPauseNs = 1'300'000'000;
 constexpr std::int64_t kRenewEveryNs = 100'000'000;
-constexpr std::int64_t kMsNs = 1'000'000;
 constexpr std::int64_t kLongestPauseNs = 60'000'000'000;
 
 constexpr std::string_view kLag = "rank-step-lag";

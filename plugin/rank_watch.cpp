@@ -13,7 +13,6 @@ namespace {
 using std::chrono::milliseconds;
 constexpr auto kLookEvery = milliseconds(200);
 constexpr auto kBeatEvery = milliseconds(1000);
-constexpr std::int64_t kMsNs = 1'000'000;
 
 std::uint32_t halved(std::uint32_t size) { return std::max(size / 2, 16u); }
 
