@@ -1,7 +1,6 @@
 #include "plugin/gpu_libraries.h"
 
 #include <dlfcn.h>
-#include <fmt/format.h>
 #include <link.h>
 
 #include <cstdlib>
@@ -44,7 +43,8 @@ std::string nccl_version() {
 std::string nccl_version_of(int code) {
   constexpr int kFirstOfFive = 20900;
   const int major = code < kFirstOfFive ? 1000 : 10000;
-  return fmt::format("{}.{}.{}", code / major, code % major / 100, code % 100);
+  return std::to_string(code / major) + "." + std::to_string(code % major / 100) + "." +
+         std::to_string(code % 100);
 }
 
 }  // namespace ddpscope
