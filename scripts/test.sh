@@ -43,8 +43,8 @@ fi
 ddpscope_build
 run_tests dev
 ddpscope_build_preset asan --target config_test records_test report_test stacks_test values_test \
-  ring_test worker_test crash_signals_test fuzz_targets guest_lives clip_test
-units='^(config|records|report|stacks|values|ring|worker|crash_signals|clip)_test$|^fuzz\.'
+  ring_test worker_test crash_signals_test fuzz_targets guest_lives clip_test norm_test
+units='^(config|records|report|stacks|values|ring|worker|crash_signals|clip|norm)_test$|^fuzz\.'
 guests='^(lifetimes|nonfinite_values|public_api|rough_ends|stale_tensors|survival)_test\.'
 run_tests asan --tests-regex "$units|$guests"
 ddpscope_build_preset tsan --target model_test ring_test worker_test records_test
