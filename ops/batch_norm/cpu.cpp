@@ -54,21 +54,21 @@ struct Partials {
 Partials sum_planes(SumRun sum, const NormShape& shape, const SumOperands& operands) {
   Partials partials(shape, kRunValues);
   const std::int64_t parts = partials.parts();
-  ops::for_ranges(parts * shape.channels, shape.elements(),
-                  [&](std::int64_t begin, std::int64_t end) {
-                    for (std::int64_t i = begin; i < end; ++i) {
-                      const std::int64_t channel = i / parts;
-                      const std::int64_t part = i % parts;
-                      SumOperands of_run = from_channel(operands, channel);
-                      of_run.first = &partials.first[part * shape.channels + channel];
-                      of_run.second = &partials.second[part * shape.channels + channel];
-                      sum(of_run, {.offset = channel * shape.plane,
-                                   .plane = shape.plane,
-                                   .stride = shape.channels * shape.plane,
-                                   .begin = part * kRunValues,
-                                   .end = std::min((part + 1) * kRunValues, shape.values())});
-                    }
-                  });
+  const auto sum_some = [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      const std::int64_t channel = i / parts;
+      const std::int64_t part = i % parts;
+      SumOperands of_run = from_channel(operands, channel);
+      of_run.first = &partials.first[part * shape.channels + channel];
+      of_run.second = &partials.second[part * shape.channels + channel];
+      sum(of_run, {.offset = channel * shape.plane,
+                   .plane = shape.plane,
+                   .stride = shape.channels * shape.plane,
+                   .begin = part * kRunValues,
+                   .end = std::min((part + 1) * kRunValues, shape.values())});
+    }
+  };
+  ops::for_ranges(parts * shape.channels, shape.elements(), sum_some);
   return partials;
 }
 
