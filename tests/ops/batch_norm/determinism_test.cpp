@@ -67,9 +67,11 @@ void run_rows(const Kernels& kernels, AllOperands operands, const Written& to) {
   kernels.grad_input_band(operands.maps, band);
 }
 
+template <std::int64_t kPlane>
 void run_planes(const Kernels& kernels, AllOperands operands, const Written& to) {
-  const batch_norm::ChannelRun run = {.plane = 100, .stride = 200, .begin = 7, .end = 5990};
-  const batch_norm::Stretch stretch = {.plane = 100, .channels = 2, .begin = 3, .end = 3977};
+  const batch_norm::ChannelRun run = {
+      .plane = kPlane, .stride = 2 * kPlane, .begin = 7, .end = 5990};
+  const batch_norm::Stretch stretch = {.plane = kPlane, .channels = 2, .begin = 3, .end = 3977};
   to.write_sums(operands.sums, 0);
   kernels.measure_run(operands.sums, run);
   to.write_sums(operands.sums, 2);
@@ -98,7 +100,8 @@ at::Tensor written(Processor path, const at::Tensor& x, const at::Tensor& dy,
                                          .shift = term,
                                          .slope = term}};
   std::vector<at::Tensor> all;
-  for (const auto run : {run_rows, run_planes}) {
+  for (const auto run :
+       {run_rows, run_planes<100>, run_planes<49>, run_planes<25>, run_planes<600>}) {
     const Written found(x);
     run(kernels, operands, found);
     for (const at::Tensor& tensor : {found.y, found.dx, found.sums}) {

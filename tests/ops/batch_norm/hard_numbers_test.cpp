@@ -93,6 +93,13 @@ TEST_CASE("NaN and Inf stay in their channel and reach every rank", "[norm]") {
   }
 }
 
+TEST_CASE("planes of any length are normalised", "[norm]") {
+  const auto length = GENERATE(1, 9, 16, 17, 25, 31, 32, 33, 49, 255, 257);
+  const auto dtype = GENERATE(at::kBFloat16, at::kFloat);
+  torch::manual_seed(5);
+  check_outcomes(make_case({.samples = {5, 7}, .shape = {3, length}, .dtype = dtype}));
+}
+
 TEST_CASE("a running variance of zero without eps leads away from the mean", "[norm]") {
   const auto x = torch::tensor({{1.0F, -1.0F, 0.5F}});
   const auto y = sync_batch_norm(x, torch::full({3}, 0.5), torch::zeros({3}),
