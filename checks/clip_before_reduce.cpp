@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "checks/check.h"
+#include "checks/clip_factors.h"
 #include "checks/clip_finder.h"
 #include "checks/rank_sides.h"
 #include "checks/run_state.h"
@@ -87,6 +88,7 @@ class ClipBeforeReduce final : public Check {
     finding.facts = {{fact::kCause, std::string("before_reduce")},
                      {fact::kFactorMin, least_},
                      {fact::kFactorMax, most_},
+                     {fact::kMaxNorm, clip.limit},
                      {fact::kCollectiveSeq, static_cast<std::int64_t>(call.seq)}};
     return finding;
   }
@@ -105,7 +107,8 @@ class ClipBeforeReduce final : public Check {
                       ? "only some of the ranks clip: equal gradients give other weights on them"
                       : "the norm or the limit is each rank's own, and the replicas part";
     finding.fixes = fixes_for_order();
-    finding.facts = {{fact::kCause, cause}, {fact::kValuePerRank, per_side(differ.sides)}};
+    finding.facts = {{fact::kCause, cause}};
+    add_factors(differ, finding);
     return finding;
   }
 

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "checks/cause_links.h"
+#include "checks/disabled_text.h"
 #include "config/glob.h"
 #include "model/fact_keys.h"
 #include "model/fingerprint.h"
@@ -172,8 +173,10 @@ void Judge::consume(const Event& event) {
     for (Finding& finding : findings) emit(running, std::move(finding));
     return running.check == nullptr || running.check->take_pass();
   });
-  if (!std::holds_alternative<ExitEvent>(event)) return;
+  const auto* exit = std::get_if<ExitEvent>(&event);
+  if (exit == nullptr) return;
   tell_blocked();
+  if (exit->rested) keep(about_rest(*exit->rested));
   for (Running& running : running_) see_unfinished(running);
 }
 
@@ -184,26 +187,12 @@ void Judge::see_unfinished(Running& running) const {
 }
 
 void Judge::tell_blocked() {
-  std::vector<FactScalar> ids;
-  std::string reasons;
+  std::vector<BlockedCheck> blocked;
   for (const Running& running : running_) {
     if (running.coverage.state != CheckState::kBlocked || running.is_left_out) continue;
-    ids.emplace_back(running.id);
-    reasons +=
-        fmt::format("{}{}: {}", reasons.empty() ? "" : "; ", running.id, running.coverage.why);
+    blocked.push_back({running.id, running.coverage.why});
   }
-  if (ids.empty()) return;
-  Finding finding;
-  finding.id = "tool-check-disabled";
-  finding.severity = Severity::kNote;
-  finding.phase = Phase::kExit;
-  finding.what = fmt::format("{} of {} checks did not run", ids.size(), running_.size());
-  finding.why = reasons;
-  finding.fixes = {{"link ddpscope::ddpscope, which stands before LibTorch, or use ddpscope run",
-                    Applicability::kLikely},
-                   {"leave these checks out: checks=*,-<id>", Applicability::kNeedsDecision}};
-  finding.facts = {{fact::kId, std::move(ids)}, {fact::kReason, std::move(reasons)}};
-  keep(std::move(finding));
+  if (!blocked.empty()) keep(about_blocked(blocked, running_.size()));
 }
 
 void Judge::call(Running& running, const Event& event, Findings& findings) {
@@ -226,19 +215,8 @@ void Judge::disable(Running& running, const std::string& what) {
   running.check.reset();
   running.coverage.state = CheckState::kOff;
   running.coverage.why = fmt::format("threw \"{}\"", what);
-
-  Finding finding;
-  finding.id = "tool-check-disabled";
-  finding.subject = running.id;
-  finding.severity = Severity::kWarning;
-  finding.what = fmt::format("check {} threw \"{}\" and is off", running.id, what);
-  finding.why =
-      "the fault is the tool's own; training is not affected, what this check would "
-      "find from here on is not reported";
-  finding.fixes = {{"report it with the JSON file", Applicability::kSafe}};
-  finding.facts = {{fact::kId, running.id},
-                   {fact::kReason, running.coverage.why},
-                   {fact::kSinceStep, state_.now().step}};
+  Finding finding = about_thrown(running.id, running.coverage.why);
+  finding.facts.push_back({fact::kSinceStep, state_.now().step});
   keep(std::move(finding));
 }
 

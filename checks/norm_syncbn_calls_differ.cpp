@@ -6,6 +6,7 @@
 #include "checks/call_text.h"
 #include "checks/check.h"
 #include "checks/norm_call_text.h"
+#include "checks/rank_sides.h"
 #include "model/fact_keys.h"
 #include "model/rank_words.h"
 
@@ -28,12 +29,12 @@ struct Parting {
   }
 };
 
-std::vector<FactScalar> per_side(const Parting& parting, const auto& word) {
-  std::vector<FactScalar> words;
-  for (const CallSide* side : {&parting.usual, &parting.odd}) {
-    words.emplace_back(fmt::format("{} on {}", word(side->call), rank_words(side->ranks)));
+std::vector<FactScalar> per_side(const CallsDiffer& difference, auto word) {
+  std::vector<RankSide> sides;
+  for (const CallSide& side : difference.sides) {
+    sides.push_back({std::string(word(side.call)), side.ranks});
   }
-  return words;
+  return per_side(sides);
 }
 
 void tell_lists(const Parting& parting, Finding& finding) {
@@ -93,8 +94,11 @@ Finding parted(const CallsDiffer& difference) {
   finding.step = difference.step;
   parting.is_about_lists() ? tell_lists(parting, finding) : tell_calls(parting, finding);
   const auto words = [](const ComparedCall& call) { return call_of_norm(call, false); };
-  finding.facts.push_back({fact::kLayerPerSide, per_side(parting, words)});
-  finding.facts.push_back({fact::kModePerSide, per_side(parting, phase_of_norm)});
+  finding.facts.push_back({fact::kLayerPerSide, per_side(difference, words)});
+  finding.facts.push_back({fact::kModePerRank, per_side(difference, phase_of_norm)});
+  if (!parting.is_about_lists()) {
+    finding.facts.push_back({fact::kCallsPerRank, per_side(difference.norm_calls)});
+  }
   return finding;
 }
 
@@ -115,6 +119,7 @@ Finding skipped(const Frontier& frontier, const RankList& ranks) {
   finding.what = fmt::format(
       "{} waited in {}, which {} did not reach before a call of another group",
       rank_words(frontier.waiting), call_of_norm(frontier.call, false), rank_words(ranks));
+  finding.facts.push_back({fact::kCallsPerRank, per_side(frontier.norm_calls)});
   return finding;
 }
 

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <exception>
 
+#include "checks/clip_factors.h"
+#include "checks/disabled_text.h"
 #include "checks/rank_links.h"
 #include "checks/running_statistics.h"
 #include "checks/spread_nonfinite.h"
@@ -32,17 +34,11 @@ std::string why_blocked(const CheckRow& row, const RanksComparedEvent& run) {
 }
 
 Finding off_finding(const std::string& id, const std::string& why) {
-  Finding finding;
-  finding.id = "tool-check-disabled";
-  finding.subject = id;
-  finding.severity = Severity::kWarning;
+  Finding finding = about_thrown(id, why);
   finding.phase = Phase::kExit;
-  finding.what = fmt::format("check {} {} and is off", id, why);
   finding.why =
       "the fault is the tool's own; training is not affected, what this check would find over all "
       "ranks is not reported";
-  finding.fixes = {{"report it with the JSON file", Applicability::kSafe}};
-  finding.facts = {{fact::kId, id}, {fact::kReason, why}};
   return finding;
 }
 
@@ -115,6 +111,8 @@ RanksJudgement judge_ranks(const RanksComparedEvent& run, const RanksJudgeOption
   std::vector<Finding*> all = options.of_ranks;
   for (Finding& finding : judgement.findings) all.push_back(&finding);
   fold_spread_nonfinite(run, all);
+  suspect_hosts(run, all);
+  tell_clip_factors(run, all);
   link_over_ranks(all);
   raise_local_norms(all);
   return judgement;

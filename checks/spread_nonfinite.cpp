@@ -116,7 +116,64 @@ void fold_in(const Cohort& cohort, const std::vector<Finding*>& all) {
     if (known != renamed.end()) finding->caused_by = known->second;
   }
 }
+
+struct HostCount {
+  std::string host;
+  std::int64_t occurrences = 0;
+  std::vector<Finding*> findings;
+};
+
+bool began_on_its_rank(Finding& finding) {
+  const Fact* cause = fact_in(finding, fact::kCause);
+  const bool is_other = cause != nullptr && cause->value == FactValue(std::string(kOtherRank));
+  return finding.id == kArrived && !is_other;
+}
+
+/// Of the ranks of one cohort; hosts that are not known are none.
+std::vector<HostCount> by_host(const RanksComparedEvent& run, const Cohort& cohort,
+                               const std::vector<Finding*>& all) {
+  std::map<std::string, HostCount> counts;
+  for (const RankEnding& rank : run.endings.ranks) {
+    if (rank.host.empty() || !is_in(cohort.ranks, rank.rank)) continue;
+    HostCount& count = counts[rank.host];
+    count.host = rank.host;
+    for (Finding* finding : all) {
+      if (finding->rank != rank.rank || !began_on_its_rank(*finding)) continue;
+      count.occurrences += std::max<std::int64_t>(finding->occurrences, 1);
+      count.findings.push_back(finding);
+    }
+  }
+  std::vector<HostCount> hosts;
+  for (auto& [host, count] : counts) hosts.push_back(std::move(count));
+  return hosts;
+}
+
+void say_how_often(const HostCount& host, bool is_suspect) {
+  for (Finding* finding : host.findings) {
+    finding->facts.push_back({fact::kHostRepeatCount, host.occurrences});
+    if (!is_suspect) continue;
+    finding->why += fmt::format(
+        "; it began {} times on host {} and on no other: perhaps its hardware is at fault",
+        host.occurrences, host.host);
+    finding->fixes.push_back({fmt::format("test the memory and the devices of {}", host.host),
+                              Applicability::kNeedsDecision});
+  }
+}
 }  // namespace
+
+void suspect_hosts(const RanksComparedEvent& run, const std::vector<Finding*>& all) {
+  constexpr std::int64_t kSuspect = 3;
+  for (const Cohort& cohort : run.cohorts) {
+    if (!cohort.averages || cohort.ranks.size() < 2) continue;
+    const std::vector<HostCount> hosts = by_host(run, cohort, all);
+    const auto affected =
+        std::ranges::count_if(hosts, [](const HostCount& host) { return host.occurrences > 0; });
+    for (const HostCount& host : hosts) {
+      const bool is_alone = affected == 1 && hosts.size() > 1;
+      say_how_often(host, is_alone && host.occurrences >= kSuspect);
+    }
+  }
+}
 
 bool spreads_over_ranks(const Finding& finding) {
   return finding.id == kArrived && finding.severity == Severity::kError && !finding.suppressed;

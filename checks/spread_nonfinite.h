@@ -15,6 +15,10 @@ bool spreads_over_ranks(const Finding& finding);
 /// of them they were so, and makes what other ranks find of it in later steps follow from that.
 void fold_spread_nonfinite(const RanksComparedEvent& run, const std::vector<Finding*>& all);
 
+/// Says how often such gradients began on one host. Where it was so three times there, and never on
+/// another host, its hardware is a suspect.
+void suspect_hosts(const RanksComparedEvent& run, const std::vector<Finding*>& all);
+
 /// Of such ranks of the cohort; to follow another reason.
 std::string origin_words(const RankList& ranks, const Cohort& cohort);
 

@@ -9,7 +9,7 @@
 
 namespace ddpscope {
 namespace {
-constexpr double kMinPercent = 0.1;
+constexpr double kMinPercent = 0;
 constexpr double kMaxPercent = 1000;
 
 template <typename Number>

@@ -136,7 +136,7 @@ struct Seconds : Integer<1, 31'536'000> {
 
 struct Percent {
   using Value = double;
-  static constexpr std::string_view kAllowed = "a number of percent from 0.1 to 1000";
+  static constexpr std::string_view kAllowed = "a number of percent from 0 to 1000";
   static std::optional<double> parse(std::string_view text);
   static std::string text(double value);
 };

@@ -163,6 +163,9 @@ CallsDiffer as_difference(const CallGroup& group, std::uint64_t seq, std::vector
   }
   const auto members = static_cast<std::int64_t>(group.members.size()) + group.missing;
   difference.missing = members - static_cast<std::int64_t>(known);
+  const bool of_norm = std::ranges::any_of(
+      difference.sides, [](const CallSide& side) { return side.call.record.norm_call != 0; });
+  if (of_norm) difference.norm_calls = norm_calls_in(group, difference.step);
   return difference;
 }
 

@@ -5,6 +5,7 @@
 #include <set>
 #include <string_view>
 
+#include "exchange/sides.h"
 #include "exchange/tensor_compare.h"
 #include "model/rank_words.h"
 #include "records/site_line.h"
@@ -81,6 +82,21 @@ std::optional<CallRecord> find_call(const GroupMember& member, std::uint64_t gro
     if (call && call->group == group && call->seq == seq && is_of_group(*call)) return call;
   }
   return std::nullopt;
+}
+
+std::vector<RankSide> norm_calls_in(const CallGroup& group, std::int64_t step) {
+  std::map<std::string, RankList> ranks_of;
+  for (const GroupMember& member : group.members) {
+    const RingReader& ring = *member.ring;
+    std::int64_t count = 0;
+    for (auto at = ring.first_call(); at < ring.call_count(); ++at) {
+      const auto call = ring.call(at);
+      const bool is_in = call && call->group == group.key && call->step == step;
+      if (is_in && call->norm_call != 0 && is_of_group(*call)) ++count;
+    }
+    ranks_of[std::to_string(count)].push_back(member.rank());
+  }
+  return as_sides(ranks_of);
 }
 
 namespace {

@@ -41,6 +41,9 @@ CallGroups call_groups(const std::vector<RingReader>& rings, const std::vector<R
 std::optional<CallRecord> find_call(const GroupMember& member, std::uint64_t group,
                                     std::uint64_t seq);
 
+/// How many calls of synchronised batch norm each member issued in this step, as text.
+std::vector<RankSide> norm_calls_in(const CallGroup& group, std::int64_t step);
+
 ComparedCall compared(const CallRecord& call, const RingReader& ring);
 /// The same with its site, and with the owner's path in the model that was attached last; reads its
 /// list of tensors.

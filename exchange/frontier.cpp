@@ -126,6 +126,9 @@ std::optional<Frontier> frontier_of(const CallGroup& group, const RankTimes& tim
     if (member.last_seq() < frontier.seq) frontier.behind.push_back(member.rank());
     frontier.stands.push_back(stand_of(member, group.key));
   }
+  if (const CallRecord& call = frontier.call.record; call.norm_call != 0) {
+    frontier.norm_calls = norm_calls_in(group, call.step);
+  }
   return frontier;
 }
 

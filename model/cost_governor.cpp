@@ -10,7 +10,6 @@ constexpr std::int64_t kChooseEvery = 16;
 constexpr std::int64_t kSurveyEvery = 64;
 constexpr std::int64_t kArmedCycles = 4;
 constexpr std::int64_t kArmAtMostEvery = 64;
-constexpr std::int64_t kLongest = 256;
 constexpr std::int64_t kInARow = 4;      // what one cycle leaves behind is seen in the next
 constexpr std::size_t kLeftOut = 2;      // of 16: a cycle in which the machine did something else
 constexpr std::int64_t kMaxStretch = 8;  // a hook in which the thread lost its core is no reason
@@ -27,7 +26,7 @@ constexpr double kMaxWeight = 4;  // more is the noise of the machine
 // Of how many cycles one may cost this much, when `left` is allowed per cycle; a power of two.
 std::int64_t one_of(double cost, double left) {
   std::int64_t power = 1;
-  while (cost > static_cast<double>(power) * left && power < kLongest) power *= 2;
+  while (cost > static_cast<double>(power) * left && power < CostGovernor::kRarest) power *= 2;
   return power;
 }
 }  // namespace

@@ -64,7 +64,8 @@ class CostGovernor {
   const Coverage& coverage() const { return coverage_; }
   /// Of each pair of watched cycles and the rest before it. No pairs where hooks never rest.
   Difference difference() const;
-  /// Of how many cycles one is watched, and one with values.
+  /// Of how many cycles one is watched, and one with values; kRarest where that is still too much.
+  static constexpr std::int64_t kRarest = 256;
   std::int64_t structure_every() const { return structure_every_; }
   std::int64_t values_every() const { return values_every_; }
 

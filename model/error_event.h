@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -40,6 +42,15 @@ struct OperatorFailedEvent {
 /// The program's own end: normal exit, `std::terminate` or a flush that closes the run.
 struct ExitEvent {
   Stamp at;
+  /// Where hooks rested as much as they may, to keep to the budget: shares of the time.
+  struct Rested {
+    std::int64_t since_step = 0;
+    double cost_ratio = 0;
+    double budget_ratio = 0;
+    std::int64_t latency_steps = 0;  ///< what lasts is seen so many steps later, at most
+    bool values_alone = false;       ///< only passes over values were left out
+  };
+  std::optional<Rested> rested = {};
 };
 
 /// `count` older events were lost because the queue was full.

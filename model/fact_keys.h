@@ -1,6 +1,7 @@
 #pragma once
 
 #include "model/rank_fact_keys.h"
+#include "model/tool_fact_keys.h"
 
 /// The stable keys of facts; docs/report-format.md says what each means.
 namespace ddpscope::fact {
@@ -10,9 +11,7 @@ inline constexpr char kAccess[] = "access";
 inline constexpr char kAccessSite[] = "access_site";
 inline constexpr char kAccumulationsCount[] = "accumulations_count";
 inline constexpr char kActiveRatio[] = "active_ratio";
-inline constexpr char kAffectedIds[] = "affected_ids";
 inline constexpr char kAfterZeroRatio[] = "after_zero_ratio";
-inline constexpr char kAgeCount[] = "age_count";
 inline constexpr char kAllowedMax[] = "allowed_max";
 inline constexpr char kAllowedMin[] = "allowed_min";
 inline constexpr char kArgument[] = "argument";
@@ -20,12 +19,10 @@ inline constexpr char kAtStep[] = "at_step";
 inline constexpr char kBackend[] = "backend";
 inline constexpr char kBatchRows[] = "batch_rows";
 inline constexpr char kBenchmark[] = "benchmark";
-inline constexpr char kBlindIds[] = "blind_ids";
 inline constexpr char kBufferRequiresGrad[] = "buffer_requires_grad";
 inline constexpr char kBuffer[] = "buffer";
 inline constexpr char kBuffersCount[] = "buffers_count";
 inline constexpr char kBuffers[] = "buffers";
-inline constexpr char kBuiltVersion[] = "built_version";
 inline constexpr char kBytes[] = "bytes";
 inline constexpr char kBytesByClass[] = "bytes_by_class";
 inline constexpr char kBytesPerRank[] = "bytes_per_rank";
@@ -34,7 +31,6 @@ inline constexpr char kBytesPerStep[] = "bytes_per_step";
 inline constexpr char kBytesRatio[] = "bytes_ratio";
 inline constexpr char kCallPerSide[] = "call_per_side";
 inline constexpr char kCallsCount[] = "calls_count";
-inline constexpr char kCapacityCount[] = "capacity_count";
 inline constexpr char kCause[] = "cause";
 inline constexpr char kCauses[] = "causes";
 inline constexpr char kChangedCount[] = "changed_count";
@@ -66,7 +62,6 @@ inline constexpr char kDifferingInput[] = "differing_input";
 inline constexpr char kDistinctShapesCount[] = "distinct_shapes_count";
 inline constexpr char kDistinctStoragesCount[] = "distinct_storages_count";
 inline constexpr char kDoublingSteps[] = "doubling_steps";
-inline constexpr char kDroppedCount[] = "dropped_count";
 inline constexpr char kDtype[] = "dtype";
 inline constexpr char kDtypes[] = "dtypes";
 inline constexpr char kElements[] = "elements";
@@ -78,7 +73,6 @@ inline constexpr char kFactorMax[] = "factor_max";
 inline constexpr char kFactorMedian[] = "factor_median";
 inline constexpr char kFactor[] = "factor";
 inline constexpr char kFactorMin[] = "factor_min";
-inline constexpr char kFallback[] = "fallback";
 inline constexpr char kField[] = "field";
 inline constexpr char kFields[] = "fields";
 inline constexpr char kFiredCount[] = "fired_count";
@@ -166,7 +160,6 @@ inline constexpr char kNotAveragedCount[] = "not_averaged_count";
 inline constexpr char kNotOptimizedCount[] = "not_optimized_count";
 inline constexpr char kNumelMax[] = "numel_max";
 inline constexpr char kNumelMin[] = "numel_min";
-inline constexpr char kOccupiedCount[] = "occupied_count";
 inline constexpr char kOffendersCount[] = "offenders_count";
 inline constexpr char kOffendingCount[] = "offending_count";
 inline constexpr char kOldShape[] = "old_shape";
@@ -196,23 +189,19 @@ inline constexpr char kPattern[] = "pattern";
 inline constexpr char kPeriod[] = "period";
 inline constexpr char kPhasePerRank[] = "phase_per_rank";
 inline constexpr char kPhase[] = "phase";
-inline constexpr char kPoint[] = "point";
 inline constexpr char kProducerOp[] = "producer_op";
 inline constexpr char kProducers[] = "producers";
 inline constexpr char kRanks[] = "ranks";
 inline constexpr char kReachedElements[] = "reached_elements";
 inline constexpr char kReasonKind[] = "reason_kind";
-inline constexpr char kReason[] = "reason";
 inline constexpr char kReducerPresent[] = "reducer_present";
 inline constexpr char kRegisteredCount[] = "registered_count";
 inline constexpr char kRequestedBytes[] = "requested_bytes";
 inline constexpr char kReshapedPaths[] = "reshaped_paths";
-inline constexpr char kRing[] = "ring";
 inline constexpr char kRootA[] = "root_a";
 inline constexpr char kRootB[] = "root_b";
 inline constexpr char kRootsAliveCount[] = "roots_alive_count";
 inline constexpr char kRule[] = "rule";
-inline constexpr char kRunningVersion[] = "running_version";
 inline constexpr char kSameStep[] = "same_step";
 inline constexpr char kSamplesCount[] = "samples_count";
 inline constexpr char kSavedBytes[] = "saved_bytes";

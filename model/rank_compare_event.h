@@ -43,6 +43,9 @@ struct CallsDiffer {
   std::vector<std::string> fields;  ///< kind, reduce, list, elements, dtype, root or owner
   std::vector<CallSide> sides;      ///< minority first
   std::int64_t missing = 0;         ///< members of the group whose call is not known
+  /// Where a layer of synchronised batch norm is concerned: how many calls of such layers each
+  /// rank still has of that step in this group, as text.
+  std::vector<RankSide> norm_calls = {};
 };
 
 /// Where one rank stands in one group.
@@ -75,6 +78,7 @@ struct Frontier {
   std::int64_t since_unix_ns = 0;   ///< when it began to wait
   std::int64_t median_wait_ms = 0;  ///< of the earlier calls of that rank
   std::int64_t unknown = 0;         ///< members without a ring
+  std::vector<RankSide> norm_calls = {};  ///< as those of CallsDiffer
 };
 
 enum class DigestField : std::uint8_t {

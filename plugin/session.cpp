@@ -210,6 +210,8 @@ void Session::summarize(bool clean_exit) {
                  {.wall_ms = all.wall_ms,
                   .steps = capture_.marker().completed_steps(),
                   .full_cycles = settings_.full_cycles,
+                  .structure_every = governor.structure_every(),
+                  .values_every = governor.values_every(),
                   .coverage = coverage,
                   .difference = governor.difference(),
                   .overhead_percent = coverage.cycles > 0 ? percent(rest) : std::nullopt,

@@ -167,7 +167,7 @@ bool Worker::drain(milliseconds limit) {
 
 void Worker::finish(milliseconds limit, const RunCosts& costs) {
   leaves_.store(true, std::memory_order_relaxed);
-  put(ExitEvent{});
+  put(ExitEvent{.rested = rested(costs)});
   const bool drained = drain(limit);
   takes_turns_ = false;  // no thread starts from here on
   stop_.store(true, std::memory_order_release);

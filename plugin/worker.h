@@ -61,7 +61,9 @@ struct WorkerOptions {
 struct RunCosts {
   double wall_ms = 0;  ///< of the run
   std::int64_t steps = 0;
-  std::int64_t full_cycles = 0;  ///< at the start; `coverage` is that of the cycles after them
+  std::int64_t full_cycles = 0;      ///< at the start; `coverage` is that of the cycles after them
+  std::int64_t structure_every = 1;  ///< of how many cycles one was watched at last
+  std::int64_t values_every = 1;     ///< and with values
   CostGovernor::Coverage coverage;
   CostGovernor::Difference difference;
   std::optional<double> overhead_percent;
@@ -156,6 +158,7 @@ class Worker final : public EventSink {
   void print(const Finding& finding, bool is_first);
   bool prints_live() const;
   SummaryRecord summary(const RunCosts& costs);
+  std::optional<ExitEvent::Rested> rested(const RunCosts& costs) const;
   std::vector<SuppressionRecord> suppressions() const;
   void write_reports(const SummaryRecord& summary);
   void write_metrics(bool has_ended);

@@ -37,19 +37,25 @@ std::string shown_path(const std::string& path) {
   const auto here = std::filesystem::current_path(error).string() + "/";
   return !error && path.starts_with(here) ? path.substr(here.size()) : path;
 }
+
+/// What lasts is seen after this many steps, where cycles in a row were not looked at.
+std::int64_t latency_steps(std::int64_t longest_gap, const RunCosts& costs, std::int64_t steps) {
+  const auto cycles = static_cast<double>(costs.coverage.cycles + costs.full_cycles);
+  const double steps_per_cycle = std::max(static_cast<double>(steps) / cycles, 1.0);
+  return static_cast<std::int64_t>(
+      std::ceil(static_cast<double>(longest_gap + 1) * steps_per_cycle));
+}
+
 // How much of the run a check saw, once hooks kept to their budget.
 CheckCost cost_of(const std::string& id, const RunCosts& costs, std::int64_t steps) {
   const CostGovernor::Coverage& seen = costs.coverage;
   const CheckRow* row = find_check(id);
   if (seen.cycles == 0 || row == nullptr) return {};
   const bool reads_values = row->level != CheckLevel::kWatch;
-  const auto cycles = static_cast<double>(seen.cycles);
   const std::int64_t gap = reads_values ? seen.longest_values_gap : seen.longest_gap;
-  const double steps_per_cycle =
-      static_cast<double>(steps) / static_cast<double>(seen.cycles + costs.full_cycles);
-  return {.coverage = static_cast<double>(reads_values ? seen.full : seen.structure) / cycles,
-          .latency_steps = static_cast<std::int64_t>(
-              std::ceil(static_cast<double>(gap + 1) * std::max(steps_per_cycle, 1.0)))};
+  const auto watched = static_cast<double>(reads_values ? seen.full : seen.structure);
+  return {.coverage = watched / static_cast<double>(seen.cycles),
+          .latency_steps = latency_steps(gap, costs, steps)};
 }
 
 std::map<std::string, Coverage> blocked_over_ranks(const RunRecord& run) {
@@ -98,6 +104,20 @@ SummaryRecord Worker::summary(const RunCosts& costs) {
     record.blocked["source " + costs.faulted_source] = "a hook of this source failed";
   }
   return record;
+}
+
+std::optional<ExitEvent::Rested> Worker::rested(const RunCosts& costs) const {
+  const CostGovernor::Coverage& seen = costs.coverage;
+  const bool of_values = options_.settings.level != Level::kWatch &&
+                         costs.values_every >= CostGovernor::kRarest;
+  const bool of_all = costs.structure_every >= CostGovernor::kRarest;
+  if (seen.wall_ms <= 0 || !(of_all || of_values)) return std::nullopt;
+  const std::int64_t gap = of_all ? seen.longest_gap : seen.longest_values_gap;
+  return ExitEvent::Rested{.since_step = costs.full_cycles,
+                           .cost_ratio = seen.hooks_ms / seen.wall_ms,
+                           .budget_ratio = options_.settings.overhead / 100,
+                           .latency_steps = latency_steps(gap, costs, costs.steps),
+                           .values_alone = !of_all};
 }
 
 std::vector<SuppressionRecord> Worker::suppressions() const {

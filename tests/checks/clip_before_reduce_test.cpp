@@ -1,3 +1,4 @@
+#include "checks/clip_factors.h"
 #include "tests/support/catch.h"
 #include "tests/support/clip_steps.h"
 #include "tests/support/compared_ranks.h"
@@ -67,6 +68,43 @@ TEST_CASE("clip-before-reduce reports gradients that are clipped and then averag
   CHECK(fact_of<std::int64_t>(finding, "collective_seq") == 9);
 }
 
+TEST_CASE("clip-before-reduce tells in a merge by which factors each rank clipped", "[check]") {
+  RanksComparedEvent run = four_ranks();
+  run.cohorts[0].digests = {factors()};
+  run.cohorts[0].digests[0].sides = {{"0.25", {1}}, {"1", {0, 2, 3}}};
+  const double limit = 2;
+  Finding told{.id = kId,
+               .rank = 1,
+               .why = "this rank's own",
+               .facts = {{"cause", std::string("before_reduce")},
+                         {"factor_min", 0.25},
+                         {"factor_max", 0.3},
+                         {"max_norm", limit}}};
+  SECTION("and from which norms") {
+    tell_clip_factors(run, {&told});
+    CHECK(told.why ==
+          "this rank's own; in step 3 the factors were 0.25 (rank 1) to 1 (ranks 0,2-3)");
+    CHECK(fact_in(told, "factor_min") == FactValue(0.25));
+    CHECK(fact_in(told, "factor_max") == FactValue(1.0));
+    CHECK(fact_in(told, "value_per_rank") == list_of({"1: 0.25", "0,2-3: 1"}));
+    CHECK(fact_in(told, "norms_per_rank") == list_of({"1: 8", "0,2-3: at most 2"}));
+  }
+  SECTION("but no norms where a step clips several times") {
+    run.cohorts[0].digests[0].sides[0].value = "0.0625";
+    tell_clip_factors(run, {&told});
+    CHECK(fact_in(told, "factor_min") == FactValue(0.0625));
+    CHECK(fact_in(told, "norms_per_rank") == text_of("absent"));
+  }
+  SECTION("and nothing of ranks of another cohort, or of what ranks said together") {
+    run.cohorts[0].ranks = {0, 2, 3};
+    tell_clip_factors(run, {&told});
+    told.rank = 0;
+    told.facts.resize(1);
+    tell_clip_factors(run, {&told});
+    CHECK(told.why == "this rank's own");
+  }
+}
+
 TEST_CASE("clip-before-reduce reports factors that differ between ranks", "[check]") {
   DigestsDiffer differ = factors();
   std::string cause = "factor_differs";
@@ -81,6 +119,8 @@ TEST_CASE("clip-before-reduce reports factors that differ between ranks", "[chec
   CHECK(findings[0].last_step == 7);
   CHECK(findings[0].ranks == RankList{0, 1, 2, 3});
   CHECK(fact_in(findings[0], "cause") == text_of(cause.c_str()));
+  CHECK(fact_in(findings[0], "factor_min") == FactValue(cause == "partial" ? 0.5 : 0.25));
+  CHECK(fact_in(findings[0], "factor_max") == FactValue(cause == "partial" ? 1.0 : 0.5));
 }
 
 TEST_CASE("clip-before-reduce stays silent", "[check]") {

@@ -169,6 +169,28 @@ TEST_CASE("tool-check-disabled lists at the end what did not run", "[judge]") {
   CHECK(last.why == "c-blind: source not live: op");
 }
 
+TEST_CASE("tool-check-disabled tells what the budget left unwatched", "[judge]") {
+  Findings findings;
+  Judge judge({.level = CheckLevel::kValues},
+              [&findings](const Finding& finding) { findings.push_back(finding); }, {});
+  const ExitEvent::Rested rested{
+      .since_step = 64, .cost_ratio = 0.004, .budget_ratio = 0.001, .latency_steps = 1021};
+  judge.consume(ExitEvent{.at = {.step = 3000}, .rested = rested});
+  REQUIRE(findings.size() == 1);
+  const Finding& finding = findings[0];
+  CHECK(finding.id == "tool-check-disabled");
+  CHECK(finding.severity == Severity::kNote);
+  CHECK(finding.what ==
+        "checks looked at nearly no step after step 64: 0.4 % of the step time was spent, the "
+        "budget is 0.1 %");
+  CHECK(fact_of<std::string>(finding, "id") == "*");
+  CHECK(fact_of<std::string>(finding, "reason") == "over budget");
+  CHECK(fact_of<std::int64_t>(finding, "since_step") == 64);
+  CHECK(fact_of<double>(finding, "cost_ratio") == 0.004);
+  CHECK(fact_of<double>(finding, "budget_ratio") == 0.001);
+  CHECK(fact_of<std::int64_t>(finding, "latency_steps") == 1021);
+}
+
 TEST_CASE("what the setting level leaves out stands in the coverage alone", "[judge]") {
   const std::vector<CheckRow> table = {
       {.id = "a-values", .level = CheckLevel::kValues, .factory = kTable[1].factory}};

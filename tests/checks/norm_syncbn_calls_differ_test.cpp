@@ -33,7 +33,8 @@ CallsDiffer differ(std::vector<CallSide> sides, std::vector<std::string> fields 
           .seq = 481,
           .step = 90,
           .fields = std::move(fields),
-          .sides = std::move(sides)};
+          .sides = std::move(sides),
+          .norm_calls = {{"11", {2}}, {"12", {0, 1, 3}}}};
 }
 
 RanksComparedEvent run_with(std::vector<CallsDiffer> differences) {
@@ -77,11 +78,10 @@ TEST_CASE("norm-syncbn-calls-differ names both layers and the rank that left the
   CHECK(fact_of(finding, "layer") == FactValue(std::string("stage3.bn1")));
   CHECK(fact_of(finding, "call_index") == FactValue(std::int64_t{9}));
   CHECK(fact_of(finding, "minority_ranks") == numbers({2}));
-  CHECK(fact_of(finding, "layer_per_side") ==
-        words({"forward of stage3.bn1, its call 9 on ranks 0-1,3",
-               "forward of stage4.bn1, its call 9 on rank 2"}));
-  CHECK(fact_of(finding, "mode_per_side") ==
-        words({"forward on ranks 0-1,3", "forward on rank 2"}));
+  CHECK(fact_of(finding, "layer_per_side") == words({"2: forward of stage4.bn1, its call 9",
+                                                     "0-1,3: forward of stage3.bn1, its call 9"}));
+  CHECK(fact_of(finding, "mode_per_rank") == words({"2: forward", "0-1,3: forward"}));
+  CHECK(fact_of(finding, "calls_per_rank") == words({"2: 11", "0-1,3: 12"}));
 }
 
 TEST_CASE("norm-syncbn-calls-differ tells what a rank issued in place of a layer", "[check]") {
@@ -95,8 +95,7 @@ TEST_CASE("norm-syncbn-calls-differ tells what a rank issued in place of a layer
       only(run_with({differ({in_layer({0}, "stage3.bn1"), averaging({1, 2, 3})}, {"elements"})}));
   CHECK(alone.rank == 0);
   CHECK(alone.module_path == "stage3.bn1");
-  CHECK(fact_of(alone, "mode_per_side") ==
-        words({"another call on ranks 1-3", "forward on rank 0"}));
+  CHECK(fact_of(alone, "mode_per_rank") == words({"0: forward", "1-3: another call"}));
 }
 
 TEST_CASE("norm-syncbn-calls-differ tells the phases of one layer apart", "[check]") {

@@ -136,4 +136,57 @@ TEST_CASE("nothing follows from another rank", "[links]") {
   }
 }
 
+TEST_CASE("a host on which it began three times, and no other, is suspected", "[links]") {
+  const auto run_on = [](const std::vector<std::string>& hosts) {
+    RanksComparedEvent run = four_ranks();
+    for (std::size_t rank = 0; rank < hosts.size(); ++rank) {
+      run.endings.ranks.push_back({.rank = static_cast<std::int64_t>(rank), .host = hosts[rank]});
+    }
+    return run;
+  };
+  const auto skipped = [](std::int64_t rank, std::int64_t occurrences) {
+    Finding finding = found_by(rank, 6, kArrived);
+    finding.severity = Severity::kNote;
+    finding.occurrences = occurrences;
+    return finding;
+  };
+  const RanksComparedEvent two_hosts = run_on({"node-a", "node-a", "node-b", "node-b"});
+  Finding two = skipped(2, 2);
+  Finding three = skipped(3, 1);
+  SECTION("of all its ranks together") {
+    suspect_hosts(two_hosts, {&two, &three});
+    CHECK(fact_in(two, "host_repeat_count") == FactValue(std::int64_t{3}));
+    CHECK(fact_in(three, "host_repeat_count") == FactValue(std::int64_t{3}));
+    CHECK(two.why ==
+          "averaging spreads it; it began 3 times on host node-b and on no other: perhaps its "
+          "hardware is at fault");
+    REQUIRE(two.fixes.size() == 1);
+    CHECK(two.fixes[0].text == "test the memory and the devices of node-b");
+  }
+  SECTION("not after two of them") {
+    suspect_hosts(two_hosts, {&two});
+    CHECK(fact_in(two, "host_repeat_count") == FactValue(std::int64_t{2}));
+    CHECK(two.why == "averaging spreads it");
+  }
+  SECTION("not where another host had one, too") {
+    Finding other = skipped(0, 1);
+    suspect_hosts(two_hosts, {&two, &three, &other});
+    CHECK(fact_in(other, "host_repeat_count") == FactValue(std::int64_t{1}));
+    CHECK(two.why == "averaging spreads it");
+  }
+  SECTION("not where all ranks are on one host, or hosts are not known") {
+    suspect_hosts(run_on({"node-a", "node-a", "node-a", "node-a"}), {&two, &three});
+    CHECK(fact_in(two, "host_repeat_count") == FactValue(std::int64_t{3}));
+    CHECK(two.why == "averaging spreads it");
+    Finding unknown = skipped(2, 9);
+    suspect_hosts(four_ranks(), {&unknown});
+    CHECK(fact_in(unknown, "host_repeat_count") == text_of("absent"));
+  }
+  SECTION("what another rank's gradient became here is not counted") {
+    Finding spread = found_by(3, 7, kArrived, "other_rank");
+    suspect_hosts(two_hosts, {&two, &spread});
+    CHECK(fact_in(two, "host_repeat_count") == FactValue(std::int64_t{2}));
+  }
+}
+
 }  // namespace ddpscope::test::spread_nonfinite_test

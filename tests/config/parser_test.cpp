@@ -141,7 +141,7 @@ TEST_CASE("numbers out of their range are refused", "[config]") {
                                  "overhead=inf",
                                  "overhead=-nan",
                                  "overhead=1e999",
-                                 "overhead=0",
+                                 "overhead=-0.1",
                                  "overhead=1000.1",
                                  "overhead=2%",
                                  "overhead=2,5",
@@ -150,7 +150,7 @@ TEST_CASE("numbers out of their range are refused", "[config]") {
     CHECK(parse(text).problems.size() == 1);
   }
   for (const std::string text :
-       {"exit_code=0", "exit_code=255", "history=16", "history=16777216", "overhead=0.1",
+       {"exit_code=0", "exit_code=255", "history=16", "history=16777216", "overhead=0",
         "overhead=1000", "exchange_every=9223372036854775807", "exchange_timeout_ms=86400000"}) {
     INFO(text);
     CHECK(parse(text).problems.empty());

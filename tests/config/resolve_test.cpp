@@ -137,7 +137,7 @@ TEST_CASE("options are held to the rules of the text", "[config]") {
         std::vector<std::string>{
             R"(Options: level="9" is not one of watch|values|stacks (default values))",
             R"(Options: report_dir="a\x0ab" is not text without control characters)",
-            R"(Options: overhead="nan" is not a number of percent from 0.1 to 1000 (default 2))",
+            R"(Options: overhead="nan" is not a number of percent from 0 to 1000 (default 2))",
             R"(Options: exchange_every="0" is not a whole number of steps >= 1 (default 16))",
             R"(Options: "level." is not <check id>.<option>)",
             R"(Options: unknown check in key "perf-loder.a" (value "1"); )"

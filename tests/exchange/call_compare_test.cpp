@@ -134,6 +134,27 @@ TEST_CASE("exchanges of one layer differ in their number and their phase", "[com
   // What follows is the same but for the number: the rank that went on as before is not blamed.
   CHECK_FALSE(differ.sides[0].as_before);
   CHECK(differ.sides[1].as_before);
+  REQUIRE(differ.norm_calls.size() == 1);
+  CHECK(differ.norm_calls[0].value == "61");
+  CHECK(differ.norm_calls[0].ranks == RankList{0, 1});
+}
+
+TEST_CASE("ranks with other numbers of calls of synchronised layers are told", "[compare]") {
+  TestRun run(3);
+  for (std::size_t rank = 0; rank < 3; ++rank) {
+    for (std::uint64_t number = 1; number <= (rank == 1 ? 1u : 2u); ++number) {
+      run[rank].call({.owner = "bn" + std::to_string(number),
+                      .elements = 67,
+                      .norm_call = norm_call(NormPhase::kForward, 1)});
+    }
+  }
+  run[1].call({.owner = "head.weight.grad"});
+  const CallsDiffer differ = only(run.compared());
+  REQUIRE(differ.norm_calls.size() == 2);
+  CHECK(differ.norm_calls[0].value == "1");
+  CHECK(differ.norm_calls[0].ranks == RankList{1});
+  CHECK(differ.norm_calls[1].value == "2");
+  CHECK(differ.norm_calls[1].ranks == RankList{0, 2});
 }
 
 TEST_CASE("gathering and scattering calls may be of uneven sizes", "[compare]") {

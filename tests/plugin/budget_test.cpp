@@ -101,6 +101,25 @@ TEST_CASE("A tiny model keeps the budget by rests, and stays silent") {
   CHECK(summary["overhead"]["grad-missing"]["latency_steps"].get<int>() > 2);
 }
 
+TEST_CASE("Without a budget hooks rest as much as they may, and that is said") {
+  const json summary = summary_of([] {
+    Net net;
+    attach_diagnostics(net, within(0));
+    SGD optimizer(net->parameters(), 0.01);
+    train(
+        optimizer, [&] { return net->loss(); }, 600);
+  });
+  CAPTURE(summary.dump());
+  CHECK(is_silent(summary));
+  CHECK(summary["overhead"]["grad-missing"]["coverage"].get<double>() < 0.05);
+  const json finding = finding_of("tool-check-disabled");
+  REQUIRE_FALSE(finding.is_null());
+  CHECK(finding["severity"] == "note");
+  CHECK(finding["facts"]["since_step"] == kFullCycles);
+  CHECK(finding["facts"]["budget_ratio"] == 0);
+  CHECK(finding["facts"]["latency_steps"] == summary["overhead"]["grad-missing"]["latency_steps"]);
+}
+
 TEST_CASE("Within a large budget every cycle is watched in full") {
   const json summary = summary_of([] {
     Net net;
@@ -110,6 +129,7 @@ TEST_CASE("Within a large budget every cycle is watched in full") {
         optimizer, [&] { return net->loss(); }, 300);
   });
   CHECK(summary["watched"].is_null());
+  CHECK(finding_of("tool-check-disabled").is_null());
   CHECK(summary["overhead"]["optim-update-size"]["coverage"] == 1.0);
   CHECK(summary["overhead"]["grad-missing"]["latency_steps"] == 1);
 }
