@@ -78,7 +78,8 @@ struct Frontier {
   std::int64_t since_unix_ns = 0;   ///< when it began to wait
   std::int64_t median_wait_ms = 0;  ///< of the earlier calls of that rank
   std::int64_t unknown = 0;         ///< members without a ring
-  std::vector<RankSide> norm_calls = {};  ///< as those of CallsDiffer
+  /// As those of CallsDiffer.
+  std::vector<RankSide> norm_calls = {};
 };
 
 enum class DigestField : std::uint8_t {

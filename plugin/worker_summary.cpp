@@ -108,8 +108,8 @@ SummaryRecord Worker::summary(const RunCosts& costs) {
 
 std::optional<ExitEvent::Rested> Worker::rested(const RunCosts& costs) const {
   const CostGovernor::Coverage& seen = costs.coverage;
-  const bool of_values = options_.settings.level != Level::kWatch &&
-                         costs.values_every >= CostGovernor::kRarest;
+  const bool of_values =
+      options_.settings.level != Level::kWatch && costs.values_every >= CostGovernor::kRarest;
   const bool of_all = costs.structure_every >= CostGovernor::kRarest;
   if (seen.wall_ms <= 0 || !(of_all || of_values)) return std::nullopt;
   const std::int64_t gap = of_all ? seen.longest_gap : seen.longest_values_gap;
