@@ -9,7 +9,6 @@
 #include <atomic>
 #include <iterator>
 #include <string_view>
-#include <tuple>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -48,49 +47,78 @@ constexpr bool allocates(std::string_view op) {
   return op.ends_with("out") || op == "aten::resize_" || op == "aten::as_strided_";
 }
 
-constexpr bool multiplies(Place op) {
-  return op == k_mul__Tensor || op == k_mul__Scalar || op == k__foreach_mul__Tensor ||
-         op == k__foreach_mul__Scalar;
-}
-constexpr bool divides(Place op) {
-  return op == k_div__Tensor || op == k_div__Scalar || op == k__foreach_div__Tensor ||
-         op == k__foreach_div__Scalar;
-}
-
-/// The wait of a call for a device: only copies to the host wait.
-template <Place kOp>
-struct WaitOf {
+/// What some operators need beside the record of what they wrote: from the call to its return.
+struct Nothing {
   template <class... Arguments>
-  explicit WaitOf(const Arguments&...) {}
+  explicit Nothing(const WriteScope&, const Arguments&...) {}
 };
-template <>
-struct WaitOf<k_copy_> : WaitScope {
-  WaitOf(const at::Tensor& to, const at::Tensor& from, bool non_blocking)
+template <bool kDivides>
+struct Scaling {
+  template <class... Arguments>
+  explicit Scaling(const WriteScope& scope, const Arguments&... arguments) {
+    if (scope.is_outermost()) see_scaling(kDivides, arguments...);
+  }
+};
+/// The wait for a device: only copies to the host wait.
+struct CopyWait : WaitScope {
+  CopyWait(const WriteScope&, const at::Tensor& to, const at::Tensor& from, bool non_blocking)
       : WaitScope(WaitIn::kCopy, copy_of(to, from, non_blocking)) {}
 };
 
-/// The function `Function` of LibTorch, of which the arguments at `kWritten` are written.
+template <Place kOp>
+struct BesideOf {
+  static constexpr bool kMultiplies = kOp == k_mul__Tensor || kOp == k_mul__Scalar ||
+                                      kOp == k__foreach_mul__Tensor ||
+                                      kOp == k__foreach_mul__Scalar;
+  static constexpr bool kDivides = kOp == k_div__Tensor || kOp == k_div__Scalar ||
+                                   kOp == k__foreach_div__Tensor || kOp == k__foreach_div__Scalar;
+  using Type = std::conditional_t<kMultiplies || kDivides, Scaling<kDivides>,
+                                  std::conditional_t<kOp == k_copy_, CopyWait, Nothing>>;
+};
+
+template <bool kIsWritten>
+void note(WriteScope& scope, const auto& argument) noexcept {
+  if constexpr (kIsWritten) scope.writes(argument);
+}
+
+/// A call of any function of one type, of which the arguments at `kWritten` are written: 1,500
+/// operators have 500 of these.
+template <class Beside, class Function, std::size_t... kWritten>
+struct WriterCall;
+template <class Beside, class Result, class... Arguments, std::size_t... kWritten>
+struct WriterCall<Beside, Result(Arguments...), kWritten...> {
+  static Result run(Place op, Result (*original)(Arguments...), Arguments&... arguments) {
+    WriteScope scope(op);
+    note_all(scope, std::index_sequence_for<Arguments...>(), arguments...);
+    const Beside beside(scope, arguments...);
+    if constexpr (std::is_void_v<Result>) {
+      original(std::forward<Arguments>(arguments)...);
+      scope.returned();
+    } else {
+      Result result = original(std::forward<Arguments>(arguments)...);
+      scope.returned();
+      return result;
+    }
+  }
+
+ private:
+  template <std::size_t... kAll>
+  static void note_all(WriteScope& scope, std::index_sequence<kAll...>,
+                       const Arguments&... arguments) noexcept {
+    (note<is_written(kAll)>(scope, arguments), ...);
+  }
+  static constexpr bool is_written(std::size_t place) { return ((place == kWritten) || ...); }
+};
+
+/// The hook of one operator.
 template <Place kOp, class Function, std::size_t... kWritten>
 struct Writer;
 template <Place kOp, class Result, class... Arguments, std::size_t... kWritten>
 struct Writer<kOp, Result(Arguments...), kWritten...> {
   using Hooked = Interposed<Writer, Result(Arguments...)>;
+  using Call = WriterCall<typename BesideOf<kOp>::Type, Result(Arguments...), kWritten...>;
   static Result call(Arguments... arguments) {
-    WriteScope scope(kOp);
-    const auto all = std::tie(arguments...);
-    (scope.writes(std::get<kWritten>(all)), ...);
-    if constexpr (multiplies(kOp) || divides(kOp)) {
-      if (scope.is_outermost()) see_scaling(divides(kOp), arguments...);
-    }
-    const WaitOf<kOp> wait(arguments...);
-    if constexpr (std::is_void_v<Result>) {
-      Hooked::original(std::forward<Arguments>(arguments)...);
-      scope.returned();
-    } else {
-      Result result = Hooked::original(std::forward<Arguments>(arguments)...);
-      scope.returned();
-      return result;
-    }
+    return Call::run(kOp, Hooked::original, arguments...);
   }
   static HookRow row(const char* symbol) noexcept { return Hooked::row(symbol, call); }
 };
