@@ -7,6 +7,7 @@
 #include <unordered_set>
 
 #include "checks/check.h"
+#include "checks/cleared_gradients.h"
 #include "checks/missing_cause.h"
 #include "checks/missing_text.h"
 #include "checks/reducer_passes.h"
@@ -53,11 +54,17 @@ class GradMissing final : public Check {
   void on_optimizer_step(const OptimizerStepEvent& event, const RunState& state,
                          Findings& findings) override {
     tell_awaited(passes_.on(event, state), state, findings);
+    const std::vector<const TensorState*> cleared = cleared_.on(event, state);
+    for (const TensorGroup& group : collapse(state, cleared)) {
+      findings.push_back(missing_finding(group, {.name = kClearedBeforeStep}, state));
+      findings.back().phase = Phase::kOptimizer;
+    }
   }
 
   void on_dropped(const DroppedEvent&, const RunState&) override {
     cycles_.clear();
     passes_.clear();
+    cleared_.clear();
   }
 
  private:
@@ -129,6 +136,7 @@ class GradMissing final : public Check {
   }
 
   ReducerPasses passes_;
+  ClearedGradients cleared_;
   std::unordered_map<TensorId, MissingCause> awaited_;
   std::unordered_map<TensorId, std::int64_t> cycles_;
   std::unordered_set<TensorId> reported_;

@@ -11,6 +11,9 @@ namespace ddpscope {
 /// So many cycles without a gradient make a parameter missing, and are searched for the cause.
 inline constexpr std::int64_t kMissingCycles = 4;
 
+/// The cause of those that had one until it was cleared; no answer of `missing_cause_of`.
+inline constexpr char kClearedBeforeStep[] = "cleared_before_step";
+
 /// Whether it is trained as far as is known, and its gradient comes from backward.
 bool expects_gradient(const RunState& state, const TensorState& tensor);
 

@@ -43,6 +43,10 @@ MissingWords missing_words(const std::string& cause) {
       {"function_returned_nothing",
        {"backward reached them, and the function before them returned no gradient",
         {{"return a gradient for each input of the function", kLikely}}}},
+      {kClearedBeforeStep,
+       {"backward gave them gradients, and zero_grad() or an assignment took them away before the "
+        "optimizer stepped: its step changed nothing",
+        {{"call zero_grad() before backward(), or behind step()", kLikely}}}},
       {"not_ready",
        {"no gradient of them came in this backward; candidates: not_used, output_not_in_loss, "
         "result_dropped; no operator record covers it; next: DDPSCOPE=level=stacks records the "
@@ -87,7 +91,9 @@ Finding missing_finding(const TensorGroup& group, const MissingCause& cause,
   Finding finding = missing_at(group, cause);
   finding.severity = decided ? Severity::kWarning : Severity::kNote;
   finding.evidence_status = decided ? EvidenceStatus::kEstablished : EvidenceStatus::kUndecided;
-  finding.what = fmt::format("{} got no gradient in {} cycles: {}", missing_count(group),
+  finding.what = fmt::format("{} {} in {} cycles: {}", missing_count(group),
+                             cause.name == kClearedBeforeStep ? "stepped without a gradient"
+                                                              : "got no gradient",
                              kMissingCycles, decided ? cause.name : "cause undecided");
   const std::int64_t steps_per_cycle =
       std::max<std::int64_t>(1, state.now().step / std::max<std::int64_t>(1, state.now().cycle));

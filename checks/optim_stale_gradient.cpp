@@ -43,6 +43,7 @@ class OptimStaleGradient final : public Check {
       say_stale({.parameters = closed.stale,
                  .all = closed.all,
                  .accumulations = closed.accumulations,
+                 .period = watched.period,
                  .updates = fmt::format("{} of {}", counted(optimizer.steps, "step"), label),
                  .clearing = fmt::format("zero_grad() of {}", label),
                  .optimizers = {label},

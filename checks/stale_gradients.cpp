@@ -47,7 +47,12 @@ Finding about(const TensorGroup& group, const StaleGradients& stale, const RunSt
     finding.fixes.push_back({"several optimizers: zero_grad() of the model clears for all of them",
                              Applicability::kLikely});
   }
-  finding.facts = {{fact::kCause, cause}, {fact::kAccumulationsCount, stale.accumulations}};
+  finding.facts = {{fact::kCause, cause},
+                   {fact::kParametersCount, count},
+                   {fact::kParameters, as_fact(paths_of(group))},
+                   {fact::kElements, elements_of(group.tensors)},
+                   {fact::kAccumulationsCount, stale.accumulations}};
+  if (stale.period > 0) finding.facts.push_back({fact::kPeriod, stale.period});
   if (!stale.optimizers.empty()) {
     finding.facts.push_back({fact::kOptimizers, as_fact(stale.optimizers)});
   }

@@ -14,6 +14,7 @@ struct StaleGradients {
   std::vector<TensorId> parameters;
   bool all = false;                ///< of those that are updated together
   std::int64_t accumulations = 0;  ///< the most since one was cleared
+  std::int64_t period = 0;         ///< accumulations per step before; 0: not learned
   std::string updates;             ///< `4 steps of SGD`
   std::string clearing;            ///< the call that would clear them
   std::vector<std::string> optimizers;

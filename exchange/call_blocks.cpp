@@ -32,7 +32,8 @@ bool reduces(CollectiveKind kind) {
 class Names {
  public:
   struct Known {
-    std::uint64_t hash = 0;  ///< 0: a ring that was cut off does not tell
+    /// 0: a ring that was cut off does not tell, or the rank knew no better than "bucket".
+    std::uint64_t hash = 0;
     bool is_gradient = false;
   };
   explicit Names(const RingReader& ring) : ring_(ring) {}
@@ -40,8 +41,9 @@ class Names {
     const auto [known, is_new] = known_.try_emplace(id);
     if (is_new) {
       const std::string name = ring_.name(id);
-      known->second = {name.empty() ? 0 : std::hash<std::string>()(name) | 1,
-                       name == "bucket" || name.ends_with(".grad")};
+      const bool is_known = !name.empty() && name != kUnknownOwner;
+      known->second = {is_known ? std::hash<std::string>()(name) | 1 : 0,
+                       name == kUnknownOwner || name.ends_with(".grad")};
     }
     return known->second;
   }
@@ -87,11 +89,11 @@ void add(GroupCalls& calls, const CallRecord& call, std::uint64_t place, Names& 
     calls.signature += mix(key, dtype.hash);
   }
   const Names::Known owner = names.of(call.owner);
+  calls.writes_gradients = calls.writes_gradients || (reduces(call.kind) && owner.is_gradient);
   if (owner.hash == 0) return;
   block.owned |= bit;
   block.owners += mix(call.seq, owner.hash);
   calls.signature += mix(key, owner.hash + 1);
-  calls.writes_gradients = calls.writes_gradients || (reduces(call.kind) && owner.is_gradient);
 }
 }  // namespace
 

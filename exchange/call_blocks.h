@@ -9,6 +9,9 @@
 
 namespace ddpscope {
 
+/// The owner of storage that is no registered tensor and no gradient as far as the rank knows.
+inline constexpr char kUnknownOwner[] = "bucket";
+
 /// What ranks must agree in.
 struct CallKey {
   CollectiveKind kind = CollectiveKind::kAllReduce;

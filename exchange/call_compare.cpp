@@ -62,9 +62,10 @@ BlockCalls read_block(const Holder& holder, std::uint64_t group, std::uint64_t n
 Side side_of(const Issued& call) {
   const CallRecord& record = call.record;
   const bool is_barrier = record.kind == CollectiveKind::kBarrier;
+  const std::string owner = call.ring->name(record.owner);
   return {.key = key_of(record),
           .dtype = is_barrier ? "" : call.ring->name(record.dtype),
-          .owner = call.ring->name(record.owner),
+          .owner = owner == kUnknownOwner ? "" : owner,
           .ranks = {call.ring->head().rank},
           .first = call};
 }

@@ -1,4 +1,7 @@
+#include <algorithm>
+
 #include "records/json_members.h"
+#include "records/schema_table.h"
 
 namespace ddpscope {
 namespace {
@@ -99,6 +102,10 @@ RunRecord run_from_json(const Json& json) {
                    .checks = texts(json, "checks"),
                    .blocked = text_map(json, "blocked"),
                    .sources = text_map(json, "sources")};
+  const auto is_known = [words = words_of_type("source_state")](const auto& source) {
+    return std::ranges::find(words, source.second) != words.end();
+  };
+  if (!std::ranges::all_of(run.sources, is_known)) refuse("sources", "map to words of this schema");
   if (json.contains("device_index")) {
     run.device_index = integer(json, "device_index");
     run.visible_devices = integer(json, "visible_devices");
@@ -162,6 +169,7 @@ Finding finding_from_json(const Json& json) {
       .suppressed = truth(json, "suppressed", false),
       .suppression_reason = text(json, "suppression_reason")};
   if (finding.id.empty()) throw FormatError("a finding has no \"id\"");
+  if (member(json, "severity") == nullptr) throw FormatError("a finding has no \"severity\"");
   for (const auto& fix : list(json, "fixes")) {
     finding.fixes.push_back(
         {.text = text(fix, "text"),

@@ -35,6 +35,12 @@ class ReportBuilder {
   MergedReport finish(const Json& json) {
     report_.schema = members::integer(json, "schema");
     if (report_.schema < 1) throw FormatError("this is no report: it names no schema");
+    for (const char* list : {"ranks", "findings"}) {
+      if (members::member(json, list) == nullptr) {
+        throw FormatError(fmt::format("this is no report: it lists no {}", list));
+      }
+      members::list(json, list);
+    }
     report_.tool_version = members::text(json, "tool_version");
     report_.run_id = members::text(json, "run_id");
     report_.world_size = members::integer(json, "world_size", 1);

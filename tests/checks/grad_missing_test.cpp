@@ -195,4 +195,41 @@ TEST_CASE("grad-missing stays silent", "[check]") {
   CHECK(program.findings.empty());
 }
 
+TEST_CASE("grad-missing reports gradients that are cleared before the step", "[check]") {
+  Program program("grad-missing");
+  program.attach(1, kNet);
+  program.optimizer(1, {1, 2, 3});
+  const auto cycles = [&](int count, bool cleared) {
+    for (int i = 0; i < count; ++i) {
+      program.backward({1, 2, 3});
+      if (cleared) program.zero_grad(1);
+      program.step(1);
+      if (!cleared) program.zero_grad(1);
+    }
+  };
+  SECTION("from the start") { cycles(4, true); }
+  SECTION("after steps that were right") {
+    cycles(3, false);
+    cycles(3, true);
+    CHECK(program.findings.empty());
+    cycles(1, true);
+  }
+  SECTION("not where a step between them is right") {
+    cycles(3, true);
+    cycles(1, false);
+    cycles(3, true);
+    CHECK(program.findings.empty());
+    return;
+  }
+  cycles(4, true);
+  REQUIRE(program.findings.size() == 1);
+  const Finding& finding = program.findings[0];
+  CHECK(finding.severity == Severity::kWarning);
+  CHECK(finding.phase == Phase::kOptimizer);
+  CHECK(cause_of(finding) == "cleared_before_step");
+  CHECK(finding.what.ends_with("stepped without a gradient in 4 cycles: cleared_before_step"));
+  CHECK(finding.fixes.at(0).text == "call zero_grad() before backward(), or behind step()");
+  CHECK(fact_of<std::int64_t>(finding, "parameters_count") == 3);
+}
+
 }  // namespace ddpscope::test::grad_missing_test

@@ -139,6 +139,16 @@ TEST_CASE("exchanges of one layer differ in their number and their phase", "[com
   CHECK(differ.norm_calls[0].ranks == RankList{0, 1});
 }
 
+TEST_CASE("what a rank knows as a bucket alone may be any tensor", "[compare]") {
+  TestRun run(2);
+  run[0].call({.owner = "fc1.weight.grad"});
+  run[1].call({.owner = "bucket"});
+  CHECK(run.compared().calls_differ.empty());
+  run[0].call({.owner = "fc1.weight.grad"});
+  run[1].call({.owner = "fc2.weight.grad"});
+  CHECK(only(run.compared()).seq == 2);
+}
+
 TEST_CASE("ranks with other numbers of calls of synchronised layers are told", "[compare]") {
   TestRun run(3);
   for (std::size_t rank = 0; rank < 3; ++rank) {

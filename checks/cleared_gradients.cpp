@@ -1,0 +1,35 @@
+#include "checks/cleared_gradients.h"
+
+#include "checks/missing_cause.h"
+
+namespace ddpscope {
+namespace {
+/// Empty where the step had a gradient.
+std::vector<const TensorState*> cleared_before(const OptimizerStepEvent& step,
+                                               const RunState& state) {
+  std::vector<const TensorState*> cleared;
+  for (const auto& group : state.optimizers().at(step.optimizer).groups) {
+    for (const OptimizerMember& member : group) {
+      if (member.grad_defined) return {};
+      const TensorState* tensor = state.tensor(member.tensor);
+      if (tensor == nullptr || tensor->registrations.empty()) continue;
+      if (tensor->gradient_cycle == step.at.cycle) cleared.push_back(tensor);
+    }
+  }
+  return cleared;
+}
+}  // namespace
+
+std::vector<const TensorState*> ClearedGradients::on(const OptimizerStepEvent& event,
+                                                     const RunState& state) {
+  std::vector<const TensorState*> cleared;
+  if (!event.threw && !event.with_closure) cleared = cleared_before(event, state);
+  if (cleared.empty()) {
+    cycles_.erase(event.optimizer);
+    return {};
+  }
+  if (++cycles_[event.optimizer] != kMissingCycles) return {};
+  return cleared;
+}
+
+}  // namespace ddpscope
