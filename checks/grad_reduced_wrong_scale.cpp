@@ -102,10 +102,12 @@ class GradReducedWrongScale final : public Check {
     finding.what = wrong_scale_what(step, cause, cohort.ranks.size());
     finding.why = wrong_scale_why(step, cause, lasts);
     finding.fixes = wrong_scale_fixes(cause, lasts);
-    finding.facts = {
-        {fact::kCause, std::string(cause)}, {fact::kMeasuredRatio, step.ratio.value_or(0)},
-        {fact::kExpectedRatio, 1.0},        {fact::kResidualRatio, step.residual},
-        {fact::kPeriod, step.backwards},    {fact::kParametersCount, step.sampled}};
+    finding.facts = {{fact::kCause, std::string(cause)},
+                     {fact::kExpectedRatio, 1.0},
+                     {fact::kResidualRatio, step.residual},
+                     {fact::kPeriod, step.backwards},
+                     {fact::kParametersCount, step.sampled}};
+    if (step.ratio) finding.facts.push_back({fact::kMeasuredRatio, *step.ratio});
     return finding;
   }
 };

@@ -63,6 +63,7 @@ class OptimUpdateSize final : public Check {
     const UpdateWindow& window = found->second;
     if (window.has_no_rate()) return "no_effect";
     if (!window.is_full() || window.has_no_size() || window.is_warming_up()) return "";
+    if (!std::isfinite(window.gradient_median())) return "";  // of weights that are not, either
     // A bias may lie near zero, so that each step is large beside it.
     if (tensor.info.shape.size() >= 2 && window.is_exploding()) return "exploding";
     if (!window.is_conclusive()) return "";

@@ -245,22 +245,11 @@ bool RunState::waits_for_first_step(const TensorState& tensor) const {
   });
 }
 
-namespace {
-/// What a glob matches is declared with all below it.
-bool covers(std::string_view glob, std::string_view path) {
-  if (glob_match(glob, path)) return true;
-  for (auto dot = path.find('.'); dot != path.npos; dot = path.find('.', dot + 1)) {
-    if (glob_match(glob, path.substr(0, dot))) return true;
-  }
-  return false;
-}
-}  // namespace
-
 bool RunState::declared(ModelId model, std::string_view path, std::string_view kind) const {
   return std::ranges::any_of(declarations_, [&](const DeclarationEvent& declaration) {
     if (declaration.model != 0 && declaration.model != model) return false;
     if (declaration.kind != kind && declaration.kind != "intended") return false;
-    return covers(declaration.path_glob, path);
+    return glob_covers(declaration.path_glob, path);
   });
 }
 

@@ -112,7 +112,10 @@ set(DdpscopeTorch_VERSION "")
 _ddpscope_torch_of_targets(DdpscopeTorch_ROOT)
 if(NOT DdpscopeTorch_ROOT)
   # Kept in the cache: a later configuration without the environment variable finds the same one.
-  set(DDPSCOPE_TORCH_DIR "$ENV{DDPSCOPE_TORCH_DIR}" CACHE PATH "The LibTorch folder")
+  # A variable of the caller's would be lost below policy version 3.21.
+  if(NOT DDPSCOPE_TORCH_DIR)
+    set(DDPSCOPE_TORCH_DIR "$ENV{DDPSCOPE_TORCH_DIR}" CACHE PATH "The LibTorch folder")
+  endif()
   set(_ddpscope_folders ${DDPSCOPE_TORCH_DIR})
   # A folder that was named and holds no LibTorch is an error, never silently another LibTorch.
   if(NOT DDPSCOPE_TORCH_DIR)

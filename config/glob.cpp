@@ -35,6 +35,14 @@ bool glob_match(std::string_view pattern, std::string_view text) {
   return pattern.find_first_not_of('*', at) == std::string_view::npos;
 }
 
+bool glob_covers(std::string_view pattern, std::string_view path) {
+  if (glob_match(pattern, path)) return true;
+  for (auto dot = path.find('.'); dot != path.npos; dot = path.find('.', dot + 1)) {
+    if (glob_match(pattern, path.substr(0, dot))) return true;
+  }
+  return false;
+}
+
 bool has_wildcard(std::string_view pattern) {
   return pattern.find_first_of("*?") != std::string_view::npos;
 }

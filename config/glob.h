@@ -7,6 +7,8 @@ namespace ddpscope {
 
 /// `*` is any text, `?` any one byte, all else itself. Takes at most pattern x text steps.
 bool glob_match(std::string_view pattern, std::string_view text);
+/// Whether it matches a dotted path or one that this lies below.
+bool glob_covers(std::string_view pattern, std::string_view path);
 bool has_wildcard(std::string_view pattern);
 
 /// The items of a comma-separated list, without blanks around them and without empty ones.

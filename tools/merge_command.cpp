@@ -1,7 +1,10 @@
 #include <CLI/CLI.hpp>
+#include <filesystem>
 #include <memory>
+#include <set>
 
 #include "tools/command.h"
+#include "tools/exit_status.h"
 #include "tools/report_input.h"
 #include "tools/report_output.h"
 #include "tools/trace_calls.h"
@@ -15,7 +18,26 @@ struct MergeArguments {
   std::string suppressions;
 };
 
+/// No report takes the place of a file that a rank wrote, or of another report.
+void require_free(const ReportPaths& paths) {
+  std::set<std::string> taken;
+  for (const std::string& path : {paths.html, paths.json, paths.sarif, paths.junit, paths.trace}) {
+    if (path.empty()) continue;
+    const std::filesystem::path file = std::filesystem::path(path).lexically_normal();
+    const std::string name = file.filename().string();
+    const bool is_of_rank =
+        name.starts_with("rank-") && (name.ends_with(".jsonl") || name.ends_with(".ring"));
+    if (is_of_rank || name == "launch.json") {
+      throw CommandError(ExitStatus::kUsage, path + " has the name of a file that a run writes");
+    }
+    if (!taken.insert(file.string()).second) {
+      throw CommandError(ExitStatus::kUsage, path + " is named for two reports");
+    }
+  }
+}
+
 int merge_dirs(const MergeArguments& options) {
+  require_free(options.paths);
   const auto fail_on = severity_of(options.fail_on);
   auto judged = read_reports(options.dirs, options.suppressions);
   require_files(judged, options.dirs.front());

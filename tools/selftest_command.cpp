@@ -137,9 +137,10 @@ std::string verdict(const std::vector<Trial>& trials, const FaultTrials& runs) {
 std::string as_json(const std::vector<Trial>& trials, const FaultTrials& runs) {
   nlohmann::ordered_json json = {{"level", runs.setting("level")},
                                  {"overhead", runs.setting("overhead")},
-                                 {"step_ms", runs.step_ms()},
+                                 {"step_ms", nullptr},
                                  {"own_findings", runs.own_findings()},
                                  {"faults", nlohmann::ordered_json::array()}};
+  if (runs.step_ms() > 0) json["step_ms"] = runs.step_ms();
   for (const Trial& trial : trials) {
     nlohmann::ordered_json row = {{"fault", trial.fault->name},
                                   {"what", trial.fault->what},

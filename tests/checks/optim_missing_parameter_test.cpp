@@ -223,7 +223,7 @@ TEST_CASE("optim-missing-parameter stays silent", "[check]") {
   }
   SECTION("where a declaration says so") {
     program.attach(1, kNet);
-    program.declare("fc.*", GENERATE("external", "sharded"));
+    program.declare(GENERATE("fc", "fc.*"), GENERATE("external", "sharded"));
     program.optimizer(1, {1});
     train(program, 1, {1, 2, 3});
   }

@@ -131,6 +131,13 @@ TEST_CASE("optim-update-size reports updates of half the size of the weights", "
         "a step changes 1 parameter by 0.5 of their size (median of 8 sampled steps; exploding)");
 }
 
+TEST_CASE("optim-update-size tells nothing of weights that are not finite", "[check]") {
+  Loop loop;
+  loop.still = {.tensor = 2, .update_ratio = 1, .gradient_norm = std::nan(""), .lr = 10};
+  loop.steps(228);
+  CHECK(loop.program.findings.empty());
+}
+
 TEST_CASE("optim-update-size merges what is alike below one module", "[check]") {
   Loop loop;
   loop.moves = loop.still;

@@ -39,6 +39,16 @@ TEST_CASE("globs match whole texts", "[config]") {
   }
 }
 
+TEST_CASE("a glob covers what lies below a path that it matches", "[config]") {
+  CHECK(glob_covers("body", "body"));
+  CHECK(glob_covers("body", "body.first.weight"));
+  CHECK(glob_covers("bo*", "body.first"));
+  CHECK_FALSE(glob_covers("body", "bodyguard.first"));
+  CHECK_FALSE(glob_covers("first", "body.first"));
+  CHECK_FALSE(glob_covers("", "body"));
+  CHECK(glob_covers("", ""));
+}
+
 TEST_CASE("many stars do not make a match explode", "[config]") {
   std::string pattern;
   for (int i = 0; i < 500; ++i) pattern += "a*";

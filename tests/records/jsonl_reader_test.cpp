@@ -37,7 +37,8 @@ TEST_CASE("a later finding with the same fingerprint replaces the earlier", "[re
 }
 
 TEST_CASE("unknown records and members are accepted", "[records]") {
-  const std::string later = R"({"record":"finding","id":"x-y","severity":"note","color":[1,{"a":null}]})";
+  const std::string later =
+      R"({"record":"finding","id":"x-y","severity":"note","color":[1,{"a":null}]})";
   const RankFile read = file(run_line() +
                              R"({"record":"digest","step":1})"
                              "\n" +

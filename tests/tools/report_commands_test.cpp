@@ -55,6 +55,44 @@ TEST_CASE("merge of clean ranks returns 0 and writes both reports", "[tools]") {
   CHECK(std::filesystem::exists(dir / "o/report.json"));
 }
 
+TEST_CASE("merge writes over no file of a rank, and not two reports to one file", "[tools]") {
+  const TemporaryDir dir;
+  write_rank(dir / "o", {.error = true});
+  const std::string of_rank = dir / "o/rank-0.jsonl";
+  const auto size = std::filesystem::file_size(of_rank);
+  const auto over =
+      run_shell("ddpscope merge " + (dir / "o") + " -o " + (dir / "o/../o/rank-0.jsonl"));
+  CHECK(over.code == 2);
+  CHECK(over.says("rank-0.jsonl has the name of a file that a run writes"));
+  CHECK(std::filesystem::file_size(of_rank) == size);
+  const std::string both = dir / "both";
+  const auto twice = run_shell("ddpscope merge " + (dir / "o") + " -o " + both + " --json " + both);
+  CHECK(twice.code == 2);
+  CHECK(twice.says("both is named for two reports"));
+  CHECK_FALSE(std::filesystem::exists(both));
+}
+
+TEST_CASE("a report without lists, and a finding without severity, are refused", "[tools]") {
+  const TemporaryDir dir;
+  const auto shown = [&dir](const std::string& text) {
+    std::ofstream(dir / "r.json") << text;
+    return run_shell("ddpscope show " + (dir / "r.json"));
+  };
+  CHECK(shown(R"({"schema":1})").code == 3);
+  CHECK(shown(R"({"schema":1,"ranks":[],"findings":{}})").code == 3);
+  CHECK(shown(R"({"schema":1,"ranks":[],"findings":[{"id":"optim-empty"}]})").code == 3);
+  const std::string run =
+      R"({"record":"run","schema":1,"run_id":"r1","rank":0,"world_size":1,"sources":{"op":"%"}})";
+  const auto of_source = [&](const std::string& word) {
+    std::filesystem::create_directory(dir / "s");
+    std::string line = run;
+    std::ofstream(dir / "s/rank-0.jsonl") << line.replace(line.find('%'), 1, word) << "\n";
+    return run_shell("ddpscope show " + (dir / "s/rank-0.jsonl"));
+  };
+  CHECK(of_source("live").code == 0);
+  CHECK(of_source("maybe").code == 3);
+}
+
 TEST_CASE("merge returns 1 for a finding at or above --fail-on", "[tools]") {
   const TemporaryDir dir;
   write_rank(dir / "o", {.error = true});
