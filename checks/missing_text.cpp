@@ -22,7 +22,7 @@ struct MissingWords {
 };
 
 MissingWords missing_words(const std::string& cause) {
-  const std::map<std::string, MissingWords> words = {
+  return std::map<std::string, MissingWords>{
       {"not_used",
        {"no operator with a gradient path read them",
         {{"remove the layer or call it", kNeedsDecision},
@@ -44,8 +44,8 @@ MissingWords missing_words(const std::string& cause) {
        {"backward reached them, and the function before them returned no gradient",
         {{"return a gradient for each input of the function", kLikely}}}},
       {kClearedBeforeStep,
-       {"backward gave them gradients, and zero_grad() or an assignment took them away before the "
-        "optimizer stepped: its step changed nothing",
+       {"backward gave them gradients, which were cleared before the optimizer stepped, for "
+        "nothing",
         {{"call zero_grad() before backward(), or behind step()", kLikely}}}},
       {"not_ready",
        {"no gradient of them came in this backward; candidates: not_used, output_not_in_loss, "
@@ -54,14 +54,13 @@ MissingWords missing_words(const std::string& cause) {
         {{"use them in each forward, or leave them out of the list", kNeedsDecision}}}},
       {kReached,
        {"they ran, and a backward reached them, but no gradient came of it, as in "
-        "autograd::grad(); "
-        "candidates: output_not_in_loss, function_returned_nothing",
+        "autograd::grad(); candidates: output_not_in_loss, function_returned_nothing",
         {{"let the loss depend on the output", kLikely},
          {"requires_grad_(false), if they are to stay as they are", kLikely}}}},
       {"",
        {"candidates: not_used, output_not_in_loss, result_dropped; no operator record covers these "
-        "cycles; next: DDPSCOPE=level=stacks records the operators of every step"}}};
-  return words.at(cause);
+        "cycles; next: DDPSCOPE=level=stacks records the operators of every step"}}}
+      .at(cause);
 }
 
 std::string missing_count(const TensorGroup& group) {
@@ -91,10 +90,10 @@ Finding missing_finding(const TensorGroup& group, const MissingCause& cause,
   Finding finding = missing_at(group, cause);
   finding.severity = decided ? Severity::kWarning : Severity::kNote;
   finding.evidence_status = decided ? EvidenceStatus::kEstablished : EvidenceStatus::kUndecided;
-  finding.what = fmt::format("{} {} in {} cycles: {}", missing_count(group),
-                             cause.name == kClearedBeforeStep ? "stepped without a gradient"
-                                                              : "got no gradient",
-                             kMissingCycles, decided ? cause.name : "cause undecided");
+  finding.what = fmt::format(
+      "{} {} in {} cycles: {}", missing_count(group),
+      cause.name == kClearedBeforeStep ? "stepped without a gradient" : "got no gradient",
+      kMissingCycles, decided ? cause.name : "cause undecided");
   const std::int64_t steps_per_cycle =
       std::max<std::int64_t>(1, state.now().step / std::max<std::int64_t>(1, state.now().cycle));
   finding.facts.push_back({fact::kWindowSteps, kMissingCycles * steps_per_cycle});
