@@ -49,8 +49,7 @@ MissingWords missing_words(const std::string& cause) {
         {{"call zero_grad() before backward(), or behind step()", kLikely}}}},
       {"not_ready",
        {"no gradient of them came in this backward; candidates: not_used, output_not_in_loss, "
-        "result_dropped; no operator record covers it; next: DDPSCOPE=level=stacks records the "
-        "operators of every step",
+        "result_dropped; next: DDPSCOPE=level=stacks records the operators of every step",
         {{"use them in each forward, or leave them out of the list", kNeedsDecision}}}},
       {kReached,
        {"they ran, and a backward reached them, but no gradient came of it, as in "
