@@ -4,11 +4,13 @@
 
 namespace ddpscope {
 namespace {
-/// Empty where the step had a gradient.
+/// Empty where the step had a gradient. An optimizer of the program's own may clear them itself.
 std::vector<const TensorState*> cleared_before(const OptimizerStepEvent& step,
                                                const RunState& state) {
   std::vector<const TensorState*> cleared;
-  for (const auto& group : state.optimizers().at(step.optimizer).groups) {
+  const OptimizerState& optimizer = state.optimizers().at(step.optimizer);
+  if (!optimizer.of_libtorch) return {};
+  for (const auto& group : optimizer.groups) {
     for (const OptimizerMember& member : group) {
       if (member.grad_defined) return {};
       const TensorState* tensor = state.tensor(member.tensor);

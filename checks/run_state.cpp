@@ -155,6 +155,7 @@ void RunState::on(const OptimizerMembersEvent& event) {
     }
   }
   state.type = event.type.substr(event.type.rfind(':') + 1);
+  state.of_libtorch = event.type.starts_with("torch::optim::");
   state.name = event.name;
   state.groups = event.groups;
   state.options = event.options;

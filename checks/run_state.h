@@ -30,7 +30,8 @@ struct ModulePlace {
 
 struct OptimizerState {
   OptimizerId id = 0;
-  std::string type;
+  std::string type;          ///< without its namespace
+  bool of_libtorch = false;  ///< a class of LibTorch, not of the program
   std::string name;
   std::vector<std::vector<OptimizerMember>> groups;
   std::vector<GroupOptions> options;

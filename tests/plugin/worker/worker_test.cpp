@@ -170,7 +170,7 @@ TEST_CASE("What the setting declares holds for every model", "[worker]") {
                                         .requires_grad = true,
                                         .is_leaf = true,
                                         .floating = true}});
-    members->groups[0].push_back({.tensor = id, .requires_grad = true});
+    members->groups[0].push_back({.tensor = id, .requires_grad = true, .grad_defined = id == 1});
   }
   worker.put(std::move(tree));
   worker.put(std::move(members));
