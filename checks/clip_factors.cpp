@@ -18,14 +18,9 @@ double factor_of(const RankSide& side) { return std::strtod(side.value.c_str(), 
 bool is_smaller(const RankSide& a, const RankSide& b) { return factor_of(a) < factor_of(b); }
 
 std::optional<double> number_in(const Finding& finding, std::string_view key) {
-  const auto fact = std::ranges::find(finding.facts, key, &Fact::key);
-  const auto* number = fact == finding.facts.end() ? nullptr : std::get_if<double>(&fact->value);
+  const FactValue* value = find_fact(finding, key);
+  const auto* number = value == nullptr ? nullptr : std::get_if<double>(value);
   return number == nullptr ? std::nullopt : std::optional(*number);
-}
-
-void set_fact(Finding& finding, std::string_view key, FactValue value) {
-  std::erase_if(finding.facts, [key](const Fact& fact) { return fact.key == key; });
-  finding.facts.push_back({std::string(key), std::move(value)});
 }
 
 bool is_before_average(const Finding& finding, const Cohort& cohort) {

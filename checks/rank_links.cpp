@@ -12,29 +12,24 @@
 
 namespace ddpscope {
 namespace {
-const FactValue* found_fact(const Finding& finding, std::string_view key) {
-  const auto fact = std::ranges::find(finding.facts, key, &Fact::key);
-  return fact == finding.facts.end() ? nullptr : &fact->value;
-}
-
 bool has_word(const Finding& finding, std::string_view key, std::string_view word) {
-  const FactValue* value = found_fact(finding, key);
+  const FactValue* value = find_fact(finding, key);
   return value != nullptr && *value == FactValue(std::string(word));
 }
 
 bool lists(const Finding& finding, std::string_view key, const FactScalar& item) {
-  const FactValue* value = found_fact(finding, key);
+  const FactValue* value = find_fact(finding, key);
   const auto* list = value == nullptr ? nullptr : std::get_if<std::vector<FactScalar>>(value);
   return list != nullptr && std::ranges::find(*list, item) != list->end();
 }
 
 /// In one group the order of calls decides, else the order of steps.
 bool is_before(const Finding& cause, const Finding& effect) {
-  const FactValue* group = found_fact(cause, fact::kGroup);
-  const FactValue* other = found_fact(effect, fact::kGroup);
+  const FactValue* group = find_fact(cause, fact::kGroup);
+  const FactValue* other = find_fact(effect, fact::kGroup);
   if (group == nullptr || other == nullptr || *group != *other) return cause.step <= effect.step;
-  const FactValue* seq = found_fact(cause, fact::kSeq);
-  const FactValue* later = found_fact(effect, fact::kSeq);
+  const FactValue* seq = find_fact(cause, fact::kSeq);
+  const FactValue* later = find_fact(effect, fact::kSeq);
   if (seq == nullptr || later == nullptr) return cause.step <= effect.step;
   const auto* first = std::get_if<std::int64_t>(seq);
   const auto* second = std::get_if<std::int64_t>(later);
@@ -58,7 +53,7 @@ bool is_drift(const Finding& cause, const Finding& effect) {
 
 /// Gradients that a Reducer waited for: it averaged none of that step.
 bool is_of_reducer(const Finding& cause, const Finding& effect) {
-  const FactValue* present = found_fact(cause, fact::kReducerPresent);
+  const FactValue* present = find_fact(cause, fact::kReducerPresent);
   return present != nullptr && *present == FactValue(true) && is_drift(cause, effect);
 }
 
@@ -66,7 +61,7 @@ bool is_of_reducer(const Finding& cause, const Finding& effect) {
 /// ended together because they hung.
 bool is_why_a_rank_failed(const Finding& cause, const Finding& effect) {
   if (cause.step > effect.step) return false;
-  const FactValue* first = found_fact(effect, fact::kFirstRank);
+  const FactValue* first = find_fact(effect, fact::kFirstRank);
   const auto* rank = first == nullptr ? nullptr : std::get_if<std::int64_t>(first);
   if (rank == nullptr || has_word(effect, fact::kCause, "launcher_or_session")) return true;
   if (cause.id == "collective-hang") return lists(cause, fact::kWaitingRanks, *rank);
@@ -75,21 +70,21 @@ bool is_why_a_rank_failed(const Finding& cause, const Finding& effect) {
 
 /// The rank that nobody sees again had failed.
 bool is_why_a_rank_is_gone(const Finding& cause, const Finding& effect) {
-  const FactValue* first = found_fact(cause, fact::kFirstRank);
+  const FactValue* first = find_fact(cause, fact::kFirstRank);
   const auto* rank = first == nullptr ? nullptr : std::get_if<std::int64_t>(first);
   return rank != nullptr && cause.step <= effect.step &&
          lists(effect, fact::kSuspectRanks, *rank) && !has_word(effect, fact::kState, "stuck");
 }
 
 bool is_why_a_rank_lags(const Finding& cause, const Finding& effect) {
-  const FactValue* first = found_fact(cause, fact::kFirstRank);
+  const FactValue* first = find_fact(cause, fact::kFirstRank);
   const auto* rank = first == nullptr ? nullptr : std::get_if<std::int64_t>(first);
   return rank != nullptr && lists(effect, fact::kLaggingRanks, *rank);
 }
 
 /// The missing gradients are among those that ranks differ in.
 bool is_about_its_gradients(const Finding& cause, const Finding& effect) {
-  const FactValue* value = found_fact(effect, fact::kParameters);
+  const FactValue* value = find_fact(effect, fact::kParameters);
   const auto* missing = value == nullptr ? nullptr : std::get_if<std::vector<FactScalar>>(value);
   return missing != nullptr && !missing->empty() && cause.model == effect.model &&
          std::ranges::all_of(*missing, [&cause](const FactScalar& path) {
@@ -99,14 +94,14 @@ bool is_about_its_gradients(const Finding& cause, const Finding& effect) {
 
 /// What single ranks say of a pattern follows from what makes it another one on each rank.
 bool is_of_all_ranks(const Finding& cause, const Finding& effect) {
-  const bool is_over_ranks = found_fact(cause, fact::kRankPatterns) != nullptr;
-  return is_over_ranks && found_fact(effect, fact::kRankPatterns) == nullptr;
+  const bool is_over_ranks = find_fact(cause, fact::kRankPatterns) != nullptr;
+  return is_over_ranks && find_fact(effect, fact::kRankPatterns) == nullptr;
 }
 
 /// What became trainable and is in no collective is not reduced.
 bool is_left_out(const Finding& cause, const Finding& effect) {
-  const FactValue* count = found_fact(cause, fact::kNotAveragedCount);
-  const FactValue* path = found_fact(effect, fact::kFirstPath);
+  const FactValue* count = find_fact(cause, fact::kNotAveragedCount);
+  const FactValue* path = find_fact(effect, fact::kFirstPath);
   const auto* first = path == nullptr ? nullptr : std::get_if<std::string>(path);
   return count != nullptr && *count != FactValue(std::int64_t{0}) && first != nullptr &&
          cause.model == effect.model && cause.step <= effect.step &&

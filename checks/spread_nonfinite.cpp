@@ -17,11 +17,6 @@ namespace {
 constexpr std::string_view kArrived = "numeric-nonfinite-gradient";
 constexpr char kOtherRank[] = "other_rank";
 
-Fact* fact_in(Finding& finding, std::string_view key) {
-  const auto fact = std::ranges::find(finding.facts, key, &Fact::key);
-  return fact == finding.facts.end() ? nullptr : &*fact;
-}
-
 bool is_in(const RankList& ranks, std::int64_t rank) {
   return std::ranges::binary_search(ranks, rank);
 }
@@ -50,8 +45,8 @@ RankList ranks_of(const std::vector<Finding*>& origins) {
 }
 
 void say_where_it_began(Finding& origin, const RankList& ranks, const Cohort& cohort) {
-  if (fact_in(origin, fact::kOriginRanks) != nullptr) return;
-  origin.facts.push_back({fact::kOriginRanks, as_fact(ranks)});
+  if (find_fact(origin, fact::kOriginRanks) != nullptr) return;
+  set_fact(origin, fact::kOriginRanks, as_fact(ranks));
   origin.why += origin_words(ranks, cohort);
 }
 
@@ -63,11 +58,7 @@ void fold_below(Finding& cause, Finding& effect) {
 
 /// Returns the fingerprint it had. Of the same parameter it would be that of the origin.
 std::string follow(Finding& effect, Finding& cause) {
-  if (Fact* known = fact_in(effect, fact::kCause)) {
-    known->value = std::string(kOtherRank);
-  } else {
-    effect.facts.push_back({fact::kCause, std::string(kOtherRank)});
-  }
+  set_fact(effect, fact::kCause, std::string(kOtherRank));
   fold_below(cause, effect);
   return std::exchange(effect.fingerprint, fingerprint_of(effect));
 }
@@ -123,9 +114,9 @@ struct HostCount {
   std::vector<Finding*> findings;
 };
 
-bool began_on_its_rank(Finding& finding) {
-  const Fact* cause = fact_in(finding, fact::kCause);
-  const bool is_other = cause != nullptr && cause->value == FactValue(std::string(kOtherRank));
+bool began_on_its_rank(const Finding& finding) {
+  const FactValue* cause = find_fact(finding, fact::kCause);
+  const bool is_other = cause != nullptr && *cause == FactValue(std::string(kOtherRank));
   return finding.id == kArrived && !is_other;
 }
 
@@ -150,7 +141,7 @@ std::vector<HostCount> by_host(const RanksComparedEvent& run, const Cohort& coho
 
 void say_how_often(const HostCount& host, bool is_suspect) {
   for (Finding* finding : host.findings) {
-    finding->facts.push_back({fact::kHostRepeatCount, host.occurrences});
+    set_fact(*finding, fact::kHostRepeatCount, host.occurrences);
     if (!is_suspect) continue;
     finding->why += fmt::format(
         "; it began {} times on host {} and on no other: perhaps its hardware is at fault",

@@ -1,7 +1,9 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -74,5 +76,20 @@ struct Finding {
   std::string suppression_reason;  ///< of the first line that matches it, where it is suppressed
 };
 using Findings = std::vector<Finding>;
+
+/// Null where the finding has no such fact.
+inline const FactValue* find_fact(const Finding& finding, std::string_view key) {
+  const auto fact = std::ranges::find(finding.facts, key, &Fact::key);
+  return fact == finding.facts.end() ? nullptr : &fact->value;
+}
+/// Its value from now on.
+inline void set_fact(Finding& finding, std::string_view key, FactValue value) {
+  const auto fact = std::ranges::find(finding.facts, key, &Fact::key);
+  if (fact != finding.facts.end()) {
+    fact->value = std::move(value);
+  } else {
+    finding.facts.push_back({std::string(key), std::move(value)});
+  }
+}
 
 }  // namespace ddpscope

@@ -41,9 +41,8 @@ void Worker::leave_spreading(const Finding& finding) {
   const bool is_own = finding.rank == options_.run.rank;
   if (!is_own || !spreads_over_ranks(finding) || ranks_.ring() == nullptr) return;
   const auto count_of = [&finding](std::string_view key) {
-    const auto fact = std::ranges::find(finding.facts, key, &Fact::key);
-    const auto* count =
-        fact == finding.facts.end() ? nullptr : std::get_if<std::int64_t>(&fact->value);
+    const FactValue* value = find_fact(finding, key);
+    const auto* count = value == nullptr ? nullptr : std::get_if<std::int64_t>(value);
     return count == nullptr ? 0 : *count;
   };
   const bool is_deep = !finding.module_path.empty() && !finding.subject.empty();

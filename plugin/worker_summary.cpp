@@ -38,12 +38,11 @@ std::string shown_path(const std::string& path) {
   return !error && path.starts_with(here) ? path.substr(here.size()) : path;
 }
 
-/// What lasts is seen after this many steps, where cycles in a row were not looked at.
-std::int64_t latency_steps(std::int64_t longest_gap, const RunCosts& costs, std::int64_t steps) {
-  const auto cycles = static_cast<double>(costs.coverage.cycles + costs.full_cycles);
-  const double steps_per_cycle = std::max(static_cast<double>(steps) / cycles, 1.0);
-  return static_cast<std::int64_t>(
-      std::ceil(static_cast<double>(longest_gap + 1) * steps_per_cycle));
+/// A cycle may be of several steps.
+std::int64_t steps_in(std::int64_t cycles, const RunCosts& costs, std::int64_t steps) {
+  const auto all = static_cast<double>(costs.coverage.cycles + costs.full_cycles);
+  const double steps_per_cycle = std::max(static_cast<double>(steps) / all, 1.0);
+  return static_cast<std::int64_t>(std::ceil(static_cast<double>(cycles) * steps_per_cycle));
 }
 
 // How much of the run a check saw, once hooks kept to their budget.
@@ -55,7 +54,7 @@ CheckCost cost_of(const std::string& id, const RunCosts& costs, std::int64_t ste
   const std::int64_t gap = reads_values ? seen.longest_values_gap : seen.longest_gap;
   const auto watched = static_cast<double>(reads_values ? seen.full : seen.structure);
   return {.coverage = watched / static_cast<double>(seen.cycles),
-          .latency_steps = latency_steps(gap, costs, steps)};
+          .latency_steps = steps_in(gap + 1, costs, steps)};
 }
 
 std::map<std::string, Coverage> blocked_over_ranks(const RunRecord& run) {
@@ -113,10 +112,10 @@ std::optional<ExitEvent::Rested> Worker::rested(const RunCosts& costs) const {
   const bool of_all = costs.structure_every >= CostGovernor::kRarest;
   if (seen.wall_ms <= 0 || !(of_all || of_values)) return std::nullopt;
   const std::int64_t gap = of_all ? seen.longest_gap : seen.longest_values_gap;
-  return ExitEvent::Rested{.since_step = costs.full_cycles,
+  return ExitEvent::Rested{.since_step = steps_in(costs.full_cycles, costs, costs.steps),
                            .cost_ratio = seen.hooks_ms / seen.wall_ms,
                            .budget_ratio = options_.settings.overhead / 100,
-                           .latency_steps = latency_steps(gap, costs, costs.steps),
+                           .latency_steps = steps_in(gap + 1, costs, costs.steps),
                            .values_alone = !of_all};
 }
 

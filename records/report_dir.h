@@ -36,6 +36,8 @@ RankFileList list_rank_files(const std::string& dir);
 std::optional<std::int64_t> rank_of_file_name(std::string_view name);
 std::string rank_file_name(std::int64_t rank);
 
+/// `launch.json`, or a file of one rank: what a run writes and no report may take the place of.
+bool is_run_file(std::string_view name);
 /// A file that ddpscope writes into a report folder; only such files are ever moved or removed.
 bool is_report_file(std::string_view name);
 

@@ -68,15 +68,18 @@ std::string write_all(int fd, std::string_view text) {
 
 }  // namespace
 
-bool is_report_file(std::string_view name) {
-  constexpr std::array<std::string_view, 6> kWhole = {"report.html",  "report.json",
-                                                      "report.sarif", "report.junit.xml",
-                                                      "trace.json",   kLaunchFileName};
-  if (std::ranges::find(kWhole, name) != kWhole.end()) return true;
+bool is_run_file(std::string_view name) {
+  if (name == kLaunchFileName) return true;
   if (!name.starts_with("rank-")) return false;
   name.remove_prefix(5);
   const auto digits = std::min(name.find_first_not_of("0123456789"), name.size());
   return digits > 0 && digits < name.size() && name[digits] == '.';
+}
+
+bool is_report_file(std::string_view name) {
+  constexpr std::array<std::string_view, 5> kReports = {
+      "report.html", "report.json", "report.sarif", "report.junit.xml", "trace.json"};
+  return is_run_file(name) || std::ranges::find(kReports, name) != kReports.end();
 }
 
 std::optional<std::int64_t> living_owner(const std::string& path, const std::string& host) {

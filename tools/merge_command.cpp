@@ -3,6 +3,7 @@
 #include <memory>
 #include <set>
 
+#include "records/report_dir.h"
 #include "tools/command.h"
 #include "tools/exit_status.h"
 #include "tools/report_input.h"
@@ -24,10 +25,7 @@ void require_free(const ReportPaths& paths) {
   for (const std::string& path : {paths.html, paths.json, paths.sarif, paths.junit, paths.trace}) {
     if (path.empty()) continue;
     const std::filesystem::path file = std::filesystem::path(path).lexically_normal();
-    const std::string name = file.filename().string();
-    const bool is_of_rank =
-        name.starts_with("rank-") && (name.ends_with(".jsonl") || name.ends_with(".ring"));
-    if (is_of_rank || name == "launch.json") {
+    if (is_run_file(file.filename().string())) {
       throw CommandError(ExitStatus::kUsage, path + " has the name of a file that a run writes");
     }
     if (!taken.insert(file.string()).second) {

@@ -71,6 +71,7 @@ TEST_CASE("grad-reduced-wrong-scale names no single parameter where several are 
   for (ReductionStep& step : steps) {
     step.residual = step.noise = 0.4;
     step.not_linear = 5;
+    step.ratio.reset();
   }
   const Findings findings = judged(steps);
   REQUIRE(findings.size() == 1);
@@ -78,6 +79,7 @@ TEST_CASE("grad-reduced-wrong-scale names no single parameter where several are 
         "5 of 6 sampled gradients are no multiple of the sum over 4 ranks after the reduction "
         "(not_linear)");
   CHECK(findings[0].module_path.empty());
+  CHECK(fact_in(findings[0], "measured_ratio") == text_of("absent"));
   CHECK(findings[0].fixes.back().text.starts_with("intended"));
 }
 

@@ -54,7 +54,8 @@ Frontier waits_in(std::uint64_t group, CallRecord record, RankList waiting, Rank
           .seq = record.seq,
           .call = compared_call(record, {"stage3.bn1", ""}),
           .waiting = std::move(waiting),
-          .behind = std::move(behind)};
+          .behind = std::move(behind),
+          .norm_calls = {{"3", {2}}, {"4", {0, 1, 3}}}};
 }
 }  // namespace
 
@@ -131,6 +132,7 @@ TEST_CASE("norm-syncbn-calls-differ tells ranks that went on to another group", 
   CHECK(finding.what ==
         "ranks 0-1,3 waited in forward of stage3.bn1, its call 9, which rank 2 did not reach "
         "before a call of another group");
+  CHECK(fact_of(finding, "calls_per_rank") == words({"2: 3", "0-1,3: 4"}));
   run.frontiers[0].call.record.norm_call = 0;
   CHECK(judged(run, kId).empty());
 }

@@ -44,6 +44,9 @@ TEST_CASE("optim-stale-gradient reports a loop without zero_grad in step 4", "[c
         "gradients of earlier steps are still in all 2 parameters (8 elements; never_zeroed)");
   CHECK(finding.why ==
         "4 accumulations since they were last cleared, 4 steps of SGD, no reset in between");
+  CHECK(fact_of<std::int64_t>(finding, "parameters_count") == 2);
+  CHECK(fact_of<std::int64_t>(finding, "elements") == 8);
+  CHECK(fact_of<std::vector<FactScalar>>(finding, "parameters").size() == 2);
 }
 
 TEST_CASE("optim-stale-gradient reports updates of the program's own without zero_grad",

@@ -73,7 +73,7 @@ def find_package(args):
     shutil.rmtree(build, ignore_errors=True)
     source = [f"-DTRAIN_SOURCE={args.object}"] if args.object else []
     run("cmake", "-S", HERE / "find_package", "-B", build, f"-DCMAKE_PREFIX_PATH={args.prefix}",
-        f"-DDDPSCOPE_TORCH_DIR={args.torch}", "-DCMAKE_BUILD_TYPE=Release", *source)
+        f"-DTRAIN_TORCH_DIR={args.torch}", "-DCMAKE_BUILD_TYPE=Release", *source)
     run("cmake", "--build", build)
     return run_watched(build / "train", args.work / "find_package_report")
 

@@ -102,7 +102,7 @@ void Program::members(OptimizerId optimizer, std::vector<std::vector<TensorId>> 
   auto event = std::make_unique<OptimizerMembersEvent>();
   event->at = now();
   event->optimizer = optimizer;
-  event->type = "torch::optim::SGD";
+  event->type = optimizer_type;
   for (const auto& group : groups) {
     auto& members = event->groups.emplace_back();
     for (const TensorId id : group) {

@@ -87,6 +87,7 @@ class Program {
     clock_.optimizer_created();
     send(OptimizerCreatedEvent{now(), optimizer});
   }
+  std::string optimizer_type = "torch::optim::SGD";  ///< in the events of members that follow
   void members(OptimizerId optimizer, std::vector<std::vector<TensorId>> groups,
                const std::set<TensorId>& frozen = {});
   /// `create` and `members`.
