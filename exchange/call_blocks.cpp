@@ -32,8 +32,7 @@ bool reduces(CollectiveKind kind) {
 class Names {
  public:
   struct Known {
-    /// 0: a ring that was cut off does not tell, or the rank knew no better than "bucket".
-    std::uint64_t hash = 0;
+    std::uint64_t hash = 0;  ///< 0: a ring that was cut off does not tell
     bool is_gradient = false;
   };
   explicit Names(const RingReader& ring) : ring_(ring) {}
@@ -41,8 +40,7 @@ class Names {
     const auto [known, is_new] = known_.try_emplace(id);
     if (is_new) {
       const std::string name = ring_.name(id);
-      const bool is_known = !name.empty() && name != kUnknownOwner;
-      known->second = {is_known ? std::hash<std::string>()(name) | 1 : 0,
+      known->second = {name.empty() ? 0 : std::hash<std::string>()(name) | 1,
                        name == kUnknownOwner || name.ends_with(".grad")};
     }
     return known->second;
@@ -89,11 +87,11 @@ void add(GroupCalls& calls, const CallRecord& call, std::uint64_t place, Names& 
     calls.signature += mix(key, dtype.hash);
   }
   const Names::Known owner = names.of(call.owner);
-  calls.writes_gradients = calls.writes_gradients || (reduces(call.kind) && owner.is_gradient);
   if (owner.hash == 0) return;
   block.owned |= bit;
   block.owners += mix(call.seq, owner.hash);
   calls.signature += mix(key, owner.hash + 1);
+  calls.writes_gradients = calls.writes_gradients || (reduces(call.kind) && owner.is_gradient);
 }
 }  // namespace
 
