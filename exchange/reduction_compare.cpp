@@ -8,28 +8,16 @@
 
 #include "exchange/batch_sizes.h"
 #include "exchange/reduced_names.h"
+#include "exchange/reduction_fit.h"
 #include "exchange/reduction_record.h"
 
 namespace ddpscope {
 namespace {
 constexpr std::size_t kMaxSteps = 4096;
-constexpr double kNothing = 1e-20;  // a smaller gradient tells nothing
-constexpr double kCancelled = 1e-3;
 constexpr double kNotLinear = 1e-2;
 constexpr double kSameFactor = 0.02;  // of all parameters
 constexpr double kSameNumber = 1e-6;
 constexpr double kSameValues = 1e-5;
-using Sums = std::array<double, 4>;
-
-double dot(const Sums& a, const Sums& b) {
-  double sum = 0;
-  for (std::size_t i = 0; i < a.size(); ++i) sum += a[i] * b[i];
-  return sum;
-}
-
-void add(Sums& to, const Sums& values, double factor = 1) {
-  for (std::size_t i = 0; i < to.size(); ++i) to[i] += factor * values[i];
-}
 
 /// Of one parameter, all ranks together.
 struct Parameter {
@@ -41,11 +29,12 @@ struct Parameter {
   bool is_summed = true;    ///< what arrived is known, and nothing but sums and factors changed it
   bool is_weighed = false;  ///< by another factor on each rank
   double weight = 1;        ///< of the first rank
-  Sums before = {};         ///< of the sum over ranks
-  Sums after = {};          ///< likewise
+  bool was_cleared = false;
+  Arrived last;             ///< after it was cleared for the last time
+  Arrived total;            ///< in the whole step
+  Sums after = {};          ///< of the sum over ranks
   Sums stepped = {};        ///< likewise, with the clip
   double stepped_dots = 0;  ///< sum over ranks of the square of that sketch
-  double norms = 0;         ///< sum over ranks of the norm before
 };
 
 struct Step {
@@ -83,11 +72,12 @@ void add_rank(Parameter& parameter, const ToldReduction& told, double clip_facto
   parameter.is_finite &= std::isfinite(dot(after, after) + told.after.squares);
   parameter.is_summed &= std::isfinite(arrived) && told.before.squares >= 0;
   parameter.is_weighed |= !is_near(weight, parameter.weight);
-  add(parameter.before, told.before.sums);
+  parameter.was_cleared |= told.total.has_value();
+  parameter.last.add_rank(told.before);
+  parameter.total.add_rank(told.total.value_or(told.before));
   add(parameter.after, after);
   add(parameter.stepped, told.after.sums);
   parameter.stepped_dots += dot(told.after.sums, told.after.sums);
-  parameter.norms += std::sqrt(told.before.squares);
 }
 
 void read_ring(const RingReader& ring, Steps& steps) {
@@ -162,18 +152,20 @@ class StepComparison {
     result_.calls = step.calls;
     result_.backwards = step.backwards;
     result_.reduces_last = step.reduce_last >= ranks;
+    // What is stepped with came out of a collective that was issued before the last backward.
+    is_earlier_ = step.calls > 0 && step.reduce_last == 0;
   }
 
   ReductionStep run(std::uint32_t model) {
     for (const auto& [place, parameter] : step_.parameters) {
       if (place.model != model || parameter.ranks != ranks_ || !parameter.is_finite) continue;
-      if (parameter.is_summed && parameter.norms < kNothing) continue;
+      if (parameter.is_summed && parameter.last.norms < kNoNorm) continue;
       ++result_.sampled;
       if (parameter.is_as_it_arrived) arrived_.push_back(place);
       if (parameter.differs) add_differing(place, parameter);
       if (parameter.is_weighed) {
         ++result_.not_linear;
-      } else if (complete_ && parameter.is_summed) {
+      } else if (complete_ && parameter.is_summed && !is_earlier_) {
         add_to_sum(place, parameter);
       }
     }
@@ -200,36 +192,30 @@ class StepComparison {
   }
 
   // Of what is a multiple of the sum, nothing is left. The multiple may be another one for each
-  // parameter, as where layers are clipped by themselves.
+  // parameter, as where layers are clipped by themselves. A program that clears gradients between
+  // its backwards either keeps what it had elsewhere, and adds it, or drops it.
   void add_to_sum(const ReducedPlace& place, const Parameter& parameter) {
-    const double squares = dot(parameter.before, parameter.before);
-    if (squares < kNothing * kNothing) return;
-    const double factor =
-        dot(parameter.after, parameter.before) / static_cast<double>(ranks_) / squares;
-    const double ratio = factor * static_cast<double>(ranks_);
-    // What the ranks brought may cancel out.
-    if (std::sqrt(squares) > kCancelled * parameter.norms) {
-      least_ = std::min(least_, ratio);
-      most_ = std::max(most_, ratio);
+    auto best = fit(parameter.last, parameter.after, ranks_);
+    const auto whole = parameter.was_cleared ? fit(parameter.total, parameter.after, ranks_) : std::nullopt;
+    if (whole.has_value() && (!best.has_value() || whole->noise < best->noise)) best = whole;
+    if (!best.has_value()) return;
+    if (!best->cancels) {
+      least_ = std::min(least_, best->ratio);
+      most_ = std::max(most_, best->ratio);
     }
-    Sums left = {};
-    add(left, parameter.after, 1 / static_cast<double>(ranks_));
-    const double after = std::sqrt(dot(left, left));
-    add(left, parameter.before, -factor);
-    const double residual = std::sqrt(dot(left, left));
-    result_.not_linear += residual > kNotLinear * after;
-    // A sketch has twice the norm of what it is of. What is nearly nothing beside what the ranks
-    // brought is rounding.
-    const double noise = residual / (std::max(std::abs(factor), kNothing) * 2 * parameter.norms);
-    if (noise <= result_.noise) return;
-    result_.noise = noise;
-    result_.residual = after > 0 ? residual / after : 0;
+    const double after =
+        std::sqrt(dot(parameter.after, parameter.after)) / static_cast<double>(ranks_);
+    result_.not_linear += best->residual > kNotLinear * after;
+    if (best->noise <= result_.noise) return;
+    result_.noise = best->noise;
+    result_.residual = after > 0 ? best->residual / after : 0;
     residual_ = place;
   }
 
   const Step& step_;
   std::size_t ranks_;
   bool complete_;
+  bool is_earlier_ = false;
   ReductionStep result_;
   double least_ = std::numeric_limits<double>::infinity();  // ratio of one parameter
   double most_ = -least_;

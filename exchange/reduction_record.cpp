@@ -18,6 +18,19 @@ struct Head {
   std::uint64_t calls = 0;
 };
 constexpr std::size_t kMaxEntries = 4096;
+constexpr std::uint64_t kOfTotal = std::uint64_t{1} << 32;  // a second entry of its parameter
+
+void append(std::string& bytes, const Entry& entry) {
+  bytes.append(reinterpret_cast<const char*>(&entry), sizeof entry);
+}
+
+ToldReduction told_in(const Entry& entry) {
+  return {.parameter = static_cast<std::uint32_t>(entry.parameter),
+          .before = entry.before,
+          .total = std::nullopt,
+          .after = entry.after,
+          .fingerprint = entry.fingerprint};
+}
 }  // namespace
 
 static_assert(sizeof(GradientSketch) == 40);
@@ -36,17 +49,19 @@ GradientSketch decode_sketch(std::string_view bytes, std::size_t place) {
 }
 
 std::string encode(const ToldReductions& told) {
-  std::string bytes(sizeof(Head) + told.gradients.size() * sizeof(Entry), '\0');
+  std::string bytes(sizeof(Head), '\0');
   const Head head{.clip_factor = told.clip_factor, .weight = told.weight, .calls = told.calls};
   std::memcpy(bytes.data(), &head, sizeof head);
-  char* at = bytes.data() + sizeof head;
   for (const ToldReduction& one : told.gradients) {
-    const Entry entry{.parameter = one.parameter,
-                      .fingerprint = one.fingerprint,
-                      .before = one.before,
-                      .after = one.after};
-    std::memcpy(at, &entry, sizeof entry);
-    at += sizeof entry;
+    Entry entry{.parameter = one.parameter,
+                .fingerprint = one.fingerprint,
+                .before = one.before,
+                .after = one.after};
+    append(bytes, entry);
+    if (!one.total.has_value()) continue;
+    entry.parameter |= kOfTotal;
+    entry.before = *one.total;
+    append(bytes, entry);
   }
   return bytes;
 }
@@ -63,11 +78,15 @@ std::optional<ToldReductions> decode_reductions(std::string_view bytes) {
   for (std::size_t i = 0; i < count; ++i) {
     Entry entry;
     std::memcpy(static_cast<void*>(&entry), bytes.data() + i * sizeof entry, sizeof entry);
-    if (entry.parameter > UINT32_MAX) return std::nullopt;
-    told.gradients.push_back({.parameter = static_cast<std::uint32_t>(entry.parameter),
-                              .before = entry.before,
-                              .after = entry.after,
-                              .fingerprint = entry.fingerprint});
+    const ToldReduction one = told_in(entry);
+    if (entry.parameter <= UINT32_MAX) {
+      told.gradients.push_back(one);
+    } else if (entry.parameter == (kOfTotal | one.parameter) && !told.gradients.empty() &&
+               told.gradients.back().parameter == one.parameter) {
+      told.gradients.back().total = one.before;
+    } else {
+      return std::nullopt;
+    }
   }
   return told;
 }

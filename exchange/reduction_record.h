@@ -15,6 +15,8 @@ namespace ddpscope {
 struct ToldReduction {
   std::uint32_t parameter = 0;  ///< place among the parameters of its model, as in kGradients
   GradientSketch before;
+  /// Of all that arrived in the step, where it was cleared in between.
+  std::optional<GradientSketch> total;
   GradientSketch after;
   std::uint64_t fingerprint = 0;  ///< after
 };

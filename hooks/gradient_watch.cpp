@@ -65,7 +65,12 @@ bool outlived_update(const Capture& capture, const TensorSlot& slot, const at::T
          UpdateOrder::gradient_outlived_update(writes, slot, leaf);
 }
 
-TensorSlot& before_accumulation(Capture& capture, const AccumulateGrad& node, bool defined) {
+struct Accumulated {
+  TensorSlot* slot = nullptr;
+  GradientBefore before = GradientBefore::kUndefined;
+};
+
+Accumulated before_accumulation(Capture& capture, const AccumulateGrad& node, bool defined) {
   const at::Tensor& leaf = node.variable;
   TensorSlot& slot = capture.announced_slot(leaf);
   const TensorId id = slot.id.load(std::memory_order_relaxed);
@@ -78,7 +83,7 @@ TensorSlot& before_accumulation(Capture& capture, const AccumulateGrad& node, bo
                             .hooked = is_hooked(node),
                             .depth = backward_depth(),
                             .outlived_update = outlived_update(capture, slot, leaf, before)});
-  return slot;
+  return {.slot = &slot, .before = before};
 }
 
 // What the whole pass saw, told already; nothing where the gradient cannot be read.
@@ -128,23 +133,24 @@ void remember_after(TensorSlot* slot, const at::Tensor& leaf) noexcept {
 
 variable_list on_apply(AccumulateGrad* self, variable_list&& gradients) {
   const bool defined = !gradients.empty() && gradients[0].defined();
-  TensorSlot* slot = nullptr;
+  Accumulated here;
   if (self->variable.defined()) {
     as_observer(
-        "gradient", [&](Capture& capture) { slot = &before_accumulation(capture, *self, defined); },
+        "gradient", [&](Capture& capture) { here = before_accumulation(capture, *self, defined); },
         Timed::kSampled);
   }
+  TensorSlot* const slot = here.slot;
   if (slot != nullptr && defined && reads_values()) {
     as_reader([&](Capture& capture) {
       see_values(capture, *slot, gradients[0]);
       device_gradients().arrived(capture, *slot, *self);
     });
   }
+  const bool is_reduced = slot != nullptr && defined && ReducedGradients::are_wanted();
+  if (is_reduced) ReducedGradients::will_arrive(*slot, self->variable, here.before);
   variable_list result = InterposedApply::original(self, std::move(gradients));
   remember_after(slot, self->variable);
-  if (slot != nullptr && defined && ReducedGradients::are_wanted()) {
-    ReducedGradients::arrived(*slot, self->variable);
-  }
+  if (is_reduced) ReducedGradients::arrived(*slot, self->variable);
   return result;
 }
 }  // namespace

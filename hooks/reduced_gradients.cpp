@@ -20,7 +20,9 @@ struct Chosen {
   ReducedGradient gradient;
   std::int64_t elements = 0;
   std::uint64_t first_write = 0;  ///< after it had arrived
+  GradientSketch cleared;         ///< of what lay there and was cleared
   bool arrived = false;
+  bool was_cleared = false;
   bool changed = false;  ///< after that, and no multiple of the sum over ranks any more
   bool told = false;
 };
@@ -29,6 +31,12 @@ struct ChosenOfStep {
   std::mutex mutex;
   std::int64_t step = 0;
   std::vector<Chosen> all;
+
+  Chosen* find(TensorId id) {
+    const auto one =
+        std::ranges::find(all, id, [](const Chosen& chosen) { return chosen.gradient.tensor; });
+    return one == all.end() ? nullptr : &*one;
+  }
 };
 
 ChosenOfStep& chosen() {
@@ -48,6 +56,13 @@ std::optional<Sketched> sketch_of(const at::Tensor& leaf, std::int64_t elements)
   data->elements = elements;
   const TensorValues values = measure_values(*data);
   return Sketched{.sketch = sketch_in(values), .fingerprint = values.fingerprint};
+}
+
+/// Sums of sketches are those of the sums.
+GradientSketch sum_of(GradientSketch a, const GradientSketch& b) {
+  a.squares += b.squares;
+  for (std::size_t i = 0; i < a.sums.size(); ++i) a.sums[i] += b.sums[i];
+  return a;
 }
 
 /// Factors are seen by themselves; what is copied came from a reduced buffer.
@@ -108,14 +123,28 @@ void ReducedGradients::see_backward(Capture& capture) {
   }
 }
 
+void ReducedGradients::will_arrive(const TensorSlot& slot, const at::Tensor& leaf,
+                                   GradientBefore before) noexcept {
+  if (before == GradientBefore::kKept) return;
+  as_reader([&](Capture&) {
+    ChosenOfStep& state = chosen();
+    const std::lock_guard lock(state.mutex);
+    Chosen* const one = state.find(slot.id.load(std::memory_order_relaxed));
+    if (one == nullptr || !one->arrived) return;
+    // What was averaged or scaled was not cleared.
+    const auto there = sketch_of(leaf, one->elements);
+    if (there.has_value() && there->sketch.squares != 0) return;
+    one->cleared = sum_of(one->cleared, one->gradient.before);
+    one->was_cleared = true;
+  });
+}
+
 void ReducedGradients::arrived(const TensorSlot& slot, const at::Tensor& leaf) noexcept {
   as_reader([&](Capture& capture) {
     ChosenOfStep& state = chosen();
     const std::lock_guard lock(state.mutex);
-    const TensorId id = slot.id.load(std::memory_order_relaxed);
-    const auto one = std::ranges::find_if(
-        state.all, [id](const Chosen& chosen) { return chosen.gradient.tensor == id; });
-    if (one == state.all.end()) return;
+    Chosen* const one = state.find(slot.id.load(std::memory_order_relaxed));
+    if (one == nullptr) return;
     const auto read = sketch_of(leaf, one->elements);
     one->arrived = read.has_value();
     one->changed = false;
@@ -128,10 +157,8 @@ void ReducedGradients::changed(const TensorSlot& slot) noexcept {
   if (!are_wanted()) return;
   ChosenOfStep& state = chosen();
   const std::lock_guard lock(state.mutex);
-  const TensorId id = slot.id.load(std::memory_order_relaxed);
-  for (Chosen& one : state.all) {
-    if (one.gradient.tensor == id) one.changed = true;
-  }
+  Chosen* const one = state.find(slot.id.load(std::memory_order_relaxed));
+  if (one != nullptr) one->changed = true;
 }
 
 void ReducedGradients::before_step(Capture& capture,
@@ -143,16 +170,14 @@ void ReducedGradients::before_step(Capture& capture,
   std::vector<OfStorage> read_ones;
   const auto read = [&](const at::Tensor& member) {
     if (!member.defined()) return;
-    const TensorId id = capture.id_of(member);
-    const auto one = std::ranges::find_if(
-        state.all, [id](const Chosen& chosen) { return chosen.gradient.tensor == id; });
-    if (one == state.all.end() || !one->arrived || one->told) return;
+    Chosen* const one = state.find(capture.id_of(member));
+    if (one == nullptr || !one->arrived || one->told) return;
     const auto now = sketch_of(member, one->elements);
     if (!now.has_value()) return;
     one->told = true;
     one->gradient.after = now->sketch;
     one->gradient.fingerprint = now->fingerprint;
-    read_ones.push_back({storage_of(*member.grad().unsafeGetTensorImpl()), &*one});
+    read_ones.push_back({storage_of(*member.grad().unsafeGetTensorImpl()), one});
   };
   for (const auto& group : groups) std::ranges::for_each(group.params(), read);
   if (read_ones.empty()) return;
@@ -160,6 +185,8 @@ void ReducedGradients::before_step(Capture& capture,
   for (const OfStorage& one : read_ones) {
     if (one.gradient->changed || GradientFlow::is_compressed())
       one.gradient->gradient.before = kNoSketch;
+    ReducedGradient& gradient = one.gradient->gradient;
+    if (one.gradient->was_cleared) gradient.total = sum_of(one.gradient->cleared, gradient.before);
     event.gradients.push_back(one.gradient->gradient);
   }
   capture.put_large(std::move(event));

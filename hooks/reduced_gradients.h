@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "hooks/tensor_registry.h"
+#include "model/backward_event.h"
 
 namespace ddpscope {
 
@@ -19,6 +20,9 @@ class ReducedGradients {
   static bool are_wanted() noexcept { return wanted_.load(std::memory_order_relaxed); }
   /// A backward is about to begin.
   static void see_backward(Capture& capture);
+  /// `leaf` is about to be given a gradient, which is added to what `before` tells of.
+  static void will_arrive(const TensorSlot& slot, const at::Tensor& leaf,
+                          GradientBefore before) noexcept;
   /// `leaf` has its gradient, and no hook of the program has seen it there.
   static void arrived(const TensorSlot& slot, const at::Tensor& leaf) noexcept;
   /// The program writes the gradient, and more than a factor or a copy of what was reduced.

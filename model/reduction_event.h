@@ -3,6 +3,7 @@
 #include <array>
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <vector>
 
 #include "model/tensor_info.h"
@@ -25,6 +26,8 @@ inline constexpr GradientSketch kNoSketch{.squares = std::numeric_limits<double>
 struct ReducedGradient {
   TensorId tensor = 0;
   GradientSketch before;          ///< when it had arrived for the last time
+  /// Of all that arrived in the step, where it was cleared in between.
+  std::optional<GradientSketch> total;
   GradientSketch after;           ///< when its optimizer began to step
   std::uint64_t fingerprint = 0;  ///< of its bits, then
 };

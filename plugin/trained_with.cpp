@@ -67,6 +67,7 @@ void TrainedWith::on(const ReducedGradientsEvent& event) {
       if (!place.has_value()) continue;
       told.gradients.push_back({.parameter = static_cast<std::uint32_t>(*place),
                                 .before = gradient.before,
+                                .total = gradient.total,
                                 .after = gradient.after,
                                 .fingerprint = gradient.fingerprint});
     }

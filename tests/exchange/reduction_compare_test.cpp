@@ -2,92 +2,9 @@
 #include <cmath>
 #include <limits>
 
-#include "exchange/reduction_record.h"
-#include "tests/exchange/compared_rings.h"
+#include "tests/exchange/reducing_ranks.h"
 
 namespace ddpscope::test {
-namespace {
-using Values = std::array<double, 4>;
-
-GradientSketch sketch_of(const Values& values) {
-  GradientSketch sketch{.squares = 0, .sums = values};
-  for (const double value : values) sketch.squares += value * value / 4;
-  return sketch;
-}
-
-Values scaled(const Values& values, double factor) {
-  Values result = values;
-  for (double& value : result) value *= factor;
-  return result;
-}
-
-constexpr Values kOne = {1, -2, 3, 0.5};
-constexpr Values kOther = {2, 1, -1, 4};
-constexpr Values kSum = {3, -1, 2, 4.5};
-
-/// Two ranks that bring kOne and kOther, and step with what is given.
-class TwoRanks {
- public:
-  TwoRanks() {
-    for (auto& rank : run_) rank->list(test_list());
-  }
-
-  void step(std::int64_t number, const Values& after_first, const Values& after_second,
-            double clip_factor = 1) {
-    put(0, number, {kOne, after_first, clip_factor});
-    put(1, number, {kOther, after_second, clip_factor});
-  }
-
-  struct Told {
-    Values before;
-    Values after;
-    double clip_factor = 1;
-    std::uint32_t parameter = 2;
-    double weight = 1;
-    bool is_changed = false;
-    std::uint32_t model = 0;
-    std::uint64_t calls = 1;
-  };
-  void put(std::size_t rank, std::int64_t number, const Told& one) {
-    std::uint64_t fingerprint = 1;
-    for (const double value : one.after)
-      fingerprint = fingerprint * 31 + std::bit_cast<std::uint64_t>(value);
-    ToldReductions told{
-        .clip_factor = one.clip_factor, .weight = one.weight, .calls = one.calls, .gradients = {}};
-    told.gradients.push_back({.parameter = one.parameter,
-                              .before = one.is_changed ? kNoSketch : sketch_of(one.before),
-                              .after = sketch_of(one.after),
-                              .fingerprint = fingerprint});
-    run_[rank].writer.put(Blob{
-        .kind = BlobKind::kReductions, .number = one.model, .step = number, .bytes = encode(told)});
-  }
-
-  void call(const TestCall& call) {
-    for (auto& rank : run_) rank->call(call);
-  }
-
-  void batch(const std::string& text) {
-    for (auto& rank : run_) {
-      rank->writer.put(Blob{.kind = BlobKind::kBatch, .number = 0, .step = 1, .bytes = text});
-    }
-  }
-
-  /// `ranks` of the run, of which two left rings.
-  std::vector<ReductionStep> compared(std::int64_t ranks = 2, double loss_scale = 0) {
-    for (auto& rank : run_) {
-      rank->digest(
-          {.step = 1, .structure = 7, .loss_scale = loss_scale, .backwards = 2, .call_count = 3});
-    }
-    const RingSet set = open_rings(list_rings(run_.dir()), "r1");
-    const RanksComparedEvent event = compare_ranks(set.rings, {.world_size = ranks});
-    REQUIRE(event.cohorts.size() == 1);
-    return event.cohorts[0].reductions;
-  }
-
- private:
-  TestRun run_{2};
-};
-}  // namespace
 
 TEST_CASE("the mean of the ranks' gradients has the ratio 1, and nothing is left of it",
           "[compare]") {
@@ -173,58 +90,6 @@ TEST_CASE("calls may be of copies that have the sizes of the gradients", "[compa
   }
   ranks.step(1, kOne, kOther);
   CHECK(ranks.compared().at(0).may_be_copies == may_be);
-}
-
-TEST_CASE("what is no multiple of the sum is told relative to the gradient", "[compare]") {
-  TwoRanks ranks;
-  Values wrong = scaled(kSum, 0.5);
-  wrong[0] += 1;
-  ranks.step(1, wrong, wrong);
-  const auto steps = ranks.compared();
-  REQUIRE(steps.size() == 1);
-  CHECK(steps[0].differing == 0);
-  CHECK(steps[0].residual > 0.1);
-  CHECK(steps[0].noise > 0.01);
-  CHECK(steps[0].worst.path == "fc2.weight");
-  CHECK(steps[0].worst.dtype == "float32");
-}
-
-TEST_CASE("of a sum to which others have added only the bits are compared", "[compare]") {
-  TwoRanks ranks;
-  ranks.step(1, {9, 9, 9, 9}, {9, 9, 9, 9});
-  const auto steps = ranks.compared(3);
-  REQUIRE(steps.size() == 1);
-  CHECK(steps[0].differing == 0);
-  CHECK_FALSE(steps[0].ratio.has_value());
-  CHECK(steps[0].noise == 0);
-}
-
-TEST_CASE("of gradients that are no sum of what arrived only the bits are compared", "[compare]") {
-  TwoRanks ranks;
-  const Values other = {9, 9, 9, 9};
-  TwoRanks::Told first{.before = kOne, .after = other};
-  TwoRanks::Told second{.before = kOther, .after = other};
-  std::int64_t differing = 0;
-  std::int64_t not_linear = 0;
-  SECTION("since a program changed them by more than a factor") { second.is_changed = true; }
-  SECTION("since each rank weighed its own") {
-    second.weight = 0.25;
-    not_linear = 1;
-  }
-  SECTION("on ranks that differ") {
-    second.is_changed = true;
-    second.after[0] = 8;
-    differing = 1;
-  }
-  ranks.put(0, 1, first);
-  ranks.put(1, 1, second);
-  const auto steps = ranks.compared();
-  REQUIRE(steps.size() == 1);
-  CHECK(steps[0].sampled == 1);
-  CHECK(steps[0].differing == differing);
-  CHECK(steps[0].not_linear == not_linear);
-  CHECK_FALSE(steps[0].ratio.has_value());
-  CHECK(steps[0].noise == 0);
 }
 
 TEST_CASE("a sum of gradients is the mean where the loss was divided by the ranks", "[compare]") {
