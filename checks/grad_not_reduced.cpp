@@ -30,7 +30,7 @@ class GradNotReduced final : public Check {
 
   void on_ranks_compared(const RanksComparedEvent& run, Findings& findings) override {
     for (const Cohort& cohort : run.cohorts) {
-      if (cohort.ranks.size() >= 2) find_unreduced(cohort, findings);
+      if (cohort.ranks.size() >= 2) find_unreduced(cohort, run.live, findings);
     }
   }
 

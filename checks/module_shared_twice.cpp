@@ -113,7 +113,8 @@ class ModuleSharedTwice final : public Check {
         {"register the module once and keep the second use as a plain member",
          Applicability::kNeedsDecision},
         {"shared by accident: construct one module for each name", Applicability::kNeedsDecision}};
-    finding.facts = {{fact::kPaths, as_fact({repeated.paths.begin(), repeated.paths.end()})},
+    finding.facts = {{fact::kPaths, as_fact(std::vector<std::string>(repeated.paths.begin(),
+                                                                     repeated.paths.end()))},
                      {fact::kTimesListedCount, repeated.times},
                      {fact::kWhere, kind.where},
                      {fact::kShares, kind.shares}};

@@ -5,6 +5,8 @@
 
 #include "checks/check.h"
 #include "checks/finding_text.h"
+#include "checks/local_updates.h"
+#include "checks/parameter_drift.h"
 #include "checks/rank_sides.h"
 #include "checks/running_statistics.h"
 #include "model/fact_keys.h"
@@ -18,41 +20,6 @@ std::string words_of_steps(const ValuesDiffer& values) {
                      values.equal_until == 0
                          ? "before the first"
                          : fmt::format("when step {} began", values.equal_until));
-}
-
-/// All that are known to differ.
-bool are_frozen(const ValuesDiffer& values) {
-  return !values.tensors.empty() &&
-         std::ranges::none_of(values.tensors, &DifferingTensor::requires_grad);
-}
-
-/// The step in which ranks began to differ, where it is known better than by their parameters:
-/// those are compared now and then, and gradients that differ make them differ.
-std::int64_t first_bad_step(const ValuesDiffer& values, const Cohort& cohort) {
-  if (values.step == 0 || are_frozen(values) || !cohort.averages) return values.step;
-  for (const ReductionStep& step : cohort.reductions) {
-    const bool is_between = step.step >= std::max<std::int64_t>(values.equal_until, 1);
-    if (is_between && step.differing > 0) return std::min(step.step + 1, values.step);
-  }
-  return values.step;
-}
-
-/// What the ranks differed in before their parameters did; empty if nothing was seen.
-std::string differing_input(const ValuesDiffer& values, const Cohort& cohort) {
-  const auto before = [&](std::int64_t step) { return step <= values.step; };
-  const auto has = [&](DigestField field) {
-    const auto differ = std::ranges::find(cohort.digests, field, &DigestsDiffer::field);
-    return differ != cohort.digests.end() && before(differ->step);
-  };
-  if (!cohort.gradients.empty() && before(cohort.gradients.front().step)) return "gradient";
-  const bool by_value = std::ranges::any_of(cohort.reductions, [&](const ReductionStep& step) {
-    return step.differing > 0 && step.step < values.step;
-  });
-  if (by_value && cohort.averages) return "gradient";
-  if (has(DigestField::kSkippedSteps) || has(DigestField::kOptimizerSteps)) return "skip";
-  if (has(DigestField::kLearningRate)) return "lr";
-  if (has(DigestField::kOptimizers) || has(DigestField::kMembers)) return "options";
-  return "";
 }
 
 /// What no gradient trains never is an error. One that each rank drew for itself is hardly meant.
@@ -98,21 +65,21 @@ std::vector<Fix> fixes_for_parameters(const ValuesDiffer& values) {
            kNeedsDecision}};
 }
 
-Finding describe_parameters(ValuesDiffer values, const Cohort& cohort) {
-  values.step = first_bad_step(values, cohort);
+Finding describe_parameters(const ValuesDiffer& values, const Cohort& cohort,
+                            const LocalUpdates& local) {
   const std::string cause = values.step == 0 ? "init_not_synced" : "drift";
-  const bool by_gradients = values.step > 0 && !are_frozen(values);
-  const std::string input = by_gradients ? differing_input(values, cohort) : "";
+  const std::string input = differing_input(values, cohort);
   const RankList minority = minority_of(values.sides);
   Finding finding = finding_on(all_of(values.sides), values.step);
   finding.severity = severity_of(values, cohort);
+  if (local.kind == LocalUpdates::Kind::kFound) finding.severity = Severity::kNote;
   finding.module_path = values.module_path;
   if (!values.tensors.empty()) finding.model = values.tensors.front().model;
   if (values.tensors.size() == 1) {
     set_place(finding, values.tensors.front().model, values.tensors.front().path);
   }
   finding.what = text_of_parameters(values, cause);
-  finding.why = why_parameters_differ(values, input, cohort);
+  finding.why = why_parameters_differ(values, input, cohort) + local_words(local);
   finding.fixes = fixes_for_parameters(values);
   finding.facts = {{fact::kCause, cause},
                    {fact::kFirstBadStep, values.step},
@@ -136,9 +103,19 @@ class RankParametersDiffer final : public Check {
     for (const Cohort& cohort : run.cohorts) {
       if (cohort.ranks.size() < 2) continue;
       for (const ValuesDiffer& values : cohort.values) {
-        if (!values.of_buffers) findings.push_back(describe_parameters(values, cohort));
+        if (!values.of_buffers) judge(values, cohort, run.live, findings);
       }
     }
+  }
+
+ private:
+  static void judge(ValuesDiffer values, const Cohort& cohort, bool is_live, Findings& findings) {
+    values.step = first_bad_step(values, cohort);
+    const bool by_gradients = differing_input(values, cohort) == kByGradient;
+    const LocalUpdates local =
+        by_gradients ? local_updates_before(cohort, values.step) : LocalUpdates{};
+    if (is_live && local.kind == LocalUpdates::Kind::kMaybe) return;
+    findings.push_back(describe_parameters(values, cohort, local));
   }
 };
 }  // namespace

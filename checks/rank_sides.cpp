@@ -46,14 +46,14 @@ RankList minority_of(const std::vector<RankSide>& sides) {
 
 Severity severity_in(const Cohort& cohort) {
   if (cohort.averages) return Severity::kError;
-  const bool alone = std::ranges::all_of(cohort.counts, [](auto& rank) { return rank.calls == 0; });
-  return cohort.equal_at_start && alone ? Severity::kWarning : Severity::kNote;
+  const bool are_alone = cohort.equal_at_start && !cohort.exchanges_tensors;
+  return are_alone ? Severity::kWarning : Severity::kNote;
 }
 
 std::string severity_words(const Cohort& cohort) {
   if (severity_in(cohort) == Severity::kError) return "";
   if (severity_in(cohort) == Severity::kWarning) {
-    return "; the ranks began as equal replicas, and no exchange between them was seen";
+    return "; the ranks began as equal replicas, and no exchange of gradients or weights between them was seen";
   }
   return "; no collective was seen that averages gradients over these ranks";
 }

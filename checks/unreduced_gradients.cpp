@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "checks/finding_text.h"
+#include "checks/local_updates.h"
 #include "checks/rank_sides.h"
 #include "checks/reduction_text.h"
 #include "model/fact_keys.h"
@@ -14,7 +15,7 @@ constexpr std::int64_t kInARow = 2;
 
 /// Empty where collectives changed every gradient, and yet not to the same on all ranks.
 std::string cause_of(const ReductionStep& step) {
-  if (step.calls == 0) return "none_seen";
+  if (step.is_alone()) return "none_seen";
   if (step.differing < step.sampled) return "subset";
   if (!step.reduces_last) return "early";
   if (step.as_they_arrived == 0) return "";
@@ -23,8 +24,8 @@ std::string cause_of(const ReductionStep& step) {
 }
 
 std::string why_unreduced(const ReductionStep& step, const std::string& cause) {
-  if (cause == "none_seen") return "no collective was issued in that step";
   const std::string calls = calls_text(step.calls);
+  if (cause == "none_seen") return step.calls == 0 ? calls : calls + ", of a few numbers alone";
   if (cause == "copy_reduced") {
     return calls +
            ", and each rank steps with the very gradients that had arrived: what was "
@@ -59,14 +60,17 @@ std::vector<Fix> fixes_for_unreduced(const std::string& cause) {
 }
 }  // namespace
 
-void find_unreduced(const Cohort& cohort, Findings& findings) {
+void find_unreduced(const Cohort& cohort, bool is_live, Findings& findings) {
   const auto differ = [](const ReductionStep& step) { return step.differing > 0; };
   const ReductionRun run = first_run_of(cohort.reductions, kInARow, differ);
   if (run.first == nullptr) return;
   const ReductionStep& step = *run.first;
   const std::string cause = cause_of(step);
   Finding finding = finding_on(cohort.ranks, step.step);
-  finding.severity = severity_in(cohort);
+  const LocalUpdates local = local_updates(cohort, step);
+  if (is_live && local.kind == LocalUpdates::Kind::kMaybe) return;
+  finding.severity =
+      local.kind == LocalUpdates::Kind::kFound ? Severity::kNote : severity_in(cohort);
   finding.phase = Phase::kReduce;
   finding.model = step.first_differing.model;
   if (step.differing == 1) {
@@ -78,7 +82,7 @@ void find_unreduced(const Cohort& cohort, Findings& findings) {
       fmt::format("{} of {} differ{} between ranks at step(){}", step.differing,
                   counted(step.sampled, "sampled gradient"), step.differing == 1 ? "s" : "",
                   cause.empty() ? "" : " (" + cause + ")");
-  finding.why = why_unreduced(step, cause) + severity_words(cohort);
+  finding.why = why_unreduced(step, cause) + severity_words(cohort) + local_words(local);
   finding.fixes = fixes_for_unreduced(cause);
   finding.facts = {{fact::kDifferingCount, step.differing},
                    {fact::kSampledCount, step.sampled},

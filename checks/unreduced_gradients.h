@@ -6,7 +6,8 @@
 namespace ddpscope {
 
 /// Gradients that differed between the ranks of `cohort` when they stepped, in two compared steps
-/// in a row: grad-not-reduced over all ranks. Adds nothing where they did not.
-void find_unreduced(const Cohort& cohort, Findings& findings);
+/// in a row: grad-not-reduced over all ranks. Adds nothing where they did not, nor, while they
+/// train, where that may be meant.
+void find_unreduced(const Cohort& cohort, bool is_live, Findings& findings);
 
 }  // namespace ddpscope

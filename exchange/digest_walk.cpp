@@ -154,10 +154,11 @@ void walk_digests(const RingList& rings, Cohort& cohort, const std::function<voi
   for (const auto& [number, step] : steps) cohort.compared_steps += step.ranks >= told.size();
   for (std::size_t i = 0; i < kDigestFields; ++i) add_difference(steps, i, told, cohort);
   constexpr auto kParameters = static_cast<std::size_t>(DigestField::kParameters);
-  const auto start = steps.find(0);
-  cohort.equal_at_start = start != steps.end() && start->second.ranks >= told.size() &&
-                          start->second.sayers[kParameters] == told.size() &&
-                          (start->second.differs >> kParameters & 1) == 0;
+  for (const auto& [number, step] : steps) {
+    const bool all_say = step.ranks >= told.size() && step.sayers[kParameters] == told.size();
+    if (all_say && (step.differs >> kParameters & 1) == 0) cohort.equal_steps.push_back(number);
+  }
+  cohort.equal_at_start = !cohort.equal_steps.empty() && cohort.equal_steps.front() == 0;
 }
 
 std::optional<StepDigest> find_digest(const RingReader& ring, std::int64_t step) {

@@ -13,6 +13,7 @@
 #include "exchange/loss_compare.h"
 #include "exchange/nonfinite_compare.h"
 #include "exchange/reduction_compare.h"
+#include "exchange/step_calls.h"
 #include "exchange/sync_patterns.h"
 #include "exchange/tensor_compare.h"
 
@@ -116,6 +117,8 @@ class Comparison {
           cohort.averages = cohort.averages || group.writes_gradients;
         }
       }
+      cohort.exchanges_tensors = std::ranges::any_of(
+          rings, [](const RingReader* ring) { return exchanges_tensors(*ring); });
       walk_digests(rings, cohort, [this] { tell_progress(); });
       compare_tensors(rings, cohort);
       const bool complete = static_cast<std::int64_t>(rings_.size()) == options_.world_size;

@@ -15,12 +15,15 @@ ReducedParameter ReducedNames::at(const ReducedPlace& place, std::int64_t step) 
 bool ReducedNames::may_be_copied(const std::vector<ReducedPlace>& places, std::int64_t step) {
   const auto order = in_told_order(list_at(places.front().model, step), /*with_buffers=*/false);
   std::vector<std::uint64_t> sizes;
-  std::uint64_t all = 0;
   for (const ReducedPlace& place : places) {
     if (place.parameter < order.size()) sizes.push_back(elements_of(*order[place.parameter]));
   }
-  for (const ListedTensor* tensor : order) all += tensor->requires_grad ? elements_of(*tensor) : 0;
+  const std::uint64_t all = trained_elements(list_at(places.front().model, step));
   return sizes.empty() || calls_.may_hold(step, sizes, all);
+}
+
+bool ReducedNames::are_of_few_numbers(std::uint32_t model, std::int64_t step) {
+  return calls_.have_fewer(step, trained_elements(list_at(model, step)) / 10);
 }
 
 const TensorList& ReducedNames::list_at(std::uint32_t model, std::int64_t step) {

@@ -26,6 +26,9 @@ class ReducedNames {
   ReducedParameter at(const ReducedPlace& place, std::int64_t step);
   /// Whether the calls of the step may have been of copies of these gradients, of one model.
   bool may_be_copied(const std::vector<ReducedPlace>& places, std::int64_t step);
+  /// Whether they were of a few numbers, as losses and counts are, beside the parameters of
+  /// `model`.
+  bool are_of_few_numbers(std::uint32_t model, std::int64_t step);
 
  private:
   const TensorList& list_at(std::uint32_t model, std::int64_t step);

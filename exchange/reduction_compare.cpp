@@ -196,7 +196,8 @@ class StepComparison {
   // its backwards either keeps what it had elsewhere, and adds it, or drops it.
   void add_to_sum(const ReducedPlace& place, const Parameter& parameter) {
     auto best = fit(parameter.last, parameter.after, ranks_);
-    const auto whole = parameter.was_cleared ? fit(parameter.total, parameter.after, ranks_) : std::nullopt;
+    const auto whole =
+        parameter.was_cleared ? fit(parameter.total, parameter.after, ranks_) : std::nullopt;
     if (whole.has_value() && (!best.has_value() || whole->noise < best->noise)) best = whole;
     if (!best.has_value()) return;
     if (!best->cancels) {
@@ -248,6 +249,7 @@ void compare_reductions(const RingList& rings, bool complete, Cohort& cohort) {
       if (result.differing > 0) result.first_differing = names.at(comparison.differing(), number);
       if (result.as_they_arrived == result.sampled && result.calls > 0) {
         result.may_be_copies = names.may_be_copied(comparison.arrived(), number);
+        result.of_few_numbers = names.are_of_few_numbers(model, number);
       }
       if (result.noise > 0) result.worst = names.at(comparison.residual(), number);
       cohort.reductions.push_back(std::move(result));

@@ -34,11 +34,10 @@ std::optional<ReductionFit> fit(const Arrived& arrived, const Sums& after, std::
   const double residual = std::sqrt(dot(left, left));
   // A sketch has twice the norm of what it is of. What is nearly nothing beside what the ranks
   // brought is rounding.
-  return ReductionFit{
-      .ratio = factor * count,
-      .residual = residual,
-      .noise = residual / (std::max(std::abs(factor), kNoNorm) * 2 * arrived.norms),
-      .cancels = std::sqrt(squares) <= kCancelled * arrived.norms};
+  return ReductionFit{.ratio = factor * count,
+                      .residual = residual,
+                      .noise = residual / (std::max(std::abs(factor), kNoNorm) * 2 * arrived.norms),
+                      .cancels = std::sqrt(squares) <= kCancelled * arrived.norms};
 }
 
 }  // namespace ddpscope

@@ -4,6 +4,8 @@
 #include <limits>
 #include <numeric>
 
+#include "exchange/tensor_compare.h"
+
 namespace ddpscope {
 
 StepCalls::StepCalls(const RingReader& ring)
@@ -17,7 +19,12 @@ StepCalls::StepCalls(const RingReader& ring)
     known_from_ = std::min(known_from_, known);
     const auto [owner, is_new] = of_gradient.try_emplace(call->owner);
     if (is_new) owner->second = ring.name(call->owner).ends_with(".grad");
-    if (!owner->second) elements_[call->step].push_back(call->elements);
+    const bool is_broadcast = call->kind == CollectiveKind::kBroadcast;
+    if (!is_broadcast && !owner->second) elements_[call->step].push_back(call->elements);
+    if (is_broadcast && call->step <= 1) continue;
+    std::uint64_t& sum = sums_[call->step];
+    const bool is_known = !owner->second && sum != kOfGradient;
+    sum = is_known ? std::min(sum + call->elements, kOfGradient - 1) : kOfGradient;
   }
 }
 
@@ -30,6 +37,25 @@ bool StepCalls::may_hold(std::int64_t step, const std::vector<std::uint64_t>& gr
   const auto has = [&calls](std::uint64_t size) { return std::ranges::count(calls, size) > 0; };
   return std::ranges::all_of(gradients, has) || has(all) ||
          std::accumulate(calls.begin(), calls.end(), std::uint64_t{0}) == all;
+}
+
+bool StepCalls::have_fewer(std::int64_t step, std::uint64_t elements) const {
+  if (step < known_from_) return false;
+  const auto found = sums_.find(step);
+  return found == sums_.end() || found->second < elements;
+}
+
+bool StepCalls::always_have_fewer(std::uint64_t elements) const {
+  return std::ranges::all_of(sums_, [elements](const auto& sum) { return sum.second < elements; });
+}
+
+bool exchanges_tensors(const RingReader& ring) {
+  const std::vector<Blob> blobs = ring.blobs();
+  std::uint64_t elements = 0;
+  for (const auto& [model, list] : lists_at(blobs, std::numeric_limits<std::int64_t>::max())) {
+    elements += trained_elements(list);
+  }
+  return !StepCalls(ring).always_have_fewer(elements / 10 + 1);
 }
 
 }  // namespace ddpscope

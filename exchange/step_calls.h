@@ -8,7 +8,8 @@
 
 namespace ddpscope {
 
-/// The collectives of one rank, by step, but those of gradients themselves: what may be copies.
+/// The collectives of one rank, by step, but broadcasts and those of gradients themselves: what may
+/// be copies of gradients.
 class StepCalls {
  public:
   explicit StepCalls(const RingReader& ring);
@@ -16,10 +17,22 @@ class StepCalls {
   /// together. True where calls of the step are no longer in the ring.
   bool may_hold(std::int64_t step, const std::vector<std::uint64_t>& gradients,
                 std::uint64_t all) const;
+  /// Whether no call of that step was of a gradient, and all of them together had fewer elements;
+  /// broadcasts in the first step, which make replicas equal, left out.
+  bool have_fewer(std::int64_t step, std::uint64_t elements) const;
+  /// Whether that holds of each step.
+  bool always_have_fewer(std::uint64_t elements) const;
 
  private:
+  static constexpr std::uint64_t kOfGradient = UINT64_MAX;
+
   std::int64_t known_from_ = 0;
+  std::map<std::int64_t, std::uint64_t> sums_;
   std::map<std::int64_t, std::vector<std::uint64_t>> elements_;
 };
+
+/// Whether the rank exchanged gradients or weights, as far as sizes tell: some step's collectives
+/// have a tenth of the elements of its parameters, or how many these are is not known.
+bool exchanges_tensors(const RingReader& ring);
 
 }  // namespace ddpscope

@@ -144,6 +144,14 @@ std::uint64_t elements_of(const ListedTensor& tensor) {
   return elements;
 }
 
+std::uint64_t trained_elements(const TensorList& list) {
+  std::uint64_t elements = 0;
+  for (const ListedTensor& tensor : list.tensors) {
+    if (!tensor.is_buffer && tensor.requires_grad) elements += elements_of(tensor);
+  }
+  return elements;
+}
+
 std::optional<TensorList> decode_tensor_list(std::string_view bytes) {
   Decoder in(bytes);
   TensorList list{.model = std::string(in.text(kMaxPath)), .tensors = {}};

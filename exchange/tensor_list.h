@@ -25,6 +25,8 @@ struct TensorList {
 
 /// A file may say any shape: what it multiplies to is then any number.
 std::uint64_t elements_of(const ListedTensor& tensor);
+/// Of all parameters that require a gradient.
+std::uint64_t trained_elements(const TensorList& list);
 
 /// Equal for equal lists, whatever the label.
 std::uint64_t hash_of(const TensorList& list);

@@ -17,6 +17,7 @@
 #include "hooks/loop_phase.h"
 #include "hooks/norm_exchange.h"
 #include "hooks/pending_gradients.h"
+#include "hooks/replica_bits.h"
 #include "model/clock.h"
 #include "model/open_calls.h"
 
@@ -148,7 +149,11 @@ DDPSCOPE_HOT std::uint64_t note_call(Capture& capture, BackendGroup& group,
   event.of_norm = record.norm_call != 0;
   follow_gathered(capture, facts, event);
   const bool reduces_over_ranks = sums_up(facts) && event.group_size != 1;
-  if (reduces_over_ranks && !event.of_norm) find_gradients(capture, facts, record, event);
+  if (reduces_over_ranks && !event.of_norm) {
+    find_gradients(capture, facts, record, event);
+    const bool is_after_step = record.phase == Phase::kForward;
+    if (is_after_step && !event.averages) ReplicaBits::see_sum(event.elements);
+  }
   std::uint64_t place = 0;
   if (CallLog* const log = capture.options().calls) {
     if (event.of_norm) record.owner = log->name(NormExchange::layer());

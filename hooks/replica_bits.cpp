@@ -43,15 +43,18 @@ GradientSketch sketch_within(std::int64_t& room, const at::Tensor& tensor) {
 constexpr std::size_t kSmallTensors = 512;
 constexpr std::int64_t kSmallElements = 1 << 18;
 
-bool are_small(const std::vector<at::Tensor>& tensors) {
+std::int64_t elements_of(const std::vector<at::Tensor>& tensors) {
   std::int64_t elements = 0;
   for (const at::Tensor& tensor : tensors) elements += tensor.numel();
-  return tensors.size() <= kSmallTensors && elements <= kSmallElements;
+  return elements;
 }
 
-void tell(Capture& capture, std::int64_t step, bool of_buffers) {
-  const std::vector<at::Tensor> tensors = capture.modules().own_tensors(of_buffers);
-  if (!is_compared_step(step) && !are_small(tensors)) return;
+bool are_small(const std::vector<at::Tensor>& tensors) {
+  return tensors.size() <= kSmallTensors && elements_of(tensors) <= kSmallElements;
+}
+
+void tell(Capture& capture, std::int64_t step, bool of_buffers,
+          const std::vector<at::Tensor>& tensors) {
   TensorBitsEvent event{.step = step, .of_buffers = of_buffers, .tensors = {}};
   std::int64_t room = step == 0 ? kSketchedAtStart : kSketchedLater;
   for (const at::Tensor& tensor : tensors) {
@@ -60,6 +63,19 @@ void tell(Capture& capture, std::int64_t step, bool of_buffers) {
                              .sketch = sketch_within(room, tensor)});
   }
   if (!event.tensors.empty()) capture.put_large(std::move(event));
+}
+
+void tell_buffers(Capture& capture, std::int64_t step) {
+  tell(capture, step, /*of_buffers=*/true, capture.modules().own_tensors(/*buffers=*/true));
+}
+
+/// `summed` elements over the ranks since the last step may have been weights.
+void tell_parameters(Capture& capture, std::int64_t step, std::int64_t summed) {
+  const std::vector<at::Tensor> tensors = capture.modules().own_tensors(/*buffers=*/false);
+  if (is_compared_step(step) || (step <= kComparesEachUntil && are_small(tensors)) ||
+      (summed > 0 && 2 * summed >= elements_of(tensors))) {
+    tell(capture, step, /*of_buffers=*/false, tensors);
+  }
 }
 
 bool compares_parameters(std::int64_t step) {
@@ -81,26 +97,26 @@ void ReplicaBits::model_attached(const Capture& capture) noexcept {
 void ReplicaBits::before_forward() noexcept {
   as_guest("replica_bits", [](Capture& capture) {
     if (!awaits_forward_.exchange(false) || capture.marker().completed_steps() > 0) return;
-    tell(capture, 0, /*of_buffers=*/true);
+    tell_buffers(capture, 0);
   });
 }
 
 void ReplicaBits::see_backward(Capture& capture) {
-  if (!awaits_backward_.load(std::memory_order_relaxed)) return;
+  const std::int64_t summed = summed_.exchange(0, std::memory_order_relaxed);
+  if (!awaits_backward_.load(std::memory_order_relaxed) || !compares(capture)) return;
   awaits_backward_.store(false, std::memory_order_relaxed);
   // A forward that was not seen may have changed its buffers.
   awaits_forward_.store(false, std::memory_order_relaxed);
   const std::int64_t done = capture.marker().completed_steps();
   // What the first step begins with is told as step 0.
-  if (done == 0) tell(capture, 0, /*of_buffers=*/false);
-  if (done > 0 && compares_parameters(done + 1)) tell(capture, done + 1, /*of_buffers=*/false);
+  tell_parameters(capture, done == 0 ? 0 : done + 1, summed);
 }
 
 void ReplicaBits::step_ended(Capture& capture, const Stamp& at) {
   if (!compares(capture)) return;
   // Not at the end of a step: programs send what their part of an optimizer made after it.
   if (compares_parameters(at.step + 1)) awaits_backward_.store(true, std::memory_order_relaxed);
-  if (is_compared_step(at.step)) tell(capture, at.step, /*of_buffers=*/true);
+  if (is_compared_step(at.step)) tell_buffers(capture, at.step);
 }
 
 void ReplicaBits::layer_called() noexcept {

@@ -11,8 +11,8 @@ class Capture;
 
 /// Reads fingerprints of the registered tensors of this thread's models where ranks are compared:
 /// buffers before the first forward and at the end of the steps that all ranks compare, parameters
-/// before the first backward of such a step and, of a small model, of each of the first 64; hooks
-/// at rest or not.
+/// before the first backward of such a step, of one after weights were averaged and, of a small
+/// model, of each of the first 64; hooks at rest or not.
 class ReplicaBits {
  public:
   /// A model came; before the first step it is read.
@@ -31,6 +31,12 @@ class ReplicaBits {
   static void see_evaluation() noexcept {
     if (!evaluated_.load(std::memory_order_relaxed)) before_evaluation();
   }
+  /// A sum over ranks of so many elements, which are no gradients, between a step and the next
+  /// backward: weights, if they are as many.
+  static void see_sum(std::int64_t elements) noexcept {
+    summed_.fetch_add(elements, std::memory_order_relaxed);
+    if (elements >= kFewestSummed) awaits_backward_.store(true, std::memory_order_relaxed);
+  }
   static void see_backward(Capture& capture);
   static void step_ended(Capture& capture, const Stamp& at);
   static void layer_called() noexcept;
@@ -39,6 +45,8 @@ class ReplicaBits {
   static void before_forward() noexcept;
   static void before_evaluation() noexcept;
 
+  static constexpr std::int64_t kFewestSummed = 64;  // fewer are counts and measures
+  static inline constinit std::atomic<std::int64_t> summed_{0};
   static inline constinit std::atomic<bool> awaits_forward_{false};
   static inline constinit std::atomic<bool> awaits_backward_{false};
   static inline constinit std::atomic<bool> evaluated_{false};

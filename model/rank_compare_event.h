@@ -212,6 +212,7 @@ struct ReductionStep {
   std::int64_t as_they_arrived = 0;  ///< on every rank, up to the factors that are known
   bool may_be_copies = true;         ///< collectives had the sizes of these gradients and were not
                                      ///< of gradients themselves
+  bool of_few_numbers = false;       ///< what they are of cannot be gradients
   ReducedParameter first_differing;  ///< in registered order
   double largest_difference = 0;     ///< norm of ranks less their mean, over that of the mean
   std::optional<double> ratio;       ///< to the mean of what arrived, clipping left out; 1 is right
@@ -220,6 +221,9 @@ struct ReductionStep {
   double noise = 0;                  ///< the same over the norms before: rounding shows in it
   ReducedParameter worst;
   std::int64_t not_linear = 0;  ///< of which more than 1 % is no multiple of the sum
+
+  /// The ranks exchanged no gradients in it.
+  bool is_alone() const { return calls == 0 || of_few_numbers; }
 };
 
 /// What one rank counted by its last digest.
@@ -241,6 +245,10 @@ struct Cohort {
   RankList ranks;
   bool averages = false;        ///< a collective wrote gradients
   bool equal_at_start = false;  ///< parameters were bit-equal before the first step
+  /// Some step's collectives had a tenth of the elements of the parameters or more, but for
+  /// broadcasts before the first step.
+  bool exchanges_tensors = false;
+  std::vector<std::int64_t> equal_steps;  ///< compared steps in which they were when it began
   std::int64_t compared_steps = 0;
   std::int64_t median_step_ms = 0;
   std::vector<DigestsDiffer> digests;

@@ -1,0 +1,27 @@
+#pragma once
+
+#include <string>
+
+#include "model/rank_compare_event.h"
+
+namespace ddpscope {
+
+/// Steps that ranks take by themselves between two averages of their weights, after they averaged
+/// gradients or before they do.
+struct LocalUpdates {
+  enum class Kind { kNone, kMaybe, kFound };
+  Kind kind = Kind::kNone;
+  std::int64_t equal_again = 0;  ///< where found: the step in which parameters were, when it began
+  std::int64_t period = 0;       ///< steps until they were once more; 0: not known
+};
+
+/// From `first` on, whose gradients differ. `kMaybe`: ranks that averaged before have not trained
+/// long enough since to be told from those that stopped by mistake.
+LocalUpdates local_updates(const Cohort& cohort, const ReductionStep& first);
+/// Of the first such step before `step`.
+LocalUpdates local_updates_before(const Cohort& cohort, std::int64_t step);
+
+/// "; ..." for the `why` of a finding; empty where none were found.
+std::string local_words(const LocalUpdates& local);
+
+}  // namespace ddpscope

@@ -1,0 +1,39 @@
+#include "checks/parameter_drift.h"
+
+#include <algorithm>
+
+namespace ddpscope {
+
+bool are_frozen(const ValuesDiffer& values) {
+  return !values.tensors.empty() &&
+         std::ranges::none_of(values.tensors, &DifferingTensor::requires_grad);
+}
+
+std::int64_t first_bad_step(const ValuesDiffer& values, const Cohort& cohort) {
+  if (values.step == 0 || are_frozen(values) || !cohort.averages) return values.step;
+  for (const ReductionStep& step : cohort.reductions) {
+    const bool is_between = step.step >= std::max<std::int64_t>(values.equal_until, 1);
+    if (is_between && step.differing > 0) return std::min(step.step + 1, values.step);
+  }
+  return values.step;
+}
+
+std::string differing_input(const ValuesDiffer& values, const Cohort& cohort) {
+  if (values.step == 0 || are_frozen(values)) return "";
+  const auto before = [&](std::int64_t step) { return step <= values.step; };
+  const auto has = [&](DigestField field) {
+    const auto differ = std::ranges::find(cohort.digests, field, &DigestsDiffer::field);
+    return differ != cohort.digests.end() && before(differ->step);
+  };
+  if (!cohort.gradients.empty() && before(cohort.gradients.front().step)) return kByGradient;
+  const bool by_value = std::ranges::any_of(cohort.reductions, [&](const ReductionStep& step) {
+    return step.differing > 0 && step.step < values.step;
+  });
+  if (by_value && cohort.averages) return kByGradient;
+  if (has(DigestField::kSkippedSteps) || has(DigestField::kOptimizerSteps)) return "skip";
+  if (has(DigestField::kLearningRate)) return "lr";
+  if (has(DigestField::kOptimizers) || has(DigestField::kMembers)) return "options";
+  return "";
+}
+
+}  // namespace ddpscope

@@ -1,0 +1,21 @@
+#pragma once
+
+#include <string>
+
+#include "model/rank_compare_event.h"
+
+namespace ddpscope {
+
+inline constexpr char kByGradient[] = "gradient";
+
+/// No gradient trains any of those that are known to differ.
+bool are_frozen(const ValuesDiffer& values);
+
+/// The step in which ranks began to differ, where it is known better than by their parameters:
+/// those are compared now and then, and gradients that differ make them differ.
+std::int64_t first_bad_step(const ValuesDiffer& values, const Cohort& cohort);
+
+/// What the ranks differed in before trained parameters did; empty if nothing was seen.
+std::string differing_input(const ValuesDiffer& values, const Cohort& cohort);
+
+}  // namespace ddpscope
