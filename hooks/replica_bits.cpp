@@ -116,6 +116,7 @@ void ReplicaBits::step_ended(Capture& capture, const Stamp& at) {
   if (!compares(capture)) return;
   // Not at the end of a step: programs send what their part of an optimizer made after it.
   if (compares_parameters(at.step + 1)) awaits_backward_.store(true, std::memory_order_relaxed);
+  evaluated_.store(false, std::memory_order_relaxed);
   if (is_compared_step(at.step)) tell_buffers(capture, at.step);
 }
 

@@ -29,8 +29,8 @@ struct RestedStepEvent {
   IssuedCalls calls;
 };
 
-/// Batch norm used its running statistics without a gradient, after a step; told once. Only where
-/// ranks are compared.
+/// Batch norm used its running statistics without a gradient, after a step; told once per step.
+/// Only where ranks are compared.
 struct EvaluationEvent {
   Stamp at;
 };

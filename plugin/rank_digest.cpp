@@ -8,7 +8,6 @@
 
 namespace ddpscope {
 namespace {
-constexpr std::int32_t kAgreeToLearn = 3;
 }  // namespace
 
 void RankDigest::saw(const Event& event, const RunState& state) {
@@ -39,6 +38,7 @@ void RankDigest::on(const CollectiveEvent& event, const RunState&) {
   averages_ |= event.averages;
   if (trains_) ++calls_;
   trained_with_.on(event);
+  statistics_.on(event);
 }
 
 void RankDigest::on(const BackwardEndEvent& event, const RunState& state) {
@@ -58,6 +58,16 @@ void RankDigest::on(const DeclarationEvent& event, const RunState& state) {
 void RankDigest::on(const TreeEndEvent& event, const RunState&) {
   if (models_.erase(event.model) > 0) put_list(event.model, encode(TensorList{}));
   start_changed_ = !steps_began_;
+}
+
+std::int64_t RankDigest::buffer_elements() const {
+  std::int64_t elements = 0;
+  for (const auto& [id, model] : models_) {
+    for (const ListedTensor& tensor : model.list().tensors) {
+      if (tensor.is_buffer) elements += static_cast<std::int64_t>(elements_of(tensor));
+    }
+  }
+  return elements;
 }
 
 void RankDigest::put_list(ModelId model, const std::string& bytes) {
@@ -106,15 +116,15 @@ void RankDigest::on(const TensorBitsEvent& event, const RunState&) {
 // To save running statistics is to use them.
 void RankDigest::on(const ArchiveTensorEvent& event, const RunState&) {
   const bool is_save = event.access == ArchiveAccess::kWritten && last_.step > 0;
-  if (!is_save || evaluated_) return;
-  evaluated_ = std::ranges::any_of(
-      models_, [&](const auto& entry) { return entry.second.has_buffer(event.tensor); });
+  if (!is_save || statistics_.were_used()) return;
+  const auto has_it = [&](const auto& entry) { return entry.second.has_buffer(event.tensor); };
+  if (std::ranges::any_of(models_, has_it)) statistics_.used(buffer_elements());
 }
 
 // What came after the last step is told with it.
 void RankDigest::on(const ExitEvent&, const RunState& state) {
   settle(state);
-  if (!evaluated_ || last_.evaluated || last_.step == 0) return;
+  if (!statistics_.were_used() || last_.evaluated || last_.step == 0) return;
   last_.evaluated = true;
   sinks_.digest(last_);
 }
@@ -122,19 +132,21 @@ void RankDigest::on(const ExitEvent&, const RunState& state) {
 void RankDigest::on(const StepEndEvent& event, const RunState& state) {
   if (start_changed_) put_start(state);
   steps_began_ = true;
-  count_skipped(event);
+  skipped_.step_ended({.backwards = event.backwards - last_.backwards,
+                       .calls = calls_ - last_.call_count,
+                       .averages = averages_});
   StepDigest digest{.step = event.at.step,
                     .cycle = event.at.cycle,
                     .unix_ns = event.unix_ns,
                     .optimizer_steps = event.optimizer_steps,
-                    .skipped_steps = last_.skipped_steps,
+                    .skipped_steps = skipped_.count(),
                     .forwards = event.forwards,
                     .backwards = event.backwards,
                     .call_count = calls_,
                     .wait_us = event.wait_us,
                     .forward_us = event.forward_us,
                     .averages = averages_,
-                    .evaluated = evaluated_};
+                    .evaluated = statistics_.were_used()};
   if (event.whole && !lost_events_) {
     add_structure(digest);
     add_gradients(digest, state, is_compared_step(digest.step));
@@ -153,20 +165,8 @@ void RankDigest::on(const StepEndEvent& event, const RunState& state) {
   for (auto& [id, model] : models_) model.clear_received();
   backwards_ = 0;
   trained_with_.step_ended();
+  statistics_.step_ended();
   lost_events_ = scale_known_ = in_progress_told_ = false;
-}
-
-// Backwards without a step, once the number of them per step is known.
-void RankDigest::count_skipped(const StepEndEvent& event) {
-  const std::int32_t since = event.backwards - last_.backwards;
-  if (since == period_) {
-    ++agreed_;
-  } else if (agreed_ >= kAgreeToLearn && period_ > 0 && since % period_ == 0) {
-    last_.skipped_steps += std::max(since / period_ - 1, 0);
-  } else {
-    period_ = since;
-    agreed_ = 1;
-  }
 }
 
 void RankDigest::settle(const RunState& state) {
@@ -190,7 +190,7 @@ void RankDigest::put_in_progress(const RunState& state) {
                     .cycle = last_.cycle + 1,
                     .unix_ns = unix_ns(),
                     .optimizer_steps = last_.optimizer_steps,
-                    .skipped_steps = last_.skipped_steps,
+                    .skipped_steps = skipped_.count(),
                     .forwards = last_.forwards + backwards_,
                     .backwards = last_.backwards + backwards_,
                     .call_count = calls_,

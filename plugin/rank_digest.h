@@ -8,7 +8,9 @@
 #include "checks/loss_scale.h"
 #include "exchange/rank_ring.h"
 #include "plugin/model_tensors.h"
+#include "plugin/skipped_steps.h"
 #include "plugin/trained_with.h"
+#include "plugin/used_statistics.h"
 
 namespace ddpscope {
 
@@ -51,7 +53,7 @@ class RankDigest {
   void on(const BatchEvent& event, const RunState& state) { trained_with_.on(event, state); }
   void on(const RandomStateEvent& event, const RunState& state) { trained_with_.on(event, state); }
   void on(const StepEndEvent& event, const RunState& state);
-  void on(const EvaluationEvent&, const RunState&) { evaluated_ = true; }
+  void on(const EvaluationEvent&, const RunState&) { statistics_.used(buffer_elements()); }
   void on(const ArchiveTensorEvent& event, const RunState&);
   void on(const DroppedEvent&, const RunState&) { lost_events_ = true; }
   void on(const ExitEvent&, const RunState& state);
@@ -59,6 +61,7 @@ class RankDigest {
   void on(const T&, const RunState&) {}
 
   void look_at(ModelId model, const RunState& state);
+  std::int64_t buffer_elements() const;
   void put(BlobKind kind, ModelId model, std::int64_t step, const std::string& bytes);
   void put_list(ModelId model, const std::string& bytes);
   void put_start(const RunState& state);
@@ -68,7 +71,6 @@ class RankDigest {
   void add_optimizers(StepDigest& digest, const RunState& state);
   StepDigest look_at_optimizers(const RunState& state) const;
   void add_values(StepDigest& digest);
-  void count_skipped(const StepEndEvent& event);
   void show(const StepDigest& digest);
 
   Sinks sinks_;
@@ -88,13 +90,12 @@ class RankDigest {
   bool optimizers_changed_ = true;
   bool lost_events_ = false;
   bool averages_ = false;
-  bool evaluated_ = false;
+  UsedStatistics statistics_;
   bool trains_ = false;         // a backward began
   std::int32_t calls_ = 0;      // since then
   std::int32_t backwards_ = 0;  // that ended since the last step
   bool in_progress_told_ = false;
-  std::int32_t period_ = 0;  // backwards per step, and how often in a row it was that
-  std::int32_t agreed_ = 0;
+  SkippedSteps skipped_;
   std::uint64_t told_gradients_ = 0;
 };
 

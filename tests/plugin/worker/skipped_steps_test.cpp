@@ -1,0 +1,22 @@
+#include "plugin/skipped_steps.h"
+
+#include "tests/support/catch.h"
+
+namespace ddpscope::test {
+
+TEST_CASE("Backwards that lead to no collectives are no skipped steps of ranks that average",
+          "[skipped_steps]") {
+  SkippedSteps skipped;
+  const auto after = [&skipped](std::int32_t backwards, std::int32_t calls) {
+    skipped.step_ended({.backwards = backwards, .calls = calls, .averages = true});
+    return skipped.count();
+  };
+  for (const std::int32_t calls : {4, 4, 5}) CHECK(after(1, calls) == 0);
+  CHECK(after(4, 4) == 0);
+  CHECK(after(4, 9) == 0);
+  CHECK(after(2, 10) == 1);
+  CHECK(after(1, 4) == 1);
+  CHECK(after(3, 15) == 3);
+}
+
+}  // namespace ddpscope::test
