@@ -1,6 +1,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstdint>
 
 #include "model/cost_governor.h"
 #include "model/finding.h"
@@ -26,6 +27,7 @@ struct alignas(64) HookState {
   std::atomic<bool> has_reducers{false};    ///< a `c10d::Reducer` was built
   std::atomic<bool> device_values{false};   ///< a loss or a gradient lay on a device
   std::atomic<bool> writers_rest{false};    ///< `RestingWriters`
+  std::atomic<std::uint32_t> layers{0};     ///< called so far, or a few less: a sign of life
 };
 inline constinit HookState hook_state;
 

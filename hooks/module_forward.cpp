@@ -37,6 +37,8 @@ void look_at(const Module& module) {
 }  // namespace
 
 void see_module_forward(const Module& module) {
+  const std::uint32_t layers = hook_state.layers.load(std::memory_order_relaxed);
+  hook_state.layers.store(layers + 1, std::memory_order_relaxed);
   LoopPhase::see_forward();
   StepWait::see_forward();
   if (DeviceWaits::is_device_used()) {

@@ -10,6 +10,7 @@ namespace ddpscope {
 struct LoopPosition {
   std::int64_t step = 0;
   Phase phase = Phase::kInit;
+  std::uint32_t layers = 0;  ///< called so far
 };
 
 /// Notes the signals that end a rank in its file: SIGTERM, SIGABRT, SIGSEGV, SIGBUS, SIGFPE,

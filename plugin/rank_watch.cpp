@@ -66,7 +66,8 @@ std::optional<ProgressRecord> RankWatch::look(std::uint64_t events) {
   const auto now = Clock::now();
   if (now < next_look_) return std::nullopt;
   next_look_ = now + kLookEvery;
-  const std::uint64_t progress = events + open_calls().progress();
+  const LoopPosition at = where_ == nullptr ? LoopPosition{} : where_();
+  const std::uint64_t progress = events + open_calls().progress() + at.layers;
   if (now >= next_beat_) {
     next_beat_ = now + kBeatEvery;
     beat(progress, /*ended=*/false);

@@ -164,7 +164,9 @@ void Session::drain() {
 LoopPosition Session::position() noexcept {
   const Session* last = session.load(std::memory_order_acquire);
   const std::int64_t steps = last == nullptr ? 0 : last->capture_.marker().completed_steps();
-  return {.step = steps + 1, .phase = LoopPhase::now()};
+  return {.step = steps + 1,
+          .phase = LoopPhase::now(),
+          .layers = hook_state.layers.load(std::memory_order_relaxed)};
 }
 
 ProgressRecord Session::progress(const char* reason) const {

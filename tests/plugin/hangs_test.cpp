@@ -83,11 +83,11 @@ int skip_on_rank_one(const Place& place) {
                                     }});
 }
 
-/// After the fourth step rank 0 evaluates for seven seconds.
-int evaluate_for_long(const Place& place) {
-  return train_in_parts(place, {.options = quiet(), .after = [&](Net& net, int step) {
+/// After the fourth step one rank evaluates for seven seconds.
+int evaluate_for_long(const Place& place, int rank, const Options& options) {
+  return train_in_parts(place, {.options = options, .after = [&](Net& net, int step) {
                                   const torch::NoGradGuard no_grad;
-                                  for (int i = 0; i < 70 && step == 4 && place.rank == 0; ++i) {
+                                  for (int i = 0; i < 70 && step == 4 && place.rank == rank; ++i) {
                                     net->loss();
                                     std::this_thread::sleep_for(milliseconds(100));
                                   }
@@ -191,10 +191,22 @@ TEST_CASE("That a rank skipped a head is told while the others wait for its grad
 
 TEST_CASE(
     "An evaluation on rank 0 that the others wait for is silent, however long below the limit") {
-  CHECK(Ranks(2, evaluate_for_long).exit_codes() == std::vector<int>{0, 0});
+  const auto program = [](const Place& place) { return evaluate_for_long(place, 0, quiet()); };
+  CHECK(Ranks(2, program).exit_codes() == std::vector<int>{0, 0});
   CHECK(stalls().empty());
   for (const std::string& line : records("finding")) {
     CHECK(nlohmann::json::parse(line).at("severity") == "note");
+  }
+}
+
+TEST_CASE("A rank that evaluates for longer than the limit is slow, and not stuck") {
+  const auto program = [](const Place& place) { return evaluate_for_long(place, 1, soon()); };
+  CHECK(Ranks(2, program).exit_codes() == std::vector<int>{0, 0});
+  REQUIRE(!found_hangs().empty());
+  for (const std::string& line : found_hangs()) {
+    const auto hang = nlohmann::json::parse(line);
+    CHECK(hang.at("facts").at("state") == "slow");
+    CHECK(hang.at("severity") == "warning");
   }
 }
 

@@ -156,34 +156,6 @@ TEST_CASE("At exit the step in progress is told", "[rank_digest]") {
   CHECK(rank.digests.back().phase == Phase::kReduce);
 }
 
-TEST_CASE("What a rank evaluates or saves is told from then on, and at exit at the latest",
-          "[rank_digest]") {
-  Rank rank;
-  rank.send_large(net());
-  const auto saves = GENERATE(true, false);
-  const auto use = [&](TensorId tensor) {
-    if (!saves) rank.send(EvaluationEvent{});
-    if (!saves) return;
-    rank.send_large(ArchiveTensorEvent{.access = ArchiveAccess::kWritten, .tensor = tensor});
-  };
-  if (saves) use(kMean);  // before training it tells nothing
-  rank.step();
-  if (saves) use(kWeight);  // all ranks have the same
-  rank.step();
-  CHECK_FALSE(rank.digests.back().evaluated);
-  use(kMean);
-  if (GENERATE(true, false)) {
-    rank.step();
-  } else {
-    rank.send(ExitEvent{});
-    CHECK(rank.digests.back().step == 2);
-  }
-  CHECK(rank.digests.back().evaluated);
-  const std::size_t told = rank.digests.size();
-  rank.send(ExitEvent{});
-  CHECK(rank.digests.size() == told);
-}
-
 TEST_CASE("Sketches are told beside fingerprints, where there are any", "[rank_digest]") {
   Rank rank;
   rank.send_large(net());
