@@ -53,7 +53,8 @@ Severity severity_in(const Cohort& cohort) {
 std::string severity_words(const Cohort& cohort) {
   if (severity_in(cohort) == Severity::kError) return "";
   if (severity_in(cohort) == Severity::kWarning) {
-    return "; the ranks began as equal replicas, and no exchange of gradients or weights between them was seen";
+    return "; the ranks began as equal replicas, and no exchange of gradients or weights between "
+           "them was seen";
   }
   return "; no collective was seen that averages gradients over these ranks";
 }

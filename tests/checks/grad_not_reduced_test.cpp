@@ -143,6 +143,45 @@ TEST_CASE("grad-not-reduced takes calls of other sizes for no copies", "[check]"
   CHECK(fact_in(judged_over_ranks(differing(step)).at(0), "cause") == text_of("subset"));
 }
 
+TEST_CASE("grad-not-reduced takes calls of a few numbers for no exchange", "[check]") {
+  ReductionStep step = differing_step();
+  step.as_they_arrived = 6;
+  step.may_be_copies = false;
+  step.of_few_numbers = true;
+  const Findings findings = judged_over_ranks(differing(step));
+  CHECK(fact_in(findings.at(0), "cause") == text_of("none_seen"));
+  CHECK(findings[0].why == "4 collectives were issued in that step, of a few numbers alone");
+}
+
+TEST_CASE("grad-not-reduced takes what makes parameters equal again for local updates", "[check]") {
+  ReductionStep step = differing_step();
+  step.calls = 0;
+  RanksComparedEvent run = four_ranks();
+  run.cohorts[0].reductions = differing(step);
+  const auto findings = [&run] { return judge_run(run, "grad-not-reduced"); };
+  SECTION("with the steps between, where it happened twice") {
+    run.cohorts[0].equal_steps = {0, 1, 9, 15};
+    CHECK(findings().at(0).severity == Severity::kNote);
+    CHECK(findings()[0].why.ends_with("equal again when step 9 began, and after 6 more"));
+  }
+  SECTION("or not where something was exchanged in between") {
+    run.cohorts[0].equal_steps = {0, 1, 9};
+    for (ReductionStep& each : run.cohorts[0].reductions) each.calls = 4;
+    CHECK(findings().at(0).severity == Severity::kError);
+  }
+  SECTION("or not where it is long until then") {
+    run.cohorts[0].equal_steps = {0, 1, 1009};
+    CHECK(findings().at(0).severity == Severity::kError);
+  }
+  SECTION("and waits for it while the ranks train") {
+    run.live = true;
+    for (RankCounts& counts : run.cohorts[0].counts) counts.step = 20;
+    CHECK(findings().empty());
+    for (RankCounts& counts : run.cohorts[0].counts) counts.step = 40;
+    CHECK(findings().at(0).severity == Severity::kError);
+  }
+}
+
 TEST_CASE("grad-not-reduced names no cause where collectives changed every gradient", "[check]") {
   const Findings findings = judged_over_ranks(differing(differing_step()));
   REQUIRE(findings.size() == 1);

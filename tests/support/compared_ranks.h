@@ -14,10 +14,8 @@ namespace ddpscope::test {
 /// Four ranks of one cohort that average gradients, have run 100 steps alike and left rings.
 inline RanksComparedEvent four_ranks() {
   RanksComparedEvent run{.world_size = 4, .with_ring = {0, 1, 2, 3}, .digests = 400, .calls = 4000};
-  Cohort cohort{.ranks = {0, 1, 2, 3},
-                .averages = true,
-                .equal_at_start = true,
-                .exchanges_tensors = true};
+  Cohort cohort{
+      .ranks = {0, 1, 2, 3}, .averages = true, .equal_at_start = true, .exchanges_tensors = true};
   cohort.compared_steps = 100;
   for (const std::int64_t rank : cohort.ranks) {
     cohort.counts.push_back({.rank = rank,
