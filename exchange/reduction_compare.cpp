@@ -65,13 +65,15 @@ void add_rank(Parameter& parameter, const ToldReduction& told, double clip_facto
     parameter.weight = weight;
   }
   parameter.differs |= parameter.fingerprint != told.fingerprint;
-  parameter.is_as_it_arrived &= is_as_it_arrived(told, clip_factor * weight);
+  const double seen = weight == kUnknownWeight ? 1 : weight;
+  parameter.is_as_it_arrived &= is_as_it_arrived(told, clip_factor * seen);
   Sums after = {};
   add(after, told.after.sums, 1 / clip_factor);
   const double arrived = dot(told.before.sums, told.before.sums) + told.before.squares;
   parameter.is_finite &= std::isfinite(dot(after, after) + told.after.squares);
   parameter.is_summed &= std::isfinite(arrived) && told.before.squares >= 0;
-  parameter.is_weighed |= !is_near(weight, parameter.weight);
+  const bool are_known = weight != kUnknownWeight && parameter.weight != kUnknownWeight;
+  parameter.is_weighed |= are_known && !is_near(weight, parameter.weight);
   parameter.was_cleared |= told.total.has_value();
   parameter.last.add_rank(told.before);
   parameter.total.add_rank(told.total.value_or(told.before));

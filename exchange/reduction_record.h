@@ -24,6 +24,9 @@ struct ToldReduction {
 /// The weight of a loss that the ranks divided by a count of all of them: equal to none.
 inline constexpr double kNoWeight = std::numeric_limits<double>::quiet_NaN();
 
+/// Of a step in which factors were not seen.
+inline constexpr double kUnknownWeight = 0;
+
 /// Of the parameters of one model that one optimizer is about to change.
 struct ToldReductions {
   double clip_factor = 1;   ///< what the program's clipping has multiplied them with

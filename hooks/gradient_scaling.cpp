@@ -90,6 +90,7 @@ bool is_gradient_of(const at::Tensor& leaf, const at::Tensor& written) {
 void note(Capture& capture, const TensorSlot& slot, const at::Tensor& written,
           const Factor& factor) {
   if (!is_gradient_of(capture.tensors().lock(slot), written)) return;
+  if (PendingGradients::is_reduced_for_another(written)) return;
   Scaling& scaling = mine();
   const TensorId leaf = slot.id.load(std::memory_order_relaxed);
   if (scaling.gradients > 0 && (leaf == scaling.first || !same(factor, scaling.factor))) {

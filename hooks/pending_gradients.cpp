@@ -62,16 +62,20 @@ Bytes bytes_in(const at::Tensor& tensor) {
   return {.begin = begin, .end = begin + (rows.end - rows.begin)};
 }
 
-std::optional<Pending> find_at(const Bytes& bytes) {
+std::optional<Pending> find_any(const Bytes& bytes) {
   if (bytes.begin == bytes.end) return std::nullopt;
   PendingCalls& all = pending_calls();
   const std::lock_guard lock(all.mutex);
   auto next = all.by_begin.lower_bound(bytes.end);
   if (next == all.by_begin.begin()) return std::nullopt;
   const Pending found = std::prev(next)->second;
-  const bool is_free = found.end <= bytes.begin || found.told;
-  if (is_free || found.thread != thread_number()) return std::nullopt;
-  return found;
+  return found.end <= bytes.begin ? std::nullopt : std::optional(found);
+}
+
+std::optional<Pending> find_at(const Bytes& bytes) {
+  const auto found = find_any(bytes);
+  const bool is_its_own = found.has_value() && !found->told && found->thread == thread_number();
+  return is_its_own ? found : std::nullopt;
 }
 
 // Only the layout of the tensor changes, or its allocator learns of a stream.
@@ -126,6 +130,12 @@ void PendingGradients::issued(const CollectiveEvent& event, const CallFacts& fac
                                                        .parameter = parameter});
     any_.store(true, std::memory_order_relaxed);
   }
+}
+
+bool PendingGradients::is_reduced_for_another(const at::Tensor& written) {
+  if (!any()) return false;
+  const auto found = find_any(bytes_in(written));
+  return found.has_value() && found->thread != thread_number();
 }
 
 bool PendingGradients::ended(std::uint64_t group, std::uint64_t seq) {

@@ -22,6 +22,9 @@ class PendingGradients {
  public:
   static bool any() noexcept { return any_.load(std::memory_order_relaxed); }
   DDPSCOPE_HOT static void issued(const CollectiveEvent& event, const CallFacts& facts);
+  /// Another thread has issued a collective of it: what writes it here may be the backend, as Gloo
+  /// divides for an average.
+  static bool is_reduced_for_another(const at::Tensor& written);
   /// The program waited. True where what the call was given had been used before.
   DDPSCOPE_HOT static bool ended(std::uint64_t group, std::uint64_t seq);
   /// It learns the end of the call of this `Work` without a wait, now or later.

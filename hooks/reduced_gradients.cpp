@@ -163,7 +163,9 @@ void ReducedGradients::changed(const TensorSlot& slot) noexcept {
 
 void ReducedGradients::before_step(Capture& capture,
                                    const std::vector<torch::optim::OptimizerParamGroup>& groups) {
-  ReducedGradientsEvent event{.at = capture.marker().now(), .gradients = {}};
+  ReducedGradientsEvent event{.at = capture.marker().now(),
+                              .watched = Capture::watch() != Watch::kNothing,
+                              .gradients = {}};
   ChosenOfStep& state = chosen();
   const std::lock_guard lock(state.mutex);
   if (state.step != event.at.step) return;

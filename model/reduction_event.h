@@ -35,6 +35,7 @@ struct ReducedGradient {
 /// Of some parameters, which every rank chooses alike; level values.
 struct ReducedGradientsEvent {
   Stamp at;
+  bool watched = true;  ///< hooks ran, so that factors were seen
   std::vector<ReducedGradient> gradients;
 };
 

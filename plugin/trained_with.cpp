@@ -46,7 +46,7 @@ void TrainedWith::on(const LossTargetsEvent& event, const RunState& state) {
 void TrainedWith::on(const GradientsScaledEvent& event) {
   if (!event.factor.has_value()) return;
   if (!event.quotient.has_value()) {
-    weight_ *= *event.factor;
+    weigh(event);
     return;
   }
   // One that is listed twice is clipped once more.
@@ -55,11 +55,23 @@ void TrainedWith::on(const GradientsScaledEvent& event) {
   clip_factor_ *= *event.factor;
 }
 
+// One number tells of all gradients: the factors of the first of them. A program that scales them
+// one by one, with other work between, tells of each by itself.
+void TrainedWith::weigh(const GradientsScaledEvent& event) {
+  if (first_weighed_ == 0) first_weighed_ = event.first;
+  const bool of_all = event.gradients > 1 && event.gradients >= weighed_;
+  if (event.first != first_weighed_ && !of_all) return;
+  weighed_ = std::max(weighed_, event.gradients);
+  weight_ *= *event.factor;
+}
+
 void TrainedWith::on(const ReducedGradientsEvent& event) {
   for (const auto& [id, model] : models_) {
     // Of a sum that is divided by the count of all ranks, the sum over ranks is the mean.
     ToldReductions told{.clip_factor = clip_factor_,
-                        .weight = is_shared_sum_ ? kNoWeight : weight_,
+                        .weight = !event.watched   ? kUnknownWeight
+                                  : is_shared_sum_ ? kNoWeight
+                                                   : weight_,
                         .calls = calls_,
                         .gradients = {}};
     for (const ReducedGradient& gradient : event.gradients) {
@@ -140,7 +152,8 @@ void TrainedWith::step_ended() {
   backwards_ = 0;
   averaged_.clear();
   clip_factor_ = weight_ = 1;
-  clipped_ = 0;
+  clipped_ = weighed_ = 0;
+  first_weighed_ = 0;
   batch_ = random_ = 0;
   losses_ = targets_ = 0;
   few_exchanged_ = is_weighed_ = false;

@@ -40,6 +40,7 @@ class TrainedWith {
   void step_ended();
 
  private:
+  void weigh(const GradientsScaledEvent& event);
   void tell_epoch(const BatchEvent& event);
   bool shares_data(const RunState& state) const;
   void put_text(BlobKind kind, std::int64_t step, std::string text, std::string& told);
@@ -49,6 +50,8 @@ class TrainedWith {
   std::int64_t clipped_ = 0;  // gradients, by the largest clip of the step in progress
   double clip_factor_ = 1;    // of that step, as are batch and random state
   double weight_ = 1;         // likewise: the other factors
+  TensorId first_weighed_ = 0;
+  std::int64_t weighed_ = 0;  // gradients, by the largest of these
   std::uint64_t batch_ = 0;
   std::uint64_t random_ = 0;
   std::uint64_t calls_ = 0;  // collectives since the last backward began

@@ -94,4 +94,15 @@ TEST_CASE("of gradients that are no sum of what arrived only the bits are compar
   CHECK(steps[0].noise == 0);
 }
 
+TEST_CASE("a weight that is known of one rank alone is none", "[compare]") {
+  TwoRanks ranks;
+  const Values mean = scaled(kSum, 0.5);
+  ranks.put(0, 1, {.before = kOne, .after = mean, .weight = kUnknownWeight});
+  ranks.put(1, 1, {.before = kOther, .after = mean, .weight = 0.25});
+  const auto steps = ranks.compared();
+  REQUIRE(steps.size() == 1);
+  CHECK(steps[0].not_linear == 0);
+  CHECK(steps[0].ratio.value() == Approx(1));
+}
+
 }  // namespace ddpscope::test

@@ -249,4 +249,20 @@ TEST_CASE("Factors of gradients but a clip weigh them", "[rank_digest]") {
   CHECK(told.value().clip_factor == 0.1);
 }
 
+TEST_CASE("Of gradients that are weighed one by one the first one's factors are told",
+          "[rank_digest]") {
+  Rank rank;
+  rank.send_large(net());
+  const bool watched = GENERATE(true, false);
+  for (const TensorId leaf : {kWeight, kBias, kWeight}) {
+    rank.send_large(GradientsScaledEvent{
+        .at = rank.now(), .factor = leaf == kBias ? 3 : 0.5, .gradients = 1, .first = leaf});
+  }
+  rank.send_large(ReducedGradientsEvent{
+      .at = rank.now(), .watched = watched, .gradients = {{.tensor = kWeight}}});
+  rank.end_step();
+  const auto told = decode_reductions(rank.of(BlobKind::kReductions).at(0).bytes);
+  CHECK(told.value().weight == (watched ? 0.25 : kUnknownWeight));
+}
+
 }  // namespace ddpscope::test::rank_digest_options_test
