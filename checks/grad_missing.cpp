@@ -8,6 +8,7 @@
 
 #include "checks/check.h"
 #include "checks/cleared_gradients.h"
+#include "checks/gradient_presence.h"
 #include "checks/missing_cause.h"
 #include "checks/missing_text.h"
 #include "checks/reducer_passes.h"
@@ -22,10 +23,16 @@ class GradMissing final : public Check {
  public:
   void on_cycle_end(const CycleEndEvent& event, const RunState& state,
                     Findings& findings) override {
-    std::map<MissingCause, std::vector<const TensorState*>> missing;
+    std::map<std::pair<std::int64_t, MissingCause>, std::vector<const TensorState*>> missing;
     for (const auto& [id, tensor] : state.tensors().all()) {
-      if (tensor.gradient_cycle == event.at.cycle || !expects_gradient(state, tensor)) {
-        cycles_.erase(id);
+      if (!expects_gradient(state, tensor)) {
+        presences_.erase(id);
+        reported_.erase(id);
+        continue;
+      }
+      GradientPresence& presence = presences_[id];
+      if (tensor.gradient_cycle == event.at.cycle) {
+        presence.arrived();
         reported_.erase(id);
         continue;
       }
@@ -33,15 +40,17 @@ class GradMissing final : public Check {
       const bool trains = state.gradient_reached(tensor.registrations.front().model) ||
                           steps_for_nothing(state, tensor, event.at.cycle);
       if (!trains) continue;
-      if (++cycles_[id] < kMissingCycles || reported_.contains(id)) continue;
+      if (!presence.is_missed() || reported_.contains(id)) continue;
       if (tensor.owners.empty() && !state.optimizers_known()) continue;
       if (is_copy(state, tensor)) continue;
       reported_.insert(id);
-      missing[missing_cause_of(state, tensor)].push_back(&tensor);
+      const std::int64_t cycles = presence.cycles_without();
+      missing[{cycles, missing_cause_of(state, tensor, cycles)}].push_back(&tensor);
     }
-    for (const auto& [cause, tensors] : missing) {
+    for (const auto& [found, tensors] : missing) {
+      const auto& [cycles, cause] = found;
       for (const TensorGroup& group : collapse(state, tensors)) {
-        findings.push_back(missing_finding(group, cause, state));
+        findings.push_back(missing_finding(group, cause, cycles, state));
         add_cut(cause, state, findings.back());
       }
     }
@@ -56,13 +65,14 @@ class GradMissing final : public Check {
     tell_awaited(passes_.on(event, state), state, findings);
     const std::vector<const TensorState*> cleared = cleared_.on(event, state);
     for (const TensorGroup& group : collapse(state, cleared)) {
-      findings.push_back(missing_finding(group, {.name = kClearedBeforeStep}, state));
+      findings.push_back(
+          missing_finding(group, {.name = kClearedBeforeStep}, kMissingCycles, state));
       findings.back().phase = Phase::kOptimizer;
     }
   }
 
   void on_dropped(const DroppedEvent&, const RunState&) override {
-    cycles_.clear();
+    for (auto& [id, presence] : presences_) presence.forget_gap();
     passes_.clear();
     cleared_.clear();
   }
@@ -96,22 +106,6 @@ class GradMissing final : public Check {
     return known;
   }
 
-  /// An owner stepped in this cycle and none of its members had a gradient.
-  static bool steps_for_nothing(const RunState& state, const TensorState& tensor,
-                                std::int64_t cycle) {
-    return std::ranges::any_of(tensor.owners, [&](OptimizerId owner) {
-      const OptimizerState& optimizer = state.optimizers().at(owner);
-      if (optimizer.last_step_cycle != cycle) return false;
-      const auto has_gradient = [&](const OptimizerMember& member) {
-        const TensorState* other = state.tensor(member.tensor);
-        return member.grad_defined || (other != nullptr && other->gradient_cycle == cycle);
-      };
-      return std::ranges::none_of(optimizer.groups, [&](const auto& group) {
-        return std::ranges::any_of(group, has_gradient);
-      });
-    });
-  }
-
   /// Targets and averages: in no optimizer, never had a gradient, written, or read without a
   /// gradient path where the model has parameters in an optimizer.
   static bool is_copy(const RunState& state, const TensorState& tensor) {
@@ -138,7 +132,7 @@ class GradMissing final : public Check {
   ReducerPasses passes_;
   ClearedGradients cleared_;
   std::unordered_map<TensorId, MissingCause> awaited_;
-  std::unordered_map<TensorId, std::int64_t> cycles_;
+  std::unordered_map<TensorId, GradientPresence> presences_;
   std::unordered_set<TensorId> reported_;
 };
 }  // namespace

@@ -23,6 +23,20 @@ bool expects_gradient(const RunState& state, const TensorState& tensor) {
   return true;
 }
 
+bool steps_for_nothing(const RunState& state, const TensorState& tensor, std::int64_t cycle) {
+  return std::ranges::any_of(tensor.owners, [&](OptimizerId owner) {
+    const OptimizerState& optimizer = state.optimizers().at(owner);
+    if (optimizer.last_step_cycle != cycle) return false;
+    const auto has_gradient = [&](const OptimizerMember& member) {
+      const TensorState* other = state.tensor(member.tensor);
+      return member.grad_defined || (other != nullptr && other->gradient_cycle == cycle);
+    };
+    return std::ranges::none_of(optimizer.groups, [&](const auto& group) {
+      return std::ranges::any_of(group, has_gradient);
+    });
+  });
+}
+
 MissingCause missing_cause_of(const RunState& state, const TensorState& tensor,
                               std::int64_t cycles) {
   const std::int64_t begin = std::max<std::int64_t>(state.now().cycle - cycles, 0);

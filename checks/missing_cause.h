@@ -17,6 +17,9 @@ inline constexpr char kClearedBeforeStep[] = "cleared_before_step";
 /// Whether it is trained as far as is known, and its gradient comes from backward.
 bool expects_gradient(const RunState& state, const TensorState& tensor);
 
+/// An optimizer of this member stepped in that cycle, and none of its members had a gradient.
+bool steps_for_nothing(const RunState& state, const TensorState& tensor, std::int64_t cycle);
+
 /// Why a parameter got no gradient, in a word of the catalogue, and where its path ends.
 struct MissingCause {
   std::string name;  ///< empty: undecided

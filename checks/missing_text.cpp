@@ -83,7 +83,7 @@ Finding missing_at(const TensorGroup& group, const MissingCause& cause) {
 }
 }  // namespace
 
-Finding missing_finding(const TensorGroup& group, const MissingCause& cause,
+Finding missing_finding(const TensorGroup& group, const MissingCause& cause, std::int64_t cycles,
                         const RunState& state) {
   const bool decided = !cause.name.empty();
   Finding finding = missing_at(group, cause);
@@ -91,11 +91,11 @@ Finding missing_finding(const TensorGroup& group, const MissingCause& cause,
   finding.evidence_status = decided ? EvidenceStatus::kEstablished : EvidenceStatus::kUndecided;
   finding.what = fmt::format(
       "{} {} in {} cycles: {}", missing_count(group),
-      cause.name == kClearedBeforeStep ? "stepped without a gradient" : "got no gradient",
-      kMissingCycles, decided ? cause.name : "cause undecided");
+      cause.name == kClearedBeforeStep ? "stepped without a gradient" : "got no gradient", cycles,
+      decided ? cause.name : "cause undecided");
   const std::int64_t steps_per_cycle =
       std::max<std::int64_t>(1, state.now().step / std::max<std::int64_t>(1, state.now().cycle));
-  finding.facts.push_back({fact::kWindowSteps, kMissingCycles * steps_per_cycle});
+  finding.facts.push_back({fact::kWindowSteps, cycles * steps_per_cycle});
   return finding;
 }
 

@@ -7,8 +7,9 @@
 
 namespace ddpscope {
 
-/// Parameters without a gradient in `kMissingCycles` cycles.
-Finding missing_finding(const TensorGroup& group, const MissingCause& cause, const RunState& state);
+/// Parameters without a gradient in so many cycles.
+Finding missing_finding(const TensorGroup& group, const MissingCause& cause, std::int64_t cycles,
+                        const RunState& state);
 
 /// Parameters without a gradient in one pass of a Reducer, which waits for them.
 Finding awaited_finding(const ReducerEvent& pass, const TensorGroup& group,

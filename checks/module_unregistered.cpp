@@ -83,7 +83,8 @@ class ModuleUnregistered final : public Check {
     const Registered registered = registered_with(state);
     std::vector<const TensorState*> loose = state.loose_leaves();
     std::erase_if(loose, [&](const TensorState* tensor) {
-      return state.declared(registered.model->id, tensor->use.common_path.value_or(""), "external");
+      return state.loose_module_evaluates(tensor->info.id) ||
+             state.declared(registered.model->id, tensor->use.common_path.value_or(""), "external");
     });
     const bool all_said = std::ranges::all_of(
         loose, [this](const TensorState* tensor) { return reported_.contains(tensor->info.id); });

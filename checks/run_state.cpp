@@ -8,7 +8,7 @@
 namespace ddpscope {
 namespace {
 constexpr std::int64_t kStepsThatShowAll = 32;
-constexpr std::size_t kMaxLooseTypes = 65536;
+constexpr std::size_t kMaxLooseModules = 65536;
 
 template <class T>
 const T& body(const T& event) {
@@ -124,7 +124,8 @@ void RunState::on(const TreeEvent& event) {
 void RunState::on(const LooseModuleEvent& event) {
   begin_cycle_if_new(event.at);
   for (const TensorId id : event.tensors) {
-    if (loose_types_.size() < kMaxLooseTypes) loose_types_[id] = event.type;
+    if (loose_modules_.size() >= kMaxLooseModules) return;
+    loose_modules_[id] = {.type = event.type, .evaluates = event.evaluates};
   }
 }
 
@@ -273,8 +274,13 @@ std::vector<const TensorState*> RunState::loose_leaves() const {
 }
 
 std::string RunState::loose_module_type(TensorId id) const {
-  const auto found = loose_types_.find(id);
-  return found == loose_types_.end() ? "" : found->second;
+  const auto found = loose_modules_.find(id);
+  return found == loose_modules_.end() ? "" : found->second.type;
+}
+
+bool RunState::loose_module_evaluates(TensorId id) const {
+  const auto found = loose_modules_.find(id);
+  return found != loose_modules_.end() && found->second.evaluates;
 }
 
 std::int64_t RunState::most_steps() const {

@@ -99,6 +99,8 @@ class RunState {
   std::int64_t last_surveyed_cycle() const { return trace_.last_surveyed_cycle(); }
   /// The type of the live module that holds this unregistered tensor, or "".
   std::string loose_module_type(TensorId id) const;
+  /// It was in eval mode when it ran last: eval() of a model does not reach what is not registered.
+  bool loose_module_evaluates(TensorId id) const;
 
  private:
   void on(const std::monostate&) {}
@@ -185,7 +187,11 @@ class RunState {
   std::map<ModelId, ModelState> models_;
   std::map<OptimizerId, OptimizerState> optimizers_;
   std::map<ModuleId, ModulePlace> module_places_;
-  std::map<TensorId, std::string> loose_types_;
+  struct LooseModule {
+    std::string type;
+    bool evaluates = false;
+  };
+  std::map<TensorId, LooseModule> loose_modules_;
   std::vector<DeclarationEvent> declarations_;
   std::vector<TensorId> repeated_leaves_;
   std::set<ModelId> models_with_gradient_;

@@ -19,7 +19,9 @@ void tell_loose_module(Capture& capture, const Module& module) {
   if (capture.modules().is_registered(module_id(&module))) return;
   LooseModuleEvent event{.at = capture.marker().now(),
                          .module = module_id(&module),
-                         .type = c10::demangle(typeid(module).name())};
+                         .type = c10::demangle(typeid(module).name()),
+                         .evaluates = !module.is_training(),
+                         .tensors = {}};
   for (const auto& item : module.named_parameters()) {
     event.tensors.push_back(capture.announce(item.value()));
   }

@@ -58,6 +58,7 @@ struct LooseModuleEvent {
   Stamp at;
   ModuleId module = 0;
   std::string type;
+  bool evaluates = false;  ///< it is in eval mode
   std::vector<TensorId> tensors;
 };
 

@@ -138,6 +138,12 @@ TEST_CASE("module-unregistered stays silent", "[check]") {
     program.attach(2, {{.id = 5, .path = "b.weight"}});
     train(program, {1, 5});
   }
+  SECTION("on modules in eval mode, which only their own eval() reaches") {
+    program.attach(1, net);
+    program.leaf(5);
+    program.loose_module("Conv2dImpl", {5}, /*evaluates=*/true);
+    train(program, {1, 5});
+  }
   SECTION("on modules without parameters") {
     program.attach(1, net);
     program.loose_module("ReLUImpl", {});

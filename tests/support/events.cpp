@@ -67,9 +67,12 @@ void Program::attach(ModelId model, const std::vector<Registered>& tensors, bool
   send(std::move(tree));
 }
 
-void Program::loose_module(const std::string& type, std::vector<TensorId> tensors) {
-  send(std::make_unique<LooseModuleEvent>(
-      LooseModuleEvent{.at = now(), .module = 9, .type = type, .tensors = std::move(tensors)}));
+void Program::loose_module(const std::string& type, std::vector<TensorId> tensors, bool evaluates) {
+  send(std::make_unique<LooseModuleEvent>(LooseModuleEvent{.at = now(),
+                                                           .module = 9,
+                                                           .type = type,
+                                                           .evaluates = evaluates,
+                                                           .tensors = std::move(tensors)}));
 }
 
 void Program::declare(const std::string& glob, const std::string& kind) {

@@ -76,7 +76,7 @@ class Program {
   /// The tree of a model: as the program attaches it, or as it is seen when a step has ended.
   void attach(ModelId model, const std::vector<Registered>& tensors, bool attached = false);
   void detach(ModelId model) { send(TreeEndEvent{.at = now(), .model = model}); }
-  void loose_module(const std::string& type, std::vector<TensorId> tensors);
+  void loose_module(const std::string& type, std::vector<TensorId> tensors, bool evaluates = false);
   void declare(const std::string& glob, const std::string& kind);
   /// A leaf that no module registers.
   void leaf(TensorId id, std::vector<std::int64_t> shape = {4}, std::string device = "cpu");

@@ -1,0 +1,39 @@
+#pragma once
+
+#include <cstdint>
+
+#include "checks/missing_cause.h"
+
+namespace ddpscope {
+
+/// In which cycles one parameter has a gradient. A branch that is taken now and then, as a layer
+/// that is dropped at random or one of several experts, is not missed before it stayed away for
+/// much longer than it does as a rule.
+class GradientPresence {
+ public:
+  void arrived() {
+    ++with_;
+    without_ += gap_;
+    gap_ = 0;
+  }
+  /// In another cycle it did not arrive; returns whether it should have by now.
+  bool is_missed() { return ++gap_ >= limit(); }
+  void forget_gap() { gap_ = 0; }
+  std::int64_t cycles_without() const { return gap_; }
+
+ private:
+  static constexpr std::int64_t kAlways = 8;  // cycles in a row
+  static constexpr std::int64_t kTimesUsual = 16;
+
+  std::int64_t limit() const {
+    const bool is_always_there = without_ == 0 && with_ >= kAlways;
+    if (with_ == 0 || is_always_there) return kMissingCycles;
+    return kTimesUsual * (with_ + without_) / with_;
+  }
+
+  std::int64_t with_ = 0;     // cycles
+  std::int64_t without_ = 0;  // before the last that had one
+  std::int64_t gap_ = 0;      // since then
+};
+
+}  // namespace ddpscope
