@@ -25,14 +25,10 @@ class GradMissing final : public Check {
                     Findings& findings) override {
     std::map<std::pair<std::int64_t, MissingCause>, std::vector<const TensorState*>> missing;
     for (const auto& [id, tensor] : state.tensors().all()) {
-      if (!expects_gradient(state, tensor)) {
-        presences_.erase(id);
-        reported_.erase(id);
-        continue;
-      }
       GradientPresence& presence = presences_[id];
-      if (tensor.gradient_cycle == event.at.cycle) {
-        presence.arrived();
+      const bool arrived = tensor.gradient_cycle == event.at.cycle;
+      if (arrived || !expects_gradient(state, tensor)) {
+        arrived ? presence.arrived() : presence.forget_gap();
         reported_.erase(id);
         continue;
       }

@@ -81,13 +81,20 @@ Finding missing_at(const TensorGroup& group, const MissingCause& cause) {
   if (!cause.op.empty()) finding.facts.push_back({fact::kPathEndOp, cause.op});
   return finding;
 }
+
+/// What no optimizer holds and no forward uses may be trained in a later phase.
+bool are_unowned(const TensorGroup& group) {
+  return std::ranges::all_of(group.tensors,
+                             [](const TensorState* tensor) { return tensor->owners.empty(); });
+}
 }  // namespace
 
 Finding missing_finding(const TensorGroup& group, const MissingCause& cause, std::int64_t cycles,
                         const RunState& state) {
   const bool decided = !cause.name.empty();
   Finding finding = missing_at(group, cause);
-  finding.severity = decided ? Severity::kWarning : Severity::kNote;
+  const bool is_for_later = cause.name == "not_used" && are_unowned(group);
+  finding.severity = decided && !is_for_later ? Severity::kWarning : Severity::kNote;
   finding.evidence_status = decided ? EvidenceStatus::kEstablished : EvidenceStatus::kUndecided;
   finding.what = fmt::format(
       "{} {} in {} cycles: {}", missing_count(group),

@@ -22,6 +22,43 @@ void train(Program& program, const std::vector<TensorId>& leaves, int steps, For
 void nothing() {}
 }  // namespace
 
+TEST_CASE("grad-missing is a note on what no optimizer holds and no forward uses", "[check]") {
+  Program program("grad-missing");
+  program.attach(1, kNet);
+  const bool is_held = GENERATE(true, false);
+  program.optimizer(1, is_held ? std::vector<TensorId>{1, 2, 3} : std::vector<TensorId>{1});
+  train(program, {1}, 5, nothing);
+  REQUIRE(program.findings.size() == 1);
+  CHECK(program.findings[0].severity == (is_held ? Severity::kWarning : Severity::kNote));
+}
+
+TEST_CASE("grad-missing waits for branches that are taken now and then", "[check]") {
+  Program program("grad-missing");
+  program.attach(1, kNet);
+  program.optimizer(1, {1, 2, 3});
+  const std::vector<TensorId> all = {1, 2, 3};
+  const auto use = [&](std::int64_t times, std::int64_t without) {
+    for (int i = 0; i < times; ++i) {
+      train(program, all, 1, nothing);
+      train(program, {1}, static_cast<int>(without), nothing);
+    }
+  };
+  SECTION("sixteen times as long as it takes on average") {
+    use(4, 2);
+    train(program, {1}, 36, nothing);
+    CHECK(program.findings.empty());
+    train(program, {1}, 2, nothing);
+  }
+  SECTION("or as at first, after one that was always taken") {
+    use(8, 0);
+    train(program, {1}, 3, nothing);
+    CHECK(program.findings.empty());
+    train(program, {1}, 2, nothing);
+  }
+  REQUIRE(program.findings.size() == 1);
+  CHECK(program.findings[0].module_path == "fc4");
+}
+
 TEST_CASE("grad-missing reports after 4 cycles and states why", "[check]") {
   Program program("grad-missing");
   program.attach(1, kNet);
