@@ -31,30 +31,30 @@ struct RunArguments {
   std::string fail_on;
 };
 
-/// What the options and the variable `DDPSCOPE` say together.
+/// What the options, the variable `DDPSCOPE` and the `config_file` that it names say together.
 struct RunSettings {
   bool off = false;
-  std::string out = "ddpscope-report";
+  std::string out;
   Severity fail_on = Severity::kError;
   std::string suppressions;
 };
 
 RunSettings read_settings(const RunArguments& options, const std::string& variable) {
   const CheckIds ids = check_setting_names();
-  const auto parsed = parse_environment(variable, ids);
-  if (!parsed.problems.empty()) {
-    throw CommandError(ExitStatus::kUsage, parsed.problems.front().message);
+  const Resolved resolved = resolve(variable, {}, ActivatedBy::kProgram, ids);
+  if (!resolved.problems.empty()) {
+    throw CommandError(ExitStatus::kUsage, resolved.problems.front().message);
   }
-  RunSettings settings{.off = parsed.off};
-  settings.suppressions = resolve(variable, {}, ActivatedBy::kProgram, ids).settings.suppressions;
+  RunSettings settings{.off = resolved.state == ResolvedState::kOff,
+                       .out = resolved.settings.report_dir,
+                       .fail_on = resolved.settings.fail_on,
+                       .suppressions = resolved.settings.suppressions};
   read_suppression_list(settings.suppressions);  // wrong ones are told before the ranks start
-  settings.out = parsed.settings.report_dir.value_or(settings.out);
   if (options.out.empty() && settings.out.find('%') != std::string::npos) {
     throw CommandError(ExitStatus::kUsage,
-                       "report_dir in DDPSCOPE differs between ranks; name one folder with --out");
+                       "report_dir differs between ranks; name one folder with --out");
   }
   if (!options.out.empty()) settings.out = options.out;
-  settings.fail_on = parsed.settings.fail_on.value_or(settings.fail_on);
   if (!options.fail_on.empty()) settings.fail_on = severity_of(options.fail_on);
   return settings;
 }

@@ -18,6 +18,20 @@ TEST_CASE("run gives every rank its environment and prefixes its lines", "[tools
   CHECK(run.code == 4);
 }
 
+TEST_CASE("run follows the config_file that DDPSCOPE names, and --out before it", "[tools]") {
+  const TemporaryDir dir;
+  std::ofstream(dir / "job.conf") << "report_dir=" << (dir / "from-file") << "\nfail_on=note\n";
+  const std::string command = "DDPSCOPE=config_file=" + (dir / "job.conf") + " ddpscope run ";
+  const std::string program = " -- sh -c 'echo $DDPSCOPE'";
+  CHECK(run_shell(command + program).says("report_dir=" + (dir / "from-file") + "\n"));
+  CHECK(std::filesystem::exists(dir / "from-file"));
+  CHECK(run_shell(command + "--out " + (dir / "o") + program).says("report_dir=" + (dir / "o")));
+  std::ofstream(dir / "job.conf") << "fial_on=note\n";
+  const auto wrong = run_shell(command + program);
+  CHECK(wrong.code == 2);
+  CHECK(wrong.says("fial_on"));
+}
+
 TEST_CASE("run gives its ranks one run id and each launch another", "[tools]") {
   const TemporaryDir dir;
   const std::string launch = "ddpscope run --nproc 2 --out " + (dir / "o") +
