@@ -97,8 +97,7 @@ std::string_view phase_word(Phase phase) {
 }
 
 bool was_told_to_stop(const RankEnding& ending) {
-  return ending.kind == EndKind::kSignal &&
-         (ending.signal == "SIGTERM" || ending.signal == "SIGHUP" || ending.signal == "SIGINT");
+  return ending.kind == EndKind::kSignal && asks_to_end(ending.signal);
 }
 
 bool is_reaction(const RankEnding& ending) {

@@ -3,11 +3,18 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "model/finding.h"
 
 namespace ddpscope {
+
+/// A signal that somebody sends to end a program, and none that tells of a fault.
+inline bool asks_to_end(std::string_view signal) {
+  return signal == "SIGTERM" || signal == "SIGHUP" || signal == "SIGINT" || signal == "SIGQUIT" ||
+         signal == "SIGUSR1" || signal == "SIGUSR2";
+}
 
 enum class EndKind : std::uint8_t { kClean, kException, kSignal, kExit, kKilled };
 

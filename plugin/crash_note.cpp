@@ -90,26 +90,17 @@ void set_place(std::int64_t step, std::string_view members) noexcept {
 }
 
 std::string_view signal_name(int signal) noexcept {
-  switch (signal) {
-    case SIGTERM:
-      return "SIGTERM";
-    case SIGABRT:
-      return "SIGABRT";
-    case SIGSEGV:
-      return "SIGSEGV";
-    case SIGBUS:
-      return "SIGBUS";
-    case SIGFPE:
-      return "SIGFPE";
-    case SIGPIPE:
-      return "SIGPIPE";
-    case SIGHUP:
-      return "SIGHUP";
-    case SIGINT:
-      return "SIGINT";
-    default:
-      return "";
-  }
+  struct Name {
+    int signal;
+    std::string_view text;
+  };
+  static constexpr std::array kNames = {
+      Name{SIGTERM, "SIGTERM"}, Name{SIGABRT, "SIGABRT"}, Name{SIGSEGV, "SIGSEGV"},
+      Name{SIGBUS, "SIGBUS"},   Name{SIGFPE, "SIGFPE"},   Name{SIGILL, "SIGILL"},
+      Name{SIGTRAP, "SIGTRAP"}, Name{SIGSYS, "SIGSYS"},   Name{SIGPIPE, "SIGPIPE"},
+      Name{SIGHUP, "SIGHUP"},   Name{SIGINT, "SIGINT"},   Name{SIGQUIT, "SIGQUIT"}};
+  const auto found = std::ranges::find(kNames, signal, &Name::signal);
+  return found == kNames.end() ? std::string_view() : found->text;
 }
 
 void write_signal(int signal, std::int64_t step, Phase phase) noexcept {

@@ -15,8 +15,8 @@
 
 namespace ddpscope {
 namespace {
-constexpr std::array kAsked = {SIGTERM, SIGPIPE, SIGHUP, SIGINT};
-constexpr std::array kFaults = {SIGABRT, SIGSEGV, SIGBUS, SIGFPE};
+constexpr std::array kAsked = {SIGTERM, SIGPIPE, SIGHUP, SIGINT, SIGQUIT};
+constexpr std::array kFaults = {SIGABRT, SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS};
 constexpr std::size_t kStackBytes = std::size_t{64} << 10;
 
 LoopPosition (*position)() noexcept = nullptr;

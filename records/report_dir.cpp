@@ -63,6 +63,21 @@ std::string foreign_folder(const std::string& dir) {
   return {};
 }
 
+constexpr char kNoRank[] = "ranks are numbers from 0 to 1048576 without a zero before them";
+
+/// The digits in `rank-<digits>.jsonl`; empty for any other name.
+std::string_view number_in_file_name(std::string_view name) {
+  constexpr std::string_view kBegin = "rank-";
+  constexpr std::string_view kEnd = ".jsonl";
+  if (!name.starts_with(kBegin) || !name.ends_with(kEnd)) return {};
+  if (name.size() <= kBegin.size() + kEnd.size()) return {};
+  name.remove_prefix(kBegin.size());
+  name.remove_suffix(kEnd.size());
+  const bool is_number =
+      std::ranges::all_of(name, [](char letter) { return letter >= '0' && letter <= '9'; });
+  return is_number ? name : std::string_view();
+}
+
 OpenedDir refused(const std::string& dir, std::string_view why) {
   return {.fd = {}, .error = fmt::format("report_dir {}: {}", dir, why)};
 }
@@ -93,18 +108,10 @@ OpenedDir open_report_dir(const std::string& path) {
 }
 
 std::optional<std::int64_t> rank_of_file_name(std::string_view name) {
-  constexpr std::string_view kBegin = "rank-";
-  constexpr std::string_view kEnd = ".jsonl";
-  if (!name.starts_with(kBegin) || !name.ends_with(kEnd)) return std::nullopt;
-  if (name.size() <= kBegin.size() + kEnd.size()) return std::nullopt;
-  name.remove_prefix(kBegin.size());
-  name.remove_suffix(kEnd.size());
-  if (name.size() > 1 && name.front() == '0') return std::nullopt;
-  if (!std::ranges::all_of(name, [](char letter) { return letter >= '0' && letter <= '9'; })) {
-    return std::nullopt;
-  }
+  const std::string_view number = number_in_file_name(name);
+  if (number.empty() || (number.size() > 1 && number.front() == '0')) return std::nullopt;
   std::int64_t rank = 0;
-  const auto read = std::from_chars(name.data(), name.data() + name.size(), rank);
+  const auto read = std::from_chars(number.data(), number.data() + number.size(), rank);
   if (read.ec != std::errc() || rank > kMaxRank) return std::nullopt;
   return rank;
 }
@@ -120,18 +127,20 @@ RankFileList list_rank_files(const std::string& path) {
     return list;
   }
   while (const dirent* entry = ::readdir(stream.get())) {
-    const auto rank = rank_of_file_name(entry->d_name);
-    if (!rank) continue;
+    if (number_in_file_name(entry->d_name).empty()) continue;
     const std::string file = dir + "/" + entry->d_name;
+    const auto rank = rank_of_file_name(entry->d_name);
     struct stat info = {};
-    if (::lstat(file.c_str(), &info) == 0 && S_ISREG(info.st_mode)) {
+    if (!rank) {
+      list.refused.push_back({.path = file, .text = kNoRank});
+    } else if (::lstat(file.c_str(), &info) == 0 && S_ISREG(info.st_mode)) {
       list.files.push_back({.rank = *rank, .path = file});
     } else {
-      list.skipped.push_back(file + ": this is no regular file");
+      list.refused.push_back({.path = file, .text = "this is no regular file"});
     }
   }
   std::ranges::sort(list.files, {}, &RankFileName::rank);
-  std::ranges::sort(list.skipped);
+  std::ranges::sort(list.refused, {}, &ReadProblem::path);
   return list;
 }
 

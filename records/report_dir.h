@@ -8,6 +8,7 @@
 
 #include "model/run_record.h"
 #include "records/file_descriptor.h"
+#include "records/rank_file.h"
 
 namespace ddpscope {
 
@@ -26,7 +27,7 @@ struct RankFileName {
 };
 struct RankFileList {
   std::vector<RankFileName> files;   ///< by rank
-  std::vector<std::string> skipped;  ///< one sentence each: links, folders, ranks out of range
+  std::vector<ReadProblem> refused;  ///< links, folders, numbers that are no rank; by path
   std::string error;
 };
 /// The regular files of `dir` that are named exactly `rank-<digits>.jsonl`.

@@ -20,10 +20,6 @@ const LaunchedRank* launched_rank(const std::vector<LaunchRecord>& launches,
   return nullptr;
 }
 
-bool asks_to_end(const ProgressRecord& record) {
-  return record.signal == "SIGTERM" || record.signal == "SIGHUP" || record.signal == "SIGINT";
-}
-
 /// The note that tells why the process ended: the last one, unless it only carries out what a
 /// signal had asked for. Null where the rank went on after its last note.
 const ProgressRecord* last_word(const RankFile& file) {
@@ -32,7 +28,7 @@ const ProgressRecord* last_word(const RankFile& file) {
     const bool is_end =
         record.reason == "signal" || record.reason == "exception" || record.reason == "exit";
     if (!is_end) continue;
-    if (record.reason == "exit" && word != nullptr && asks_to_end(*word)) continue;
+    if (record.reason == "exit" && word != nullptr && asks_to_end(word->signal)) continue;
     word = &record;
   }
   const bool went_on =

@@ -61,7 +61,10 @@ void read_launch(Input& input, const std::string& path) {
 void read_folder(Input& input, const std::string& dir) {
   const auto list = list_rank_files(dir);
   if (!list.error.empty()) throw CommandError(ExitStatus::kInput, list.error);
-  for (const auto& why : list.skipped) input.skipped.push_back({dir, why});
+  for (const ReadProblem& problem : list.refused) {
+    input.skipped.push_back({problem.path, problem.text});
+    input.unusable.push_back(describe(problem));
+  }
   ProgressLine line("reading ranks");
   for (std::size_t i = 0; i < list.files.size(); ++i) {
     read_into(input, list.files[i].path);

@@ -186,7 +186,7 @@ TEST_CASE("rank-first-failure says that it does not know which of several was fi
 }
 
 TEST_CASE("rank-first-failure is a note where all ranks were told to stop at once", "[check]") {
-  for (const char* signal : {"SIGHUP", "SIGTERM", "SIGINT"}) {
+  for (const char* signal : {"SIGHUP", "SIGTERM", "SIGINT", "SIGQUIT"}) {
     const Finding finding =
         only(judge({signalled(0, signal, 900), signalled(1, signal, 0), signalled(2, signal, 5)}));
     CHECK(finding.severity == Severity::kNote);

@@ -20,7 +20,8 @@
 
 namespace ddpscope {
 namespace {
-constexpr int kSignals[] = {SIGTERM, SIGABRT, SIGSEGV, SIGBUS, SIGFPE, SIGPIPE, SIGHUP, SIGINT};
+constexpr int kSignals[] = {SIGTERM, SIGABRT, SIGSEGV, SIGBUS, SIGFPE,  SIGPIPE,
+                            SIGHUP,  SIGINT,  SIGQUIT, SIGILL, SIGTRAP, SIGSYS};
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 constexpr bool kSanitized = true;
 #else

@@ -30,18 +30,24 @@ TEST_CASE("only rank-<digits>.jsonl is a rank file", "[records]") {
   }
 }
 
-TEST_CASE("rank files are listed by rank, links and folders are named", "[records]") {
+TEST_CASE("rank files are listed by rank, links and numbers that are no rank are named", "[records]") {
   const TemporaryDir dir;
   for (const char* name : {"rank-10.jsonl", "rank-2.jsonl", "other.txt"}) {
     std::ofstream(dir / name) << "x";
   }
   fs::create_directory(dir / "rank-3.jsonl");
   fs::create_symlink("/etc/passwd", dir / "rank-4.jsonl");
+  for (const char* name : {"rank-01.jsonl", "rank-1048577.jsonl", "rank-x.jsonl"}) {
+    std::ofstream(dir / name) << "x";
+  }
   const RankFileList list = list_rank_files(dir.path() + "/");
   REQUIRE(list.files.size() == 2);
   CHECK(list.files[0].rank == 2);
   CHECK(list.files[1].path == dir / "rank-10.jsonl");
-  CHECK(list.skipped.size() == 2);
+  REQUIRE(list.refused.size() == 4);
+  CHECK(list.refused[0].path == dir / "rank-01.jsonl");
+  CHECK(list.refused[1].text.starts_with("ranks are numbers from 0 to 1048576"));
+  CHECK(list.refused[2].text == "this is no regular file");
   CHECK(list_rank_files(dir / "absent").error != "");
 }
 
