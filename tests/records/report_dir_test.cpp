@@ -30,7 +30,8 @@ TEST_CASE("only rank-<digits>.jsonl is a rank file", "[records]") {
   }
 }
 
-TEST_CASE("rank files are listed by rank, links and numbers that are no rank are named", "[records]") {
+TEST_CASE("rank files are listed by rank, links and numbers that are no rank are named",
+          "[records]") {
   const TemporaryDir dir;
   for (const char* name : {"rank-10.jsonl", "rank-2.jsonl", "other.txt"}) {
     std::ofstream(dir / name) << "x";
