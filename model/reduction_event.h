@@ -25,7 +25,7 @@ inline constexpr GradientSketch kNoSketch{.squares = std::numeric_limits<double>
 /// The gradient of one parameter, before the ranks averaged it and after.
 struct ReducedGradient {
   TensorId tensor = 0;
-  GradientSketch before;          ///< when it had arrived for the last time
+  GradientSketch before;  ///< when it had arrived for the last time
   /// Of all that arrived in the step, where it was cleared in between.
   std::optional<GradientSketch> total;
   GradientSketch after;           ///< when its optimizer began to step

@@ -19,7 +19,7 @@ class SkippedSteps {
 
  private:
   std::int32_t count_ = 0;
-  std::int32_t backwards_ = 0;   // per step, and how often in a row it was that
+  std::int32_t backwards_ = 0;  // per step, and how often in a row it was that
   std::int32_t agreed_ = 0;
   std::int32_t most_calls_ = 0;  // of such a step
 };
