@@ -11,8 +11,8 @@
 
 namespace ddpscope {
 namespace {
-constexpr std::size_t kMaxFileBytes = 1 << 20;
-constexpr std::size_t kMaxProblems = 20;
+constexpr std::size_t kMaxListBytes = 1 << 20;
+constexpr std::size_t kMaxListProblems = 20;
 constexpr std::size_t kMaxShownText = 256;
 constexpr std::string_view kForm =
     "ID[:model=GLOB][:module=GLOB][:subject=GLOB][:op=GLOB][:until=YYYY-MM-DD]  # reason";
@@ -105,7 +105,7 @@ SuppressionFile parse_suppressions(std::string_view text, std::string_view path)
     const std::string problem = take_line(line, entry);
     if (problem.empty()) {
       file.entries.push_back(std::move(entry));
-    } else if (file.problems.size() < kMaxProblems) {
+    } else if (file.problems.size() < kMaxListProblems) {
       file.problems.push_back(place(file.path, number) + problem);
     }
   }
@@ -113,7 +113,7 @@ SuppressionFile parse_suppressions(std::string_view text, std::string_view path)
 }
 
 SuppressionFile read_suppressions(const std::string& path) {
-  const FileText text = read_text_file(path, kMaxFileBytes);
+  const FileText text = read_text_file(path, kMaxListBytes);
   if (text.failure.empty()) return parse_suppressions(text.text, path);
   const std::string problem =
       "suppressions=" + quoted(path) + " is not a readable file: " + escaped(text.failure);

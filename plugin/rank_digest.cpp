@@ -7,7 +7,6 @@
 #include "model/hash.h"
 
 namespace ddpscope {
-namespace {}  // namespace
 
 void RankDigest::saw(const Event& event, const RunState& state) {
   const auto visit = [&]<class T>(const T& e) {
