@@ -24,7 +24,9 @@ class GradMissing final : public Check {
   void on_cycle_end(const CycleEndEvent& event, const RunState& state,
                     Findings& findings) override {
     std::map<std::pair<std::int64_t, MissingCause>, std::vector<const TensorState*>> missing;
+    forget_dead(state);
     for (const auto& [id, tensor] : state.tensors().all()) {
+      if (tensor.registrations.empty()) continue;
       GradientPresence& presence = presences_[id];
       const bool arrived = tensor.gradient_cycle == event.at.cycle;
       if (arrived || !expects_gradient(state, tensor)) {
@@ -92,6 +94,12 @@ class GradMissing final : public Check {
         }
       }
     }
+  }
+
+  void forget_dead(const RunState& state) {
+    const auto& alive = state.tensors().all();
+    if (presences_.size() <= alive.size()) return;
+    std::erase_if(presences_, [&](const auto& entry) { return !alive.contains(entry.first); });
   }
 
   /// Where this step has no records of operators, what an earlier one that lacked it told.
