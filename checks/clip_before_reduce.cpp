@@ -102,7 +102,7 @@ class ClipBeforeReduce final : public Check {
     finding.last_step = differ.last_step;
     finding.occurrences = std::max<std::int64_t>(differ.differing, 1);
     finding.what = fmt::format("gradients were clipped by other factors on other ranks: {} ({})",
-                               sides_text(differ.sides), cause);
+                               factors_text(differ.sides), cause);
     finding.why = is_partial
                       ? "only some of the ranks clip: equal gradients give other weights on them"
                       : "the norm or the limit is each rank's own, and the replicas part";

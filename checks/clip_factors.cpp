@@ -63,6 +63,12 @@ void tell(const DigestsDiffer& differ, Finding& finding) {
 }
 }  // namespace
 
+std::string factors_text(const std::vector<RankSide>& sides) {
+  std::vector<RankSide> rounded = sides;
+  for (RankSide& side : rounded) side.value = fmt::format("{:.4g}", factor_of(side));
+  return sides_text(rounded);
+}
+
 void add_factors(const DigestsDiffer& differ, Finding& finding) {
   const auto [least, most] = std::ranges::minmax_element(differ.sides, is_smaller);
   set_fact(finding, fact::kFactorMin, factor_of(*least));

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "model/finding.h"
@@ -9,6 +10,9 @@ namespace ddpscope {
 
 /// The least and the largest factor that ranks clipped by, with `value_per_rank`.
 void add_factors(const DigestsDiffer& differ, Finding& finding);
+
+/// `0.07 on rank 1, 0.11 on rank 0`
+std::string factors_text(const std::vector<RankSide>& sides);
 
 /// Says of gradients that single ranks clipped before averaging by which factors the others did,
 /// and from which norms.

@@ -23,7 +23,7 @@ std::string differing_input(const ValuesDiffer& values, const Cohort& cohort) {
   const auto before = [&](std::int64_t step) { return step <= values.step; };
   const auto has = [&](DigestField field) {
     const auto differ = std::ranges::find(cohort.digests, field, &DigestsDiffer::field);
-    return differ != cohort.digests.end() && before(differ->step);
+    return differ != cohort.digests.end() && before(differ->first_step);
   };
   if (!cohort.gradients.empty() && before(cohort.gradients.front().step)) return kByGradient;
   const bool by_value = std::ranges::any_of(cohort.reductions, [&](const ReductionStep& step) {

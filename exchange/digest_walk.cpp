@@ -126,7 +126,9 @@ void add_difference(const Steps& steps, std::size_t index, const RingList& told,
     if (step.ranks < told.size() || step.sayers[index] < 2) continue;
     const bool differs = (step.differs >> index & 1) != 0;
     compared.emplace_back(number, differs);
-    if (differs) difference.last_step = number;
+    if (!differs) continue;
+    difference.last_step = number;
+    if (difference.first_step < 0) difference.first_step = number;
   }
   const Run run = first_run(compared);
   if (run.length == 0) return;

@@ -108,6 +108,7 @@ enum class DigestField : std::uint8_t {
 struct DigestsDiffer {
   DigestField field = DigestField::kStructure;
   std::int64_t step = 0;          ///< the first of `consecutive`
+  std::int64_t first_step = -1;   ///< the first one in which they differ, if only in that
   std::int64_t consecutive = 0;   ///< compared steps in a row: the first two or more, else one
   std::int64_t last_step = 0;     ///< the last one in which they differ
   std::int64_t equal_until = -1;  ///< last compared step before `step` in which they do not

@@ -2,10 +2,13 @@
 
 #include <CLI/CLI.hpp>
 #include <memory>
+#include <optional>
 
+#include "records/jsonl_reader.h"
 #include "records/regular_file.h"
 #include "records/schema_check.h"
 #include "report/escape.h"
+#include "report/report_reader.h"
 #include "report/report_writer.h"
 #include "tools/command.h"
 #include "tools/exit_status.h"
@@ -13,11 +16,30 @@
 
 namespace ddpscope {
 namespace {
+/// What the other commands refuse beside the form of records, as a rank that is not of the run.
+void add_refusal(const std::string& path, const std::string& text, SchemaReport& report) {
+  std::optional<ReadProblem> refusal;
+  if (report.kind == "report") {
+    const auto read = read_report_text(path, text);
+    if (const auto* problem = std::get_if<ReadProblem>(&read)) refusal = *problem;
+  } else if (report.kind == "rank file") {
+    const auto read = read_rank_file(path);
+    if (const auto* problem = std::get_if<ReadProblem>(&read)) refusal = *problem;
+  }
+  if (!refusal.has_value()) return;
+  report.problems = {*std::move(refusal)};
+  report.problem_count = 1;
+}
+
 SchemaReport check_file(const std::string& path) {
   std::string text;
   std::string why = read_regular(path, kMaxReportBytes, text);
   if (why.empty() && text.size() > kMaxReportBytes) why = "the file is longer than 1 GiB";
-  if (why.empty()) return check_schema(path, text);
+  if (why.empty()) {
+    SchemaReport report = check_schema(path, text);
+    if (report.problem_count == 0) add_refusal(path, text, report);
+    return report;
+  }
   return {.kind = "file", .problems = {{.path = path, .text = why}}, .problem_count = 1};
 }
 

@@ -86,11 +86,16 @@ TEST_CASE("rank-parameters-differ names what the ranks differed in first", "[che
     if (gradients) run.cohorts[0].gradients = {{.step = 8, .steps = 1}};
     return fact_in(judge_run(run, kId).at(0), "differing_input");
   };
-  CHECK(input_of({{.field = DigestField::kLearningRate, .step = 5}}, false) == text_of("lr"));
-  CHECK(input_of({{.field = DigestField::kLearningRate, .step = 9}}, false) == text_of("absent"));
-  CHECK(input_of({{.field = DigestField::kSkippedSteps, .step = 5}}, false) == text_of("skip"));
-  CHECK(input_of({{.field = DigestField::kOptimizers, .step = 5}}, false) == text_of("options"));
-  CHECK(input_of({{.field = DigestField::kLearningRate, .step = 5}}, true) == text_of("gradient"));
+  CHECK(input_of({{.field = DigestField::kLearningRate, .step = 5, .first_step = 5}}, false) ==
+        text_of("lr"));
+  CHECK(input_of({{.field = DigestField::kLearningRate, .step = 9, .first_step = 9}}, false) ==
+        text_of("absent"));
+  CHECK(input_of({{.field = DigestField::kSkippedSteps, .step = 5, .first_step = 5}}, false) ==
+        text_of("skip"));
+  CHECK(input_of({{.field = DigestField::kOptimizers, .step = 5, .first_step = 5}}, false) ==
+        text_of("options"));
+  CHECK(input_of({{.field = DigestField::kLearningRate, .step = 5, .first_step = 5}}, true) ==
+        text_of("gradient"));
 }
 
 TEST_CASE("rank-parameters-differ begins after averaged gradients that differ", "[check]") {
@@ -158,7 +163,7 @@ TEST_CASE("rank-parameters-differ takes frozen parameters for no error", "[check
   ValuesDiffer values = drift();
   values.tensors[0].requires_grad = false;
   RanksComparedEvent run = with(values);
-  run.cohorts[0].digests = {{.field = DigestField::kLearningRate, .step = 5}};
+  run.cohorts[0].digests = {{.field = DigestField::kLearningRate, .step = 5, .first_step = 5}};
   const Finding finding = judge_run(run, kId).at(0);
   CHECK(finding.severity == Severity::kNote);
   CHECK(finding.what.ends_with("when step 4 began, none of which is trained (drift)"));

@@ -64,13 +64,15 @@ TEST_CASE("ranks that agree say nothing; what they have in common is told", "[co
 TEST_CASE("a difference is told from its first step on, the smaller side first", "[compare]") {
   TestRun run(4);
   put_steps(run, 30, [](std::int64_t rank, StepDigest& digest) {
-    if (rank == 2 && digest.step >= 12) digest.learning_rate = 0.01;
+    const bool is_other = digest.step >= 12 || digest.step == 5;
+    if (rank == 2 && is_other) digest.learning_rate = 0.01;
   });
   const Cohort cohort = only(run.compared());
   const DigestsDiffer* rate = find(cohort, DigestField::kLearningRate);
   REQUIRE(rate != nullptr);
   CHECK(cohort.digests.size() == 1);
   CHECK(rate->step == 12);
+  CHECK(rate->first_step == 5);
   CHECK(rate->last_step == 30);
   CHECK(rate->equal_until == 11);
   CHECK(rate->consecutive == 19);

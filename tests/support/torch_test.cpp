@@ -103,6 +103,7 @@ std::vector<std::string> records(std::string_view kind, const std::string& dir) 
   std::vector<std::string> found;
   std::ifstream file(dir + "/rank-0.jsonl");
   for (std::string line; std::getline(file, line);) {
+    if (file.eof()) break;  // it is being written
     if (nlohmann::json::parse(line).at("record") == kind) found.push_back(line);
   }
   return found;

@@ -42,6 +42,21 @@ TEST_CASE("validate refuses a rank file that holds no record", "[tools]") {
   }
 }
 
+TEST_CASE("validate refuses what the other commands refuse", "[tools]") {
+  const TemporaryDir dir;
+  write_findings(dir / "p", {finding_named("1111111111111111", Severity::kError)});
+  run_shell("ddpscope merge " + (dir / "p"));
+  for (const std::string edit :
+       {R"(s/"schema": *1/"schema":0/)", R"(s/"world_size": *[0-9]*/"world_size":0/)"}) {
+    run_shell("cd " + (dir / "p") + " && sed '" + edit + "' report.json > edited.json");
+    const auto shown = run_shell("cd " + (dir / "p") + " && ddpscope show edited.json");
+    const auto run = run_shell("cd " + (dir / "p") + " && ddpscope validate edited.json");
+    CHECK(shown.code == 3);
+    CHECK(run.code == 3);
+    CHECK(run.says("edited.json: "));
+  }
+}
+
 TEST_CASE("validate returns 3 for newer schemas and for what is no file", "[tools]") {
   const TemporaryDir dir;
   std::ofstream(dir / "rank-0.jsonl") << "{\"record\":\"run\",\"schema\":2}\n";
