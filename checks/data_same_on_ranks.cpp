@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <memory>
 
 #include "checks/check.h"
@@ -18,6 +19,17 @@ std::vector<Fix> fixes_for_data() {
            kNeedsDecision}};
 }
 
+/// Groups beside the first one are told with it.
+void add_others(const Cohort& cohort, RankList& ranks, Finding& finding) {
+  for (std::size_t i = 1; i < cohort.same_batches.size(); ++i) {
+    const RankList& others = cohort.same_batches[i].ranks;
+    finding.what += fmt::format(", and so do {}", rank_words(others));
+    ranks.insert(ranks.end(), others.begin(), others.end());
+  }
+  std::ranges::sort(ranks);
+  finding.ranks = ranks;
+}
+
 Finding describe_data(const SameBatches& same, const Cohort& cohort) {
   const bool all = same.ranks.size() == cohort.ranks.size();
   const std::string cause = same.in_another_order ? "whole_set_per_rank" : all ? "all" : "some";
@@ -30,18 +42,20 @@ Finding describe_data(const SameBatches& same, const Cohort& cohort) {
                                100 * same.overlap_ratio, rank_words(same.ranks));
     finding.why = "each rank goes through the whole set, in an order of its own";
   } else {
-    finding.what = fmt::format("{} {} read identical batches in {} steps",
-                               all ? "all" : fmt::format("{} of", same.ranks.size()),
-                               all ? fmt::format("{} ranks", same.ranks.size())
-                                   : fmt::format("{} ranks", cohort.ranks.size()),
+    const std::size_t count = cohort.ranks.size();
+    finding.what = fmt::format("{} read identical batches in {} steps",
+                               all ? fmt::format("all {} ranks", count)
+                                   : fmt::format("{} of {}", rank_words(same.ranks), count),
                                same.steps);
     finding.why = "the same seed and nothing that depends on the rank picks the samples: " +
                   fmt::format("{} processes do the work of one", same.ranks.size());
   }
   finding.why += severity_words(cohort);
+  RankList ranks = same.ranks;
+  add_others(cohort, ranks, finding);
   finding.fixes = fixes_for_data();
   finding.facts = {{fact::kCause, cause},
-                   {fact::kEqualRanks, as_fact(same.ranks)},
+                   {fact::kEqualRanks, as_fact(ranks)},
                    {fact::kStepsCount, same.steps},
                    {fact::kOverlapRatio, same.overlap_ratio}};
   if (!same.shape.empty()) finding.facts.push_back({fact::kBatchShape, same.shape});
@@ -53,9 +67,8 @@ class DataSameOnRanks final : public Check {
  public:
   void on_ranks_compared(const RanksComparedEvent& run, Findings& findings) override {
     for (const Cohort& cohort : run.cohorts) {
-      for (const SameBatches& same : cohort.same_batches) {
-        findings.push_back(describe_data(same, cohort));
-      }
+      if (cohort.same_batches.empty()) continue;
+      findings.push_back(describe_data(cohort.same_batches.front(), cohort));
     }
   }
 };

@@ -42,10 +42,25 @@ TEST_CASE("data-same-on-ranks tells which of the ranks read the same", "[check]"
   some.shape.clear();
   const Findings findings = judge_run(with(some), kId);
   REQUIRE(findings.size() == 1);
-  CHECK(findings[0].what == "2 of 4 ranks read identical batches in 90 steps");
+  CHECK(findings[0].what == "ranks 1,3 of 4 read identical batches in 90 steps");
   CHECK(fact_in(findings[0], "cause") == text_of("some"));
   CHECK(fact_in(findings[0], "equal_ranks") == ranks_of({1, 3}));
   CHECK(fact_in(findings[0], "batch_shape") == text_of("absent"));
+}
+
+TEST_CASE("data-same-on-ranks tells several groups of ranks as one", "[check]") {
+  SameBatches some = on_all();
+  some.ranks = {1, 3};
+  RanksComparedEvent run = with(some);
+  some.ranks = {0, 2};
+  run.cohorts[0].same_batches.push_back(some);
+  const Findings findings = judge_run(run, kId);
+  REQUIRE(findings.size() == 1);
+  CHECK(findings[0].what ==
+        "ranks 1,3 of 4 read identical batches in 90 steps, and so do ranks 0,2");
+  CHECK(findings[0].ranks == RankList{0, 1, 2, 3});
+  CHECK(fact_in(findings[0], "cause") == text_of("some"));
+  CHECK(fact_in(findings[0], "equal_ranks") == ranks_of({0, 1, 2, 3}));
 }
 
 TEST_CASE("data-same-on-ranks warns of ranks that each go through the whole set", "[check]") {
