@@ -7,6 +7,7 @@
 #include "checks/finding_text.h"
 #include "checks/missing_text.h"
 #include "checks/rank_sides.h"
+#include "checks/unused_parameters.h"
 #include "model/fact_keys.h"
 #include "model/rank_words.h"
 
@@ -32,44 +33,6 @@ bool calls_agree(const Cohort& cohort, const RanksComparedEvent& run) {
   return !waits && !differ;
 }
 
-/// The parameters that the same ranks lack as the first one.
-struct Unused {
-  RankList with;
-  RankList without;
-  std::string model;
-  std::vector<std::string> paths;
-  std::vector<RankSide> causes;  ///< each of one rank, by rank
-};
-
-Unused first_unused(const GradientSetsDiffer& gradients) {
-  const GradientSide& first = gradients.parameters.front();
-  Unused unused{.with = first.with,
-                .without = first.without,
-                .model = first.model,
-                .paths = {},
-                .causes = first.causes};
-  for (const GradientSide& side : gradients.parameters) {
-    if (side.with != first.with || side.without != first.without) continue;
-    if (side.model != first.model) continue;
-    unused.paths.push_back(side.path);
-    if (side.causes != first.causes) unused.causes.clear();  // no word for all of them
-  }
-  return unused;
-}
-
-/// `trunk.head` of `trunk.head.weight` and `trunk.head.bias`.
-std::string module_of_unused(const std::vector<std::string>& paths) {
-  std::string common = paths.front().substr(0, paths.front().rfind('.') + 1);
-  for (const std::string& path : paths) {
-    while (!path.starts_with(common)) {
-      common.pop_back();
-      common.resize(common.rfind('.') + 1);  // npos + 1 is 0
-    }
-  }
-  if (!common.empty()) common.pop_back();
-  return common;
-}
-
 std::vector<FactScalar> causes_per_rank(const Unused& unused) {
   std::vector<FactScalar> causes;
   for (const RankSide& side : unused.causes) {
@@ -88,7 +51,7 @@ std::vector<FactScalar> calls_per_rank(const Cohort& cohort) {
 
 Finding describe_unused(const GradientSetsDiffer& gradients, const Cohort& cohort, bool agree) {
   using enum Applicability;
-  Unused unused = first_unused(gradients);
+  const Unused unused = unused_like(gradients.parameters.front(), gradients);
   const bool few_without = unused.without.size() <= unused.with.size();
   Finding finding = finding_on(unused.without, gradients.step);
   finding.severity = agree ? Severity::kNote : severity_in(cohort);
@@ -96,9 +59,7 @@ Finding describe_unused(const GradientSetsDiffer& gradients, const Cohort& cohor
   finding.model = unused.model;
   finding.module_path = module_of_unused(unused.paths);
   if (unused.paths.size() == 1) set_place(finding, unused.model, unused.paths.front());
-  finding.what = fmt::format("{} got no gradient on {} and did on {}",
-                             counted(std::ssize(unused.paths), "parameter"),
-                             rank_words(unused.without), rank_words(unused.with));
+  finding.what = unused_words(unused) + words_of_others(gradients, unused);
   finding.why = missing_words_of_ranks(unused.causes);
   finding.why += agree
                      ? "the ranks issued the same collectives all the same: what lacks a gradient "

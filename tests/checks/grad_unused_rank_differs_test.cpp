@@ -78,7 +78,9 @@ TEST_CASE("grad-unused-rank-differs speaks of the parameters that the same ranks
   parameters[2].without = {0, 1, 2};
   const Findings findings = judge_run(run, kId);
   REQUIRE(findings.size() == 1);
-  CHECK(findings[0].what == "2 parameters got no gradient on rank 3 and did on ranks 0-2");
+  CHECK(findings[0].what ==
+        "2 parameters got no gradient on rank 3 and did on ranks 0-2; "
+        "1 parameter got no gradient on ranks 0-2 and did on rank 3");
   CHECK(findings[0].module_path == "trunk.head.fc");
 }
 
