@@ -28,6 +28,13 @@ Severity severity_of(const ValuesDiffer& values, const Cohort& cohort) {
   return std::min(severity_in(cohort), values.step == 0 ? Severity::kWarning : Severity::kNote);
 }
 
+bool differ_by_part(const ValuesDiffer& values, const Cohort& cohort) {
+  return !values.tensors.empty() &&
+         std::ranges::all_of(values.tensors, [&cohort](const DifferingTensor& tensor) {
+           return are_parts(tensor.sides, cohort);
+         });
+}
+
 std::string text_of_parameters(const ValuesDiffer& values, const std::string& cause) {
   const std::string count =
       values.compared == 0 ? "the parameters"
@@ -72,14 +79,16 @@ Finding describe_parameters(const ValuesDiffer& values, const Cohort& cohort,
   const RankList minority = minority_of(values.sides);
   Finding finding = finding_on(all_of(values.sides), values.step);
   finding.severity = severity_of(values, cohort);
-  if (local.kind == LocalUpdates::Kind::kFound) finding.severity = Severity::kNote;
+  const bool by_part = differ_by_part(values, cohort);
+  if (by_part || local.kind == LocalUpdates::Kind::kFound) finding.severity = Severity::kNote;
   finding.module_path = values.module_path;
   if (!values.tensors.empty()) finding.model = values.tensors.front().model;
   if (values.tensors.size() == 1) {
     set_place(finding, values.tensors.front().model, values.tensors.front().path);
   }
   finding.what = text_of_parameters(values, cause);
-  finding.why = why_parameters_differ(values, input, cohort) + local_words(local);
+  finding.why = why_parameters_differ(values, input, cohort) + local_words(local) +
+                (by_part ? part_words(cohort) : "");
   finding.fixes = fixes_for_parameters(values);
   finding.facts = {{fact::kCause, cause},
                    {fact::kFirstBadStep, values.step},

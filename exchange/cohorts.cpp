@@ -28,6 +28,19 @@ void join(Cohorts& cohorts, std::set<std::int64_t> ranks) {
 }
 }  // namespace
 
+std::vector<RankList> parts_of(const RankList& cohort, const std::vector<RankList>& groups) {
+  std::vector<RankList> parts;
+  RankList members;
+  for (const RankList& group : groups) {
+    const bool is_part = group.size() < cohort.size() && std::ranges::includes(cohort, group);
+    if (!is_part || std::ranges::count(parts, group) > 0) continue;
+    parts.push_back(group);
+    members.insert(members.end(), group.begin(), group.end());
+  }
+  std::ranges::sort(members);
+  return members == cohort ? parts : std::vector<RankList>();
+}
+
 RankCohorts cohorts_of(const std::vector<RankCalls>& calls) {
   std::map<std::uint64_t, std::set<std::int64_t>> averaging;
   std::set<std::int64_t> all;
@@ -40,6 +53,7 @@ RankCohorts cohorts_of(const std::vector<RankCalls>& calls) {
   RankCohorts result;
   Cohorts cohorts;
   for (auto& [key, ranks] : averaging) {
+    result.groups.emplace_back(ranks.begin(), ranks.end());
     const auto size = group_size(key);
     if (size == 0 || static_cast<std::int64_t>(ranks.size()) <= size) {
       join(cohorts, ranks);

@@ -7,8 +7,13 @@
 
 namespace ddpscope {
 
+/// Of these groups those that are disjoint parts of `cohort` and have all of its ranks; empty where
+/// a rank is in none of them, or in several.
+std::vector<RankList> parts_of(const RankList& cohort, const std::vector<RankList>& groups);
+
 struct RankCohorts {
   std::vector<RankList> cohorts;
+  std::vector<RankList> groups;      ///< of ranks that average over one process group
   std::vector<std::string> remarks;  ///< ranks that are in none, and why
 };
 

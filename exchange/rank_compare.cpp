@@ -109,6 +109,7 @@ class Comparison {
     for (const RankList& ranks : found.cohorts) {
       Cohort& cohort = result_.cohorts.emplace_back();
       cohort.ranks = ranks;
+      cohort.parts = parts_of(ranks, found.groups);
       RingList rings;
       for (std::size_t i = 0; i < rings_.size(); ++i) {
         if (!std::ranges::binary_search(ranks, rings_[i].head().rank)) continue;

@@ -24,6 +24,9 @@ struct Parameter {
   std::size_t ranks = 0;
   std::uint64_t fingerprint = 0;
   bool differs = false;
+  std::map<std::size_t, std::uint64_t> of_parts =
+      {};  ///< the fingerprint of the first of its ranks
+  bool differs_in_part = false;
   bool is_as_it_arrived = true;  ///< on each rank
   bool is_finite = true;
   bool is_summed = true;    ///< what arrived is known, and nothing but sums and factors changed it
@@ -59,6 +62,12 @@ bool is_as_it_arrived(const ToldReduction& told, double factor) {
   return dot(left, left) <= kSameValues * kSameValues * before;
 }
 
+void add_to_part(Parameter& parameter, std::uint64_t fingerprint, std::optional<std::size_t> part) {
+  if (!part.has_value()) return;
+  const auto [first, is_new] = parameter.of_parts.try_emplace(*part, fingerprint);
+  parameter.differs_in_part |= first->second != fingerprint;
+}
+
 void add_rank(Parameter& parameter, const ToldReduction& told, double clip_factor, double weight) {
   if (parameter.ranks++ == 0) {
     parameter.fingerprint = told.fingerprint;
@@ -82,7 +91,15 @@ void add_rank(Parameter& parameter, const ToldReduction& told, double clip_facto
   parameter.stepped_dots += dot(told.after.sums, told.after.sums);
 }
 
-void read_ring(const RingReader& ring, Steps& steps) {
+std::optional<std::size_t> part_of(std::int64_t rank, const Cohort& cohort) {
+  for (std::size_t i = 0; i < cohort.parts.size(); ++i) {
+    if (std::ranges::binary_search(cohort.parts[i], rank)) return i;
+  }
+  return std::nullopt;
+}
+
+void read_ring(const RingReader& ring, const Cohort& cohort, Steps& steps) {
+  const auto part = part_of(ring.head().rank, cohort);
   std::set<std::int64_t> reduce_last;
   for (const Blob& blob : ring.blobs()) {
     if (blob.kind != BlobKind::kReductions) continue;
@@ -93,6 +110,7 @@ void read_ring(const RingReader& ring, Steps& steps) {
     for (const ToldReduction& one : told->gradients) {
       Parameter& parameter = steps[blob.step].parameters[{blob.number, one.parameter}];
       add_rank(parameter, one, is_clipped ? told->clip_factor : 1, told->weight);
+      add_to_part(parameter, one.fingerprint, part);
     }
   }
 }
@@ -189,6 +207,8 @@ class StepComparison {
   }
 
   void add_differing(const ReducedPlace& place, const Parameter& parameter) {
+    const bool by_part = parameter.of_parts.size() > 1 && !parameter.differs_in_part;
+    result_.differs_by_part = by_part && (result_.differing == 0 || result_.differs_by_part);
     if (result_.differing++ == 0) differing_ = place;
     result_.largest_difference = std::max(result_.largest_difference, spread_of(parameter));
   }
@@ -238,7 +258,7 @@ void compare_reductions(const RingList& rings, bool complete, Cohort& cohort) {
   if (differ) return;
   Steps steps;
   for (const RingReader* ring : rings) {
-    read_ring(*ring, steps);
+    read_ring(*ring, cohort, steps);
     add_counts(*ring, static_cast<double>(rings.size()), steps);
   }
   ReducedNames names(*rings.front());

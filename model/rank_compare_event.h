@@ -210,6 +210,7 @@ struct ReductionStep {
   std::int64_t backwards = 0;        ///< likewise
   bool reduces_last = false;         ///< on all ranks collectives ran after the last backward began
   std::int64_t differing = 0;        ///< not bit-equal on all ranks when their optimizer stepped
+  bool differs_by_part = false;      ///< those are bit-equal on all ranks of each part
   std::int64_t as_they_arrived = 0;  ///< on every rank, up to the factors that are known
   bool may_be_copies = true;         ///< collectives had the sizes of these gradients and were not
                                      ///< of gradients themselves
@@ -244,6 +245,9 @@ struct RankCounts {
 /// Ranks that are compared with each other: all, or those that average with one another.
 struct Cohort {
   RankList ranks;
+  /// Disjoint parts of them that average over groups of their own as well; empty where there are
+  /// none, or not for each rank.
+  std::vector<RankList> parts;
   bool averages = false;        ///< a collective wrote gradients
   bool equal_at_start = false;  ///< parameters were bit-equal before the first step
   /// Some step's collectives had a tenth of the elements of the parameters or more, but for

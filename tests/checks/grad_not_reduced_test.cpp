@@ -182,6 +182,18 @@ TEST_CASE("grad-not-reduced takes what makes parameters equal again for local up
   }
 }
 
+TEST_CASE("grad-not-reduced is a note on what parts of the ranks average by themselves",
+          "[check]") {
+  ReductionStep step = differing_step();
+  step.differs_by_part = true;
+  RanksComparedEvent run = four_ranks();
+  run.cohorts[0].parts = {{0, 1}, {2, 3}};
+  run.cohorts[0].reductions = differing(step);
+  const Findings findings = judge_run(run, "grad-not-reduced");
+  CHECK(findings.at(0).severity == Severity::kNote);
+  CHECK(findings[0].why.ends_with("average over groups of their own (ranks 0-1, ranks 2-3)"));
+}
+
 TEST_CASE("grad-not-reduced names no cause where collectives changed every gradient", "[check]") {
   const Findings findings = judged_over_ranks(differing(differing_step()));
   REQUIRE(findings.size() == 1);

@@ -79,6 +79,20 @@ TEST_CASE("rank-parameters-differ tells the estimate of how far ranks lie apart"
   CHECK(fact_in(judge_run(with(drift()), kId).at(0), "estimated_in") == text_of("absent"));
 }
 
+TEST_CASE("rank-parameters-differ is a note on what parts of the ranks average by themselves",
+          "[check]") {
+  ValuesDiffer values = unequal_start();
+  for (DifferingTensor& tensor : values.tensors) {
+    tensor.sides = {{"aa", {0, 1}}, {"bb", {2, 3}}};
+  }
+  RanksComparedEvent run = with(values);
+  CHECK(judge_run(run, kId).at(0).severity == Severity::kError);
+  run.cohorts[0].parts = {{0, 1}, {2, 3}};
+  CHECK(judge_run(run, kId).at(0).severity == Severity::kNote);
+  run.cohorts[0].values[0].tensors[1].sides = {{"aa", {0}}, {"bb", {1, 2, 3}}};
+  CHECK(judge_run(run, kId).at(0).severity == Severity::kError);
+}
+
 TEST_CASE("rank-parameters-differ names what the ranks differed in first", "[check]") {
   const auto input_of = [](const std::vector<DigestsDiffer>& digests, bool gradients) {
     RanksComparedEvent run = with(drift());

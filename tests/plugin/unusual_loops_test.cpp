@@ -1,4 +1,6 @@
 // Loops on two ranks that are right, and unlike the usual one: what they average, and when.
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
+
 #include "tests/plugin/merged_run.h"
 #include "tests/plugin/on_ranks.h"
 
@@ -155,7 +157,50 @@ void average_the_loss(Loop& loop, int) {
   loop.average(loss.detach().clone());
   loop.optimizer.step();
 }
+
+/// Two experts, each of a pair of ranks that averages its gradients, behind a net of all ranks.
+int train_experts(const Place& place) {
+  const Group group = place.group();
+  const int pair = place.rank / 2;
+  const Place in_pair{.rank = place.rank % 2, .ranks = 2, .store = place.store};
+  const Group of_pair = in_pair.group(
+      c10::make_intrusive<c10d::PrefixStore>("pair" + std::to_string(pair), place.store));
+  torch::manual_seed(1);
+  Net net;
+  torch::manual_seed(static_cast<std::uint64_t>(pair) + 10);
+  torch::nn::Linear expert(4, 4);
+  attach_diagnostics(net, quiet());
+  attach_diagnostics(expert, quiet());
+  std::vector<at::Tensor> all = net->parameters();
+  for (const at::Tensor& parameter : expert->parameters()) all.push_back(parameter);
+  torch::optim::SGD optimizer(all, 0.02);
+  torch::manual_seed(static_cast<std::uint64_t>(place.rank) + 20);
+  for (int step = 1; step <= kSteps; ++step) {
+    optimizer.zero_grad();
+    expert(net(torch::randn({64, 8}))).square().mean().backward();
+    const torch::NoGradGuard no_grad;
+    for (const at::Tensor& parameter : net->parameters()) {
+      all_reduce(group, parameter.grad());
+      parameter.grad().div_(4);
+    }
+    for (const at::Tensor& parameter : expert->parameters()) {
+      all_reduce(of_pair, parameter.grad());
+      parameter.grad().div_(2);
+    }
+    optimizer.step();
+  }
+  return 0;
+}
 }  // namespace
+
+TEST_CASE("Experts of pairs of ranks that average them by themselves are a note") {
+  CHECK(Ranks(4, train_experts).exit_codes() == std::vector<int>{0, 0, 0, 0});
+  const Merged merged = merge();
+  INFO(merged.said);
+  CHECK(merged.says("0 errors, 0 warnings,"));
+  CHECK(merged.says("[rank-parameters-differ]"));
+  CHECK(merged.says("[grad-not-reduced]"));
+}
 
 TEST_CASE("Averages of micro-batches that are summed beside the gradients are silent") {
   expect_silence(keep_averages);
