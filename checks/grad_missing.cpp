@@ -40,10 +40,11 @@ class GradMissing final : public Check {
       if (!trains) continue;
       if (!presence.is_missed() || reported_.contains(id)) continue;
       if (tensor.owners.empty() && !state.optimizers_known()) continue;
-      if (is_copy(state, tensor)) continue;
-      reported_.insert(id);
       const std::int64_t cycles = presence.cycles_without();
-      missing[{cycles, missing_cause_of(state, tensor, cycles)}].push_back(&tensor);
+      const MissingCause cause = missing_cause_of(state, tensor, cycles);
+      if (is_copy(state, tensor, cause.name)) continue;
+      reported_.insert(id);
+      missing[{cycles, cause}].push_back(&tensor);
     }
     for (const auto& [found, tensors] : missing) {
       const auto& [cycles, cause] = found;
@@ -112,9 +113,8 @@ class GradMissing final : public Check {
 
   /// Targets and averages: in no optimizer, never had a gradient, written, or read without a
   /// gradient path where the model has parameters in an optimizer.
-  static bool is_copy(const RunState& state, const TensorState& tensor) {
+  static bool is_copy(const RunState& state, const TensorState& tensor, const std::string& cause) {
     if (!tensor.owners.empty() || tensor.gradients > 0) return false;
-    const std::string cause = missing_cause_of(state, tensor).name;
     return !tensor.written_by.empty() || tensor.is_copied || cause == "grad_mode_off" ||
            (cause == "cut" && is_beside_members(state, tensor));
   }

@@ -65,9 +65,10 @@ std::string take_field(std::string_view part, Suppression& entry) {
   return {};
 }
 
+// As it stands in the file, but for what is no printable ASCII.
 std::string shown(std::string_view text) {
-  if (text.size() <= kMaxShownText) return escaped(text);
-  return escaped(text.substr(0, kMaxShownText)) + "...";
+  const std::string_view first = text.substr(0, kMaxShownText);
+  return escaped(first, /*quotes=*/false) + (text.size() > kMaxShownText ? "..." : "");
 }
 
 std::string take_line(const CommentedLine& line, Suppression& entry) {

@@ -50,7 +50,7 @@ std::string lower(std::string_view text) {
   return out;
 }
 
-std::string escaped(std::string_view text) {
+std::string escaped(std::string_view text, bool quotes) {
   constexpr std::string_view kHex = "0123456789abcdef";
   std::string out;
   for (const char c : text) {
@@ -60,7 +60,7 @@ std::string escaped(std::string_view text) {
       out += kHex[byte >> 4];
       out += kHex[byte & 15];
     } else {
-      if (c == '"' || c == '\\') out += '\\';
+      if (quotes && (c == '"' || c == '\\')) out += '\\';
       out += c;
     }
   }

@@ -14,8 +14,8 @@ inline constexpr std::size_t kMaxShownBytes = 64;
 std::string_view trim(std::string_view text);
 /// `text` with small letters, of ASCII.
 std::string lower(std::string_view text);
-/// `text` as printable ASCII: other bytes, quotes and backslashes are escaped.
-std::string escaped(std::string_view text);
+/// `text` as printable ASCII: other bytes are escaped, and with `quotes` quotes and backslashes.
+std::string escaped(std::string_view text, bool quotes = true);
 /// `escaped` in quotes, cut after kMaxShownBytes with the full length behind it.
 std::string quoted(std::string_view text);
 bool has_control_byte(std::string_view text);

@@ -33,8 +33,8 @@ struct Incident {
 
 /// Shares of step time; absent: not measured.
 struct Overhead {
-  std::optional<double> percent;        ///< the highest of all ranks, after the first 64 cycles
-  std::optional<double> percent_first;  ///< in the first 64 cycles
+  std::optional<double> percent;        ///< the highest of all ranks, after `full_cycles`
+  std::optional<double> percent_first;  ///< in those
   std::map<std::string, CheckCost> checks;
 };
 

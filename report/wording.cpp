@@ -169,7 +169,7 @@ std::string overhead_words(const Overhead& overhead) {
     return first ? fmt::format("{:.1f} % of step time, all hooks running", *first) : "";
   }
   std::string result = fmt::format("{:.1f} % of step time", *overhead.percent);
-  if (first) result += fmt::format(", {:.1f} % in the first 64 cycles", *first);
+  if (first) result += fmt::format(", {:.1f} % while all hooks ran", *first);
   const std::string seen = latency_words(overhead.checks);
   if (!seen.empty()) result += "; what began later was seen within " + seen;
   return result;

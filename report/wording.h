@@ -66,7 +66,7 @@ std::string leftover_words(const SuppressionRecord& suppression);
 /// The value of a fact as text.
 std::string fact_words(const FactValue& value);
 
-/// `1.4 % of step time, 6.2 % in the first 64 cycles`, and within how many steps the checks saw
+/// `1.4 % of step time, 6.2 % while all hooks ran`, and within how many steps the checks saw
 /// what began after these; empty if it was not measured.
 std::string overhead_words(const Overhead& overhead);
 

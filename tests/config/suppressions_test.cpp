@@ -128,7 +128,7 @@ TEST_CASE("a suppression ends after its last day", "[config]") {
 TEST_CASE("each line of a suppressions file tells what became of it", "[config]") {
   SuppressionList list(parse_suppressions("grad-*:until=2020-01-01 # old\n"
                                           "grad-never-used:module=encoder.* # used\n"
-                                          "module-x:until=2027-01-01 # unused\n",
+                                          "module-x:subject=a\\:b # unused\n",
                                           "s.txt"),
                        "2027-01-01");
   const Suppression* found = list.find(finding());
@@ -147,7 +147,7 @@ TEST_CASE("each line of a suppressions file tells what became of it", "[config]"
   CHECK(records[2].state == SuppressionState::kUnused);
   CHECK(records[2].path == "s.txt");
   CHECK(records[2].line == 3);
-  CHECK(records[2].text == "module-x:until=2027-01-01");
+  CHECK(records[2].text == "module-x:subject=a\\:b");
 }
 
 TEST_CASE("a line that matches after another one did is used too", "[config]") {
