@@ -37,6 +37,7 @@ std::vector<RankList> parts_of(const RankList& cohort, const std::vector<RankLis
     parts.push_back(group);
     members.insert(members.end(), group.begin(), group.end());
   }
+  std::ranges::sort(parts);
   std::ranges::sort(members);
   return members == cohort ? parts : std::vector<RankList>();
 }

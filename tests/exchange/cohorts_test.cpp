@@ -8,7 +8,7 @@ TEST_CASE("parts of a cohort are disjoint groups that have all of its ranks", "[
   using Groups = std::vector<RankList>;
   const RankList four = {0, 1, 2, 3};
   const Groups pairs = {{0, 1}, {2, 3}};
-  CHECK(parts_of(four, {four, {0, 1}, {2, 3}}) == pairs);
+  CHECK(parts_of(four, {four, {2, 3}, {0, 1}}) == pairs);
   CHECK(parts_of(four, {four, {0, 1}, {0, 1}, {2, 3}, {7, 8}}) == pairs);
   CHECK(parts_of(four, {four}).empty());
   CHECK(parts_of(four, {four, {0, 1}}).empty());                          // two ranks in none
