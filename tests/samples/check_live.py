@@ -22,6 +22,7 @@ import time
 import rank_runs
 from findings_table import beyond_consequences, cause_of, expected_on, found_rows, read_table
 
+SETTLE_S = 0.5
 LIMIT_S = 90
 LISTEN_S = 8
 END_S = 20
@@ -90,6 +91,7 @@ def without_counts(text):
 def found(args):
     run = Run(args, "found", args.bug)
     run.wait_for(args.ids, args.place)
+    time.sleep(SETTLE_S)  # what each rank finds by itself, the others find a moment later
     said = run.said()
     kept = {record["id"] for record in rank_runs.records_of(run.folders[0], 0)
             if record["record"] == "finding"}
