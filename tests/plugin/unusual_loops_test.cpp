@@ -1,4 +1,6 @@
 // Loops on two ranks that are right, and unlike the usual one: what they average, and when.
+#include <fstream>
+#include <nlohmann/json.hpp>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 
 #include "tests/plugin/merged_run.h"
@@ -158,6 +160,21 @@ void average_the_loss(Loop& loop, int) {
   loop.optimizer.step();
 }
 
+/// Gloo divides on threads of its own, then the program does once more.
+void divide_twice(Loop& loop, int) {
+  loop.optimizer.zero_grad();
+  loop.backward();
+  const torch::NoGradGuard no_grad;
+  for (const at::Tensor& parameter : loop.net->parameters()) {
+    std::vector<at::Tensor> gradients = {parameter.grad()};
+    c10d::AllreduceOptions average;
+    average.reduceOp = c10d::ReduceOp::AVG;
+    loop.group->allreduce(gradients, average)->wait();
+    parameter.grad().div_(loop.place.ranks);
+  }
+  loop.optimizer.step();
+}
+
 /// Two experts, each of a pair of ranks that averages its gradients, behind a net of all ranks.
 int train_experts(const Place& place) {
   const Group group = place.group();
@@ -229,6 +246,16 @@ TEST_CASE("Running statistics of one rank that it evaluates with are found") {
   INFO(merged.said);
   CHECK(merged.says("warning: 2 of 3 buffers differ between ranks"));
   CHECK(merged.says("[rank-buffers-differ]"));
+}
+
+TEST_CASE("Averages of Gloo that are divided again are found in each step") {
+  const Merged merged = run(divide_twice);
+  INFO(merged.said);
+  CHECK(merged.says("(divided_twice)"));
+  std::ifstream file(report_dir() + "/report.json");
+  for (const auto& finding : nlohmann::json::parse(file).at("findings")) {
+    if (finding.at("id") == "grad-reduced-wrong-scale") CHECK(finding.at("occurrences") == kSteps);
+  }
 }
 
 TEST_CASE("Gradients that nobody averages are found beside an average of losses") {
