@@ -4,6 +4,7 @@
 
 #include "exchange/call_groups.h"
 #include "exchange/rank_compare.h"
+#include "exchange/reduction_record.h"
 
 namespace ddpscope::test {
 namespace {
@@ -58,6 +59,10 @@ RingLeft read_ring(const std::string& path) {
   RingReader ring;
   RingLeft left{.error = ring.open(path)};
   if (!left.error.empty()) return left;
+  for (const Blob& blob : ring.blobs()) {
+    if (blob.kind != BlobKind::kReductions) continue;
+    left.weights.push_back(decode_reductions(blob.bytes).value().weight);
+  }
   for (auto place = ring.first_call(); place < ring.call_count(); ++place) {
     const auto call = ring.call(place);
     left.calls.push_back(call ? noted(*call, ring) : NotedCall{});

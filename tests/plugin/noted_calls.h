@@ -29,7 +29,8 @@ struct NotedCall {
 struct RingLeft {
   std::string error;
   std::vector<NotedCall> calls;
-  std::int64_t step = 0;  ///< of the heartbeat
+  std::vector<double> weights;  ///< of gradients, by step that tells of them
+  std::int64_t step = 0;        ///< of the heartbeat
   bool ended = false;
 };
 
