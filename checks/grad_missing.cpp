@@ -38,6 +38,7 @@ class GradMissing final : public Check {
       const bool trains = state.gradient_reached(tensor.registrations.front().model) ||
                           steps_for_nothing(state, tensor, event.at.cycle);
       if (!trains) continue;
+      presence.stayed_away();
       if (!presence.is_missed() || reported_.contains(id)) continue;
       if (tensor.owners.empty() && !state.optimizers_known()) continue;
       const std::int64_t cycles = presence.cycles_without();

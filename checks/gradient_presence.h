@@ -16,8 +16,9 @@ class GradientPresence {
     without_ += gap_;
     gap_ = 0;
   }
-  /// In another cycle it did not arrive; returns whether it should have by now.
-  bool is_missed() { return ++gap_ >= limit(); }
+  /// In another cycle.
+  void stayed_away() { ++gap_; }
+  bool is_missed() const { return gap_ >= limit(); }
   void forget_gap() { gap_ = 0; }
   std::int64_t cycles_without() const { return gap_; }
 

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "model/rank_words.h"
+
 namespace ddpscope {
 namespace {
 constexpr std::int64_t kLongestPeriod = 1000;
@@ -19,6 +21,22 @@ std::int64_t last_step_of(const Cohort& cohort) {
   std::int64_t last = 0;
   for (const RankCounts& rank : cohort.counts) last = std::max(last, rank.step);
   return last;
+}
+
+std::string local_words(const LocalUpdates& local) {
+  const std::string again =
+      fmt::format("; the parameters were equal again when step {} began", local.equal_again);
+  return local.period == 0 ? again : again + fmt::format(", and after {} more", local.period);
+}
+
+std::string part_words(const Cohort& cohort) {
+  constexpr std::size_t kNamed = 4;
+  std::string words;
+  for (std::size_t i = 0; i < cohort.parts.size() && i < kNamed; ++i) {
+    words += (words.empty() ? "" : ", ") + rank_words(cohort.parts[i]);
+  }
+  if (cohort.parts.size() > kNamed) words += " and others";
+  return "; they differ between ranks that average over groups of their own (" + words + ")";
 }
 }  // namespace
 
@@ -43,11 +61,15 @@ LocalUpdates local_updates_before(const Cohort& cohort, std::int64_t step) {
   return local_updates(cohort, *first);
 }
 
-std::string local_words(const LocalUpdates& local) {
-  if (local.kind != LocalUpdates::Kind::kFound) return "";
-  const std::string again =
-      fmt::format("; the parameters were equal again when step {} began", local.equal_again);
-  return local.period == 0 ? again : again + fmt::format(", and after {} more", local.period);
+void tell_meant(const Cohort& cohort, const LocalUpdates& local, bool by_part, Finding& finding) {
+  const bool is_local = local.kind == LocalUpdates::Kind::kFound;
+  if (!is_local && !by_part) return;
+  finding.severity = Severity::kNote;
+  finding.why += (is_local ? local_words(local) : "") + (by_part ? part_words(cohort) : "");
+  const Fix meant = {"none, where the ranks are meant to train by themselves so far",
+                     Applicability::kNeedsDecision};
+  for (Fix& fix : finding.fixes) fix.applicability = Applicability::kNeedsDecision;
+  finding.fixes.insert(finding.fixes.begin(), meant);
 }
 
 }  // namespace ddpscope

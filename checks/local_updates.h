@@ -1,7 +1,5 @@
 #pragma once
 
-#include <string>
-
 #include "model/rank_compare_event.h"
 
 namespace ddpscope {
@@ -21,7 +19,9 @@ LocalUpdates local_updates(const Cohort& cohort, const ReductionStep& first);
 /// Of the first such step before `step`.
 LocalUpdates local_updates_before(const Cohort& cohort, std::int64_t step);
 
-/// "; ..." for the `why` of a finding; empty where none were found.
-std::string local_words(const LocalUpdates& local);
+/// Makes a note of what the ranks do on purpose as far as is known, says why, and asks before what
+/// would mend it: local updates that were found, or `by_part` a difference between parts of the
+/// cohort. Else nothing.
+void tell_meant(const Cohort& cohort, const LocalUpdates& local, bool by_part, Finding& finding);
 
 }  // namespace ddpscope

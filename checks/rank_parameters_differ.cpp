@@ -79,17 +79,15 @@ Finding describe_parameters(const ValuesDiffer& values, const Cohort& cohort,
   const RankList minority = minority_of(values.sides);
   Finding finding = finding_on(all_of(values.sides), values.step);
   finding.severity = severity_of(values, cohort);
-  const bool by_part = differ_by_part(values, cohort);
-  if (by_part || local.kind == LocalUpdates::Kind::kFound) finding.severity = Severity::kNote;
   finding.module_path = values.module_path;
   if (!values.tensors.empty()) finding.model = values.tensors.front().model;
   if (values.tensors.size() == 1) {
     set_place(finding, values.tensors.front().model, values.tensors.front().path);
   }
   finding.what = text_of_parameters(values, cause);
-  finding.why = why_parameters_differ(values, input, cohort) + local_words(local) +
-                (by_part ? part_words(cohort) : "");
+  finding.why = why_parameters_differ(values, input, cohort);
   finding.fixes = fixes_for_parameters(values);
+  tell_meant(cohort, local, differ_by_part(values, cohort), finding);
   finding.facts = {{fact::kCause, cause},
                    {fact::kFirstBadStep, values.step},
                    {fact::kMinorityRanks, as_fact(minority)}};

@@ -65,16 +65,6 @@ bool are_parts(const std::vector<RankSide>& sides, const Cohort& cohort) {
          });
 }
 
-std::string part_words(const Cohort& cohort) {
-  constexpr std::size_t kNamed = 4;
-  std::string words;
-  for (std::size_t i = 0; i < cohort.parts.size() && i < kNamed; ++i) {
-    words += (words.empty() ? "" : ", ") + rank_words(cohort.parts[i]);
-  }
-  if (cohort.parts.size() > kNamed) words += " and others";
-  return "; they differ between ranks that average over groups of their own (" + words + ")";
-}
-
 Finding finding_on(const RankList& ranks, std::int64_t step) {
   Finding finding;
   finding.rank = ranks.empty() ? 0 : ranks.front();

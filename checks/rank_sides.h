@@ -25,8 +25,6 @@ std::string severity_words(const Cohort& cohort);
 
 /// Whether the sides are the parts of the cohort that average over groups of their own.
 bool are_parts(const std::vector<RankSide>& sides, const Cohort& cohort);
-/// "; ..." for the reason of what differs between such parts.
-std::string part_words(const Cohort& cohort);
 
 /// At the first of these ranks.
 Finding finding_on(const RankList& ranks, std::int64_t step);

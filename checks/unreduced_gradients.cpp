@@ -69,8 +69,7 @@ void find_unreduced(const Cohort& cohort, bool is_live, Findings& findings) {
   Finding finding = finding_on(cohort.ranks, step.step);
   const LocalUpdates local = local_updates(cohort, step);
   if (is_live && local.kind == LocalUpdates::Kind::kMaybe) return;
-  const bool is_meant = local.kind == LocalUpdates::Kind::kFound || step.differs_by_part;
-  finding.severity = is_meant ? Severity::kNote : severity_in(cohort);
+  finding.severity = severity_in(cohort);
   finding.phase = Phase::kReduce;
   finding.model = step.first_differing.model;
   if (step.differing == 1) {
@@ -82,9 +81,9 @@ void find_unreduced(const Cohort& cohort, bool is_live, Findings& findings) {
       fmt::format("{} of {} differ{} between ranks at step(){}", step.differing,
                   counted(step.sampled, "sampled gradient"), step.differing == 1 ? "s" : "",
                   cause.empty() ? "" : " (" + cause + ")");
-  finding.why = why_unreduced(step, cause) + severity_words(cohort) + local_words(local) +
-                (step.differs_by_part ? part_words(cohort) : "");
+  finding.why = why_unreduced(step, cause) + severity_words(cohort);
   finding.fixes = fixes_for_unreduced(cause);
+  tell_meant(cohort, local, step.differs_by_part, finding);
   finding.facts = {{fact::kDifferingCount, step.differing},
                    {fact::kSampledCount, step.sampled},
                    {fact::kCollectivesSinceStepCount, step.calls},

@@ -86,9 +86,10 @@ class BatchComparison {
       for (const auto& [row, ranks] : of_step) {
         if (ranks.size() > 1) add(step, ranks);
       }
-      if (!cohort_.same_batches.empty()) return;
+      if (!cohort_.same_batches.empty()) break;
     }
-    compare_sets();
+    if (cohort_.same_batches.empty()) compare_sets();
+    std::ranges::sort(cohort_.same_batches, {}, &SameBatches::ranks);
   }
 
  private:

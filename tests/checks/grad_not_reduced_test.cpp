@@ -191,6 +191,10 @@ TEST_CASE("grad-not-reduced is a note on what parts of the ranks average by them
   run.cohorts[0].reductions = differing(step);
   const Findings findings = judge_run(run, "grad-not-reduced");
   CHECK(findings.at(0).severity == Severity::kNote);
+  CHECK(findings[0].fixes.at(0).text.starts_with("none, where the ranks are meant"));
+  for (const Fix& fix : findings[0].fixes) {
+    CHECK(fix.applicability == Applicability::kNeedsDecision);
+  }
   CHECK(findings[0].why.ends_with("average over groups of their own (ranks 0-1, ranks 2-3)"));
 }
 

@@ -29,6 +29,13 @@ TEST_CASE("ranks that read the same three batches in a row are told", "[compare]
   CHECK_FALSE(same[0].in_another_order);
 }
 
+TEST_CASE("groups of ranks that read the same are told in the order of their ranks", "[compare]") {
+  const auto same = same_of({{9, 8, 7, 6}, {9, 8, 7, 6}, {1, 2, 3, 4}, {1, 2, 3, 4}});
+  REQUIRE(same.size() == 2);
+  CHECK(same[0].ranks == RankList{0, 1});
+  CHECK(same[1].ranks == RankList{2, 3});
+}
+
 TEST_CASE("the same batches in another order are told", "[compare]") {
   const auto same = same_of({{1, 2, 3, 4, 5, 6, 7, 8}, {8, 3, 5, 1, 7, 2, 6, 4}});
   REQUIRE(same.size() == 1);
