@@ -89,25 +89,12 @@ void set_place(std::int64_t step, std::string_view members) noexcept {
   newest.store(next, std::memory_order_release);
 }
 
-std::string_view signal_name(int signal) noexcept {
-  struct Name {
-    int signal;
-    std::string_view text;
-  };
-  static constexpr std::array kNames = {
-      Name{SIGTERM, "SIGTERM"}, Name{SIGABRT, "SIGABRT"}, Name{SIGSEGV, "SIGSEGV"},
-      Name{SIGBUS, "SIGBUS"},   Name{SIGFPE, "SIGFPE"},   Name{SIGILL, "SIGILL"},
-      Name{SIGTRAP, "SIGTRAP"}, Name{SIGSYS, "SIGSYS"},   Name{SIGPIPE, "SIGPIPE"},
-      Name{SIGHUP, "SIGHUP"},   Name{SIGINT, "SIGINT"},   Name{SIGQUIT, "SIGQUIT"}};
-  const auto found = std::ranges::find(kNames, signal, &Name::signal);
-  return found == kNames.end() ? std::string_view() : found->text;
-}
-
 void write_signal(int signal, std::int64_t step, Phase phase) noexcept {
   const int descriptor = file.load(std::memory_order_acquire);
   if (descriptor < 0 || getpid() != owner.load(std::memory_order_relaxed)) return;
   if (identity_of(descriptor) != identity) return;  // closed by the program
   if (notes_left.fetch_sub(1, std::memory_order_relaxed) <= 0) return;
+  const std::string_view name = ::sigabbrev_np(signal);  // a table: safe in a handler
   Line line;
   line.add(R"({"record":"progress","step":)");
   line.add(step);
@@ -115,12 +102,12 @@ void write_signal(int signal, std::int64_t step, Phase phase) noexcept {
   line.add(word(phase));
   line.add(R"(","reason":"signal")");
   line.add_place(step);
-  line.add(R"(,"what":")");
-  line.add(signal_name(signal));
+  line.add(R"(,"what":"SIG)");
+  line.add(name);
   line.add(R"( arrived","time_unix_ns":)");
   line.add(unix_ns());
-  line.add(R"(,"signal":")");
-  line.add(signal_name(signal));
+  line.add(R"(,"signal":"SIG)");
+  line.add(name);
   line.add("\"}\n");
   line.write_to(descriptor);
 }

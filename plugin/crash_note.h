@@ -18,10 +18,7 @@ void set_place(std::int64_t step, std::string_view members) noexcept;
 
 /// Appends a progress line that says that `signal` arrived in this step and phase. Made for signal
 /// handlers: it only calls clock_gettime(2), getpid(2) and write(2). Does nothing in a forked child
-/// and after 16 of them.
+/// and after 16 of them. `signal` is one that the system has.
 void write_signal(int signal, std::int64_t step, Phase phase) noexcept;
-
-/// `SIGTERM` for the signals that end a rank; empty for others.
-std::string_view signal_name(int signal) noexcept;
 
 }  // namespace ddpscope::crash_note
