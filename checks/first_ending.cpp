@@ -12,14 +12,19 @@ const RankEnding* earliest(const Endings& endings) {
 }
 
 namespace {
-/// Of a rank whose last call threw, as it does where a peer is gone: one that left by itself at
-/// that moment, whoever of the two was quicker to say so.
-const RankEnding* peer_that_left(const RankEnding& threw, const Endings& failed) {
+/// Its last call threw, or met a closed connection.
+bool lost_a_peer(const RankEnding& ending) {
+  return ending.last_call_threw || (ending.kind == EndKind::kSignal && ending.signal == "SIGPIPE");
+}
+
+/// Of a rank that lost a peer: one that left by itself at that moment, whoever of the two was
+/// quicker to say so.
+const RankEnding* peer_that_left(const RankEnding& lost, const Endings& failed) {
   Endings left;
   for (const RankEnding* ending : failed) {
     const bool by_itself = ending->kind == EndKind::kExit || !is_reaction(*ending);
-    const bool then = ending->unix_ns && *ending->unix_ns <= *threw.unix_ns + kAtOnceNs;
-    if (by_itself && then && !ending->last_call_threw) left.push_back(ending);
+    const bool then = ending->unix_ns && *ending->unix_ns <= *lost.unix_ns + kAtOnceNs;
+    if (by_itself && then && !lost_a_peer(*ending)) left.push_back(ending);
   }
   return earliest(left);
 }
@@ -27,7 +32,7 @@ const RankEnding* peer_that_left(const RankEnding& threw, const Endings& failed)
 
 const RankEnding* first_failure(const Endings& failed) {
   const RankEnding* first = earliest(failed);
-  if (first != nullptr && first->last_call_threw) {
+  if (first != nullptr && lost_a_peer(*first)) {
     if (const RankEnding* left = peer_that_left(*first, failed)) first = left;
   }
   if (first != nullptr && (first->noticed || !is_reaction(*first))) return first;

@@ -133,6 +133,15 @@ TEST_CASE("rank-first-failure blames a killed rank before those that only react"
   CHECK(fact(guessed, "reason_kind") == FactValue(std::string("killed")));
 }
 
+TEST_CASE("rank-first-failure blames the rank that left before one that met a closed connection",
+          "[check]") {
+  RankEnding left = ended(1, EndKind::kExit, 28);
+  left.code = 2;
+  CHECK(only(judge({signalled(0, "SIGPIPE", 0), left})).rank == 1);
+  left.unix_ns = *left.unix_ns + 2'000'000'000;
+  CHECK(only(judge({signalled(0, "SIGPIPE", 0), left})).rank == 0);
+}
+
 TEST_CASE("rank-first-failure blames the rank that left before one whose call threw for it",
           "[check]") {
   RankEnding threw = ended(0, EndKind::kExit, 0);
