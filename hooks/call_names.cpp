@@ -16,6 +16,30 @@ DDPSCOPE_HOT at::Tensor leaf_with_gradient_at(Capture& capture, const TensorSlot
   const bool is_there = gradient.defined() && values_of(*gradient.unsafeGetTensorImpl()) == values;
   return is_there ? leaf : at::Tensor();
 }
+
+struct Trainable {
+  std::int64_t tensors = 0;
+  std::int64_t elements = 0;
+};
+
+/// What each module trains, with all below it; the root has no path.
+std::unordered_map<std::string, Trainable> trainable_of(const TreeEvent& tree) {
+  std::unordered_map<std::string, Trainable> modules;
+  for (const RegisteredTensor& one : tree.tensors) {
+    if (one.is_buffer || !one.tensor.requires_grad) continue;
+    for (std::string path = one.module_path;; path.resize(path.rfind('.'))) {
+      Trainable& module = modules[path];
+      ++module.tensors;
+      module.elements += one.tensor.elements;
+      if (path.find('.') == std::string::npos) break;
+    }
+    if (one.module_path.empty()) continue;
+    Trainable& root = modules[""];
+    ++root.tensors;
+    root.elements += one.tensor.elements;
+  }
+  return modules;
+}
 }  // namespace
 
 void CallNames::tree_told(const TreeEvent& tree) {
@@ -23,13 +47,15 @@ void CallNames::tree_told(const TreeEvent& tree) {
   if (tensors_.size() > kMaxNamed) tensors_.clear();
   if (by_values_.size() > kMaxNamed) by_values_.clear();
   if (modules_.size() > kMaxNamed) modules_.clear();
-  std::int64_t trainable = 0;
+  if (of_modules_.size() > kMaxNamed) of_modules_.clear();
+  for (const auto& [path, module] : trainable_of(tree)) {
+    if (module.tensors > 1) of_modules_.insert(module.elements);
+    if (path.empty() && module.elements > trainable_) trainable_ = module.elements;
+  }
   for (const RegisteredTensor& one : tree.tensors) {
-    if (!one.is_buffer && one.tensor.requires_grad) trainable += one.tensor.elements;
     std::string path = one.module_path.empty() ? one.name : one.module_path + "." + one.name;
     tensors_.try_emplace(one.tensor.id, Named{.path = std::move(path)});
   }
-  if (trainable > trainable_) trainable_ = trainable;
   for (const ModuleInfo& module : tree.modules) {
     const auto known = modules_.find(module.id);
     if (known != modules_.end() && known->second.path == module.path) continue;
@@ -88,6 +114,14 @@ TensorId CallNames::registered_at(Capture& capture, const void* values) {
   const at::Tensor alive = capture.tensors().tensor(id);
   const bool is_there = alive.defined() && values_of(*alive.unsafeGetTensorImpl()) == values;
   return is_there ? id : 0;
+}
+
+bool CallNames::is_bucket(std::int64_t elements) {
+  const std::int64_t trainable = trainable_.load(std::memory_order_relaxed);
+  if (trainable == 0) return false;
+  if (elements >= std::min(trainable / 8 + 1, kBucketElements)) return true;
+  const std::lock_guard lock(mutex_);
+  return of_modules_.contains(elements);
 }
 
 CallOwner CallNames::owner_of(Capture& capture, const at::Tensor& tensor) {

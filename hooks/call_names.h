@@ -8,6 +8,7 @@
 #include <mutex>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "hooks/tensor_registry.h"
 #include "model/call_log.h"
@@ -56,11 +57,8 @@ class CallNames {
   /// The same of so many elements that begin there.
   CallOwner owner_at(Capture& capture, const void* values, std::int64_t elements);
   DDPSCOPE_HOT NameId module(Capture& capture, ModuleId module);
-  /// Whether so many elements are a good part of the gradients of some model.
-  bool is_bucket(std::int64_t elements) const noexcept {
-    const std::int64_t trainable = trainable_.load(std::memory_order_relaxed);
-    return trainable > 0 && elements >= std::min(trainable / 8 + 1, kBucketElements);
-  }
+  /// Whether so many elements are a good part of the gradients of some model, or all of a module.
+  bool is_bucket(std::int64_t elements);
   /// The name of a buffer of gradients.
   NameId bucket(CallLog& log) noexcept {
     return once(bucket_, log, [] { return "bucket"; });
@@ -95,6 +93,7 @@ class CallNames {
   std::unordered_map<TensorId, Named> tensors_;
   std::unordered_map<const void*, TensorId> by_values_;
   std::unordered_map<ModuleId, Named> modules_;
+  std::unordered_set<std::int64_t> of_modules_;  // trainable elements of one, in several tensors
   std::atomic<std::int64_t> trainable_ = 0;  // elements of the largest model
   Numbered bucket_ = 0;
   std::array<Numbered, static_cast<std::size_t>(c10::ScalarType::NumOptions)> dtypes_{};

@@ -174,8 +174,25 @@ void divide_twice(Loop& loop, int) {
   loop.optimizer.step();
 }
 
+/// Averages what the expert got, tensor by tensor or all of it in one buffer.
+void average_expert(const Group& of_pair, torch::nn::Linear& expert, bool is_flat) {
+  if (!is_flat) {
+    for (const at::Tensor& parameter : expert->parameters()) {
+      all_reduce(of_pair, parameter.grad());
+      parameter.grad().div_(2);
+    }
+    return;
+  }
+  const at::Tensor flat =
+      torch::cat({expert->weight.grad().flatten(), expert->bias.grad().flatten()});
+  all_reduce(of_pair, flat);
+  flat.div_(2);
+  expert->weight.grad().copy_(flat.slice(0, 0, 16).view({4, 4}));
+  expert->bias.grad().copy_(flat.slice(0, 16));
+}
+
 /// Two experts, each of a pair of ranks that averages its gradients, behind a net of all ranks.
-int train_experts(const Place& place) {
+int train_experts(const Place& place, bool is_flat) {
   const Group group = place.group();
   const int pair = place.rank / 2;
   const Place in_pair{.rank = place.rank % 2, .ranks = 2, .store = place.store};
@@ -199,10 +216,7 @@ int train_experts(const Place& place) {
       all_reduce(group, parameter.grad());
       parameter.grad().div_(4);
     }
-    for (const at::Tensor& parameter : expert->parameters()) {
-      all_reduce(of_pair, parameter.grad());
-      parameter.grad().div_(2);
-    }
+    average_expert(of_pair, expert, is_flat);
     optimizer.step();
   }
   return 0;
@@ -210,7 +224,9 @@ int train_experts(const Place& place) {
 }  // namespace
 
 TEST_CASE("Experts of pairs of ranks that average them by themselves are a note") {
-  CHECK(Ranks(4, train_experts).exit_codes() == std::vector<int>{0, 0, 0, 0});
+  const bool is_flat = GENERATE(false, true);
+  const auto program = [is_flat](const Place& place) { return train_experts(place, is_flat); };
+  CHECK(Ranks(4, program).exit_codes() == std::vector<int>{0, 0, 0, 0});
   const Merged merged = merge();
   INFO(merged.said);
   CHECK(merged.says("0 errors, 0 warnings,"));
