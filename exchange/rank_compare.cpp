@@ -121,6 +121,7 @@ class Comparison {
       cohort.exchanges_tensors = std::ranges::any_of(
           rings, [](const RingReader* ring) { return exchanges_tensors(*ring); });
       walk_digests(rings, cohort, [this] { tell_progress(); });
+      if (!result_.live) count_open_steps(cohort);
       compare_tensors(rings, cohort);
       const bool complete = static_cast<std::int64_t>(rings_.size()) == options_.world_size;
       compare_reductions(rings, complete, cohort);
@@ -130,6 +131,19 @@ class Comparison {
       compare_sync_patterns(rings, cohort);
       compare_epochs(rings, cohort);
       compare_nonfinite(rings, cohort);
+    }
+  }
+
+  // A rank that was ended from outside left no digest of the step in which it waited.
+  void count_open_steps(Cohort& cohort) const {
+    for (RankCounts& counts : cohort.counts) {
+      const auto stand = std::ranges::find(result_.stands, counts.rank, &RankStand::rank);
+      if (stand == result_.stands.end() || !stand->is_open) continue;
+      const CallRecord& call = stand->last.record;
+      const bool averages = call.phase == Phase::kBackward || call.phase == Phase::kReduce;
+      if (!averages || call.step <= counts.step) continue;
+      counts.step = call.step;
+      ++counts.backwards;
     }
   }
 

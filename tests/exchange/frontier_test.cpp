@@ -154,6 +154,21 @@ TEST_CASE("a rank stands in the step after the last one that it ended", "[compar
   CHECK(run.compared().stands[0].step == 4);
 }
 
+TEST_CASE("a rank that was ended while it waited is in the backward after its last digest",
+          "[compare]") {
+  TestRun run(2);
+  for (auto& rank : run) rank->digest({.step = 4, .backwards = 4});
+  for (auto& rank : run) rank->at_step(5);
+  run[0].call({.owner = "a.grad", .state = CallState::kIssued});
+  const RanksComparedEvent event = run.compared();
+  CHECK(event.cohorts.at(0).counts.at(0).backwards == 5);
+  CHECK(event.cohorts[0].counts[0].step == 5);
+  CHECK(event.cohorts[0].counts.at(1).backwards == 4);
+  CHECK(run.compared({.now_unix_ns = run[0].now()}).cohorts[0].counts[0].backwards == 4);
+  run[0].digest({.step = 5, .backwards = 5});
+  CHECK(run.compared().cohorts[0].counts[0].backwards == 5);
+}
+
 TEST_CASE("where each rank stands is told in the group of its last call", "[compare]") {
   TestRun run(3);
   run.reduce_all(4, {"a"});
