@@ -19,6 +19,8 @@ constexpr double kMinPeakShare = 0.0005;
 constexpr double kMinBytes = 64 * 1024;
 constexpr double kLinear = 0.9;
 constexpr std::int64_t kGrowthSteps = 64;
+constexpr std::int64_t kEnoughSteps = 1024;
+constexpr auto kEnoughWindows = static_cast<std::int64_t>(RisingWindows::kCount) + 1;
 constexpr std::int64_t kGrownRoots = 8;
 // Resident memory also grows with what allocators keep for themselves: below this much per step,
 // tensors or graphs that are kept must account for a part of it.
@@ -46,11 +48,19 @@ class MemoryGrowth final : public Check {
     // A window in which convolutions met new shapes is the first of a row, if any.
     if (new_shapes_ > 0) windows_.begin_row();
     if (!windows_.add(bytes, event.at.step)) return;
+    ++completed_;
     new_shapes_ = 0;
     if (windows_.are_full() && event.at.cycle > kGrowthSteps) judge(event, state, findings);
   }
 
   void on_dropped(const DroppedEvent&, const RunState&) override { windows_.begin_anew(); }
+
+  std::string unfinished(const RunState& state) const override {
+    const std::int64_t steps = state.now().step;
+    if (steps < kEnoughSteps || completed_ >= kEnoughWindows) return "";
+    return fmt::format("{} of {} windows in {} steps: the budget allowed no more", completed_,
+                       kEnoughWindows, steps);
+  }
 
  private:
   void judge(const CycleEndEvent& event, const RunState& state, Findings& findings) {
@@ -113,6 +123,7 @@ class MemoryGrowth final : public Check {
   std::int64_t new_shapes_ = 0;
   std::int64_t roots_alive_ = 0;
   RisingWindows windows_;
+  std::int64_t completed_ = 0;  ///< windows of the run
   KeptOutputsEvent kept_;
 };
 }  // namespace

@@ -77,6 +77,19 @@ TEST_CASE("memory-growth needs 8 watched cycles of a window where most are not w
   CHECK(fact_of<double>(memory.found()[0], "bytes_per_step") == 12 * kMiB);
 }
 
+TEST_CASE("memory-growth is blocked where a long run was hardly watched", "[check]") {
+  const auto watched_once_in = [](std::int64_t steps) {
+    Memory memory;
+    for (memory.step = 0; memory.step < 1100; memory.step += steps - 1) memory.steps(1, grows);
+    memory.program.send(std::make_unique<ExitEvent>(ExitEvent{}));
+    return memory.program.judge().coverage().at("memory-growth");
+  };
+  CHECK(watched_once_in(8).state == CheckState::kPassed);
+  const CheckCoverage hardly = watched_once_in(50);
+  CHECK(hardly.state == CheckState::kBlocked);
+  CHECK(hardly.why == "2 of 7 windows in 1101 steps: the budget allowed no more");
+}
+
 TEST_CASE("memory-growth names what is kept", "[check]") {
   Memory memory;
   memory.program.attach(2, {{.id = 2, .path = "head.weight"}});
