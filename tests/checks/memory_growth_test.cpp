@@ -81,7 +81,7 @@ TEST_CASE("memory-growth is blocked where a long run was hardly watched", "[chec
   const auto watched_once_in = [](std::int64_t steps) {
     Memory memory;
     for (memory.step = 0; memory.step < 1100; memory.step += steps - 1) memory.steps(1, grows);
-    memory.program.send(std::make_unique<ExitEvent>(ExitEvent{}));
+    memory.program.send(ExitEvent{.at = memory.at()});
     return memory.program.judge().coverage().at("memory-growth");
   };
   CHECK(watched_once_in(8).state == CheckState::kPassed);
