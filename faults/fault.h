@@ -62,6 +62,9 @@ class Fault {
 
 /// Said by a fault when it does its first harm, right before.
 void planted() noexcept;
+/// The rank of this process and the number of ranks.
+std::int64_t rank_of_fault() noexcept;
+std::int64_t ranks_of_fault() noexcept;
 
 /// The fault of a row of model/faults.def.
 std::unique_ptr<Fault> make_fault(std::string_view name);
@@ -69,5 +72,6 @@ std::unique_ptr<Fault> make_fault(std::string_view name);
 #define DDPSCOPE_FAULT(name, cpp_name, ...) std::unique_ptr<Fault> make_##cpp_name();
 #include "model/faults.def"
 #undef DDPSCOPE_FAULT
+#undef DDPSCOPE_RANK_FAULT
 
 }  // namespace ddpscope

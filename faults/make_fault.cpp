@@ -7,6 +7,7 @@ std::unique_ptr<Fault> make_fault(std::string_view wanted) {
   if (wanted == name) return make_##cpp_name();
 #include "model/faults.def"
 #undef DDPSCOPE_FAULT
+#undef DDPSCOPE_RANK_FAULT
   return nullptr;
 }
 

@@ -10,26 +10,13 @@
 #include <vector>
 
 #include "faults/at_one_place.h"
+#include "faults/members.h"
 
 namespace ddpscope {
 namespace {
 using torch::optim::Optimizer;
 using Clock = std::chrono::steady_clock;
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
-
-/// Of the first group that has some.
-std::vector<at::Tensor>& first_members(Optimizer& optimizer) {
-  const auto has_members = [](const auto& group) { return !group.params().empty(); };
-  return std::ranges::find_if(optimizer.param_groups(), has_members)->params();
-}
-
-std::vector<at::Tensor> all_members(Optimizer& optimizer) {
-  std::vector<at::Tensor> all;
-  for (const auto& group : optimizer.param_groups()) {
-    all.insert(all.end(), group.params().begin(), group.params().end());
-  }
-  return all;
-}
 
 class NanInWeight final : public Fault {
  public:

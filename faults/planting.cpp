@@ -253,6 +253,16 @@ void planted() noexcept {
   state->planting.observer->fault_planted(state->completed + 1);
 }
 
+std::int64_t rank_of_fault() noexcept {
+  const State* const state = current.load();
+  return state == nullptr ? 0 : state->planting.rank;
+}
+
+std::int64_t ranks_of_fault() noexcept {
+  const State* const state = current.load();
+  return state == nullptr ? 1 : state->planting.ranks;
+}
+
 void plant(Planting planting) {
   auto* const state = new State;
   state->planting = std::move(planting);

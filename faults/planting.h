@@ -22,6 +22,8 @@ struct Planting {
   std::unique_ptr<Fault> fault;       ///< none: the steps are told alone
   std::int64_t after = 0;             ///< the fault begins when so many steps are complete
   FaultObserver* observer = nullptr;  ///< outlives the process's training
+  std::int64_t rank = 0;
+  std::int64_t ranks = 1;
 };
 
 /// Puts a fault into the places where the program calls LibTorch, in front of the hooks, which see

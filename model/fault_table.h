@@ -11,6 +11,12 @@ namespace ddpscope {
 inline constexpr char kFaultVariable[] = "DDPSCOPE_FAULT";
 
 enum class FaultBegin : std::uint8_t { kFromStart, kMidway };
+/// The ranks that make the mistake.
+enum class FaultRanks : std::uint8_t {
+  kAlone,  ///< the only one
+  kLast,
+  kEach,
+};
 
 /// A row of model/faults.def.
 struct FaultRow {
@@ -20,13 +26,20 @@ struct FaultRow {
   std::int64_t steps = 0;
   std::string_view what;
   std::string_view needs;
+  FaultRanks ranks = FaultRanks::kAlone;
+
+  /// Whether it takes several ranks to be one.
+  constexpr bool is_between_ranks() const { return ranks != FaultRanks::kAlone; }
 };
 
 inline constexpr std::array kFaults = {
 #define DDPSCOPE_FAULT(name, cpp_name, check, begin, steps, what, needs) \
   FaultRow{name, check, FaultBegin::begin, steps, what, needs},
+#define DDPSCOPE_RANK_FAULT(name, cpp_name, check, ranks, steps, what, needs) \
+  FaultRow{name, check, FaultBegin::kMidway, steps, what, needs, FaultRanks::ranks},
 #include "model/faults.def"
 #undef DDPSCOPE_FAULT
+#undef DDPSCOPE_RANK_FAULT
 };
 
 /// Null if there is none of this name.

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <filesystem>
 #include <sstream>
+#include <thread>
 
 #include "config/env.h"
 #include "faults/planting.h"
@@ -44,10 +45,26 @@ std::string report_dir_of(Session& session) {
   return std::filesystem::path(session.worker().files().at(0)).parent_path().string();
 }
 
+/// This process among those that the fault is in.
+struct FaultRank {
+  std::int64_t rank = 0;
+  std::int64_t ranks = 1;
+  bool makes_it = true;  ///< the mistake
+  bool tells = true;     ///< of all ranks that make it, or else of all
+};
+
+FaultRank rank_in(const FaultRow* row, const RunRecord& run) {
+  FaultRank here{.rank = run.rank, .ranks = run.world_size};
+  const bool is_of_last = row != nullptr && row->ranks == FaultRanks::kLast;
+  here.makes_it = !is_of_last || here.rank == here.ranks - 1;
+  here.tells = here.rank == (is_of_last ? here.ranks - 1 : 0);
+  return here;
+}
+
 class FaultWatch final : public FaultObserver {
  public:
-  FaultWatch(AskedFault asked, std::string report_dir)
-      : asked_(std::move(asked)), report_dir_(std::move(report_dir)) {
+  FaultWatch(AskedFault asked, std::string report_dir, const FaultRank& here)
+      : asked_(std::move(asked)), report_dir_(std::move(report_dir)), here_(here) {
     if (const FaultRow* row = find_fault(asked_.name)) {
       record_.fault = row->name;
       check_ = row->check;
@@ -63,7 +80,7 @@ class FaultWatch final : public FaultObserver {
     record_.steps = steps;
     Session* const session = Session::running();
     if (session == nullptr) return;
-    if (record_.planted_step) {
+    if (record_.planted_step && here_.ranks == 1) {
       session->drain();
       if (is_found(*session)) record_.found_steps = steps;
     }
@@ -73,7 +90,9 @@ class FaultWatch final : public FaultObserver {
   }
 
  private:
+  /// Of several ranks the same: none may leave the others alone.
   std::int64_t last_step() const {
+    if (here_.ranks > 1) return asked_.after + asked_.steps + kStepsToFindAPlace;
     if (record_.planted_step) return *record_.planted_step + asked_.steps;
     return asked_.after + (check_.empty() ? asked_.steps : kStepsToFindAPlace);
   }
@@ -88,6 +107,7 @@ class FaultWatch final : public FaultObserver {
   double seconds() const { return std::chrono::duration<double>(Clock::now() - begin_).count(); }
 
   void write() {
+    if (!here_.tells) return;
     record_.step_ms = record_.steps > 0 ? 1000 * seconds() / double(record_.steps) : 0;
     const std::string error = write_fault_file(report_dir_, record_);
     if (!error.empty()) log_error(error);
@@ -98,11 +118,14 @@ class FaultWatch final : public FaultObserver {
   [[noreturn]] void end(Session& session) {
     session.finish(0);
     write();
+    // Others may be in the last call of this step yet.
+    if (here_.ranks > 1) std::this_thread::sleep_for(std::chrono::milliseconds(300));
     _exit(0);
   }
 
   AskedFault asked_;
   std::string report_dir_;
+  FaultRank here_;
   std::string_view check_;
   FaultRecord record_;
   Clock::time_point begin_ = Clock::now();
@@ -121,11 +144,15 @@ void plant_fault_if_asked() noexcept {
     unsetenv(kFaultVariable);
     const FaultRow* const row = find_fault(asked->name);
     const bool from_start = row != nullptr && row->begin == FaultBegin::kFromStart;
-    Planting planting{.fault = make_fault(asked->name), .after = from_start ? 0 : asked->after};
+    const FaultRank here = rank_in(row, session->worker().run());
+    Planting planting{.fault = here.makes_it ? make_fault(asked->name) : nullptr,
+                      .after = from_start ? 0 : asked->after,
+                      .rank = here.rank,
+                      .ranks = here.ranks};
     asked->after = row == nullptr ? asked->after : planting.after;
-    planting.observer = new FaultWatch(std::move(*asked), report_dir_of(*session));
+    planting.observer = new FaultWatch(std::move(*asked), report_dir_of(*session), here);
     plant(std::move(planting));
-    if (row != nullptr) {
+    if (row != nullptr && here.makes_it) {
       log_warning("this process plants the fault " + std::string(row->name) + " and ends itself");
     }
   } catch (...) {  // then nothing is planted, and nothing found

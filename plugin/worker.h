@@ -97,6 +97,7 @@ class Worker final : public EventSink {
   void take_turn() noexcept override;
   /// Where hooks note collectives; null in a run of one rank.
   CallLog* calls() noexcept { return ranks_.ring(); }
+  const RunRecord& run() const { return options_.run; }
   /// Opens the rank file; starts the thread where turns are not enough.
   void start();
   /// Waits until everything that was put before is judged and written, at most `limit`.

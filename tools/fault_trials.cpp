@@ -4,14 +4,17 @@
 #include <string.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "checks/check_table.h"
 #include "model/rank_words.h"
 #include "records/jsonl_reader.h"
+#include "records/launch_file.h"
 #include "records/report_dir.h"
 #include "tools/exit_status.h"
 #include "tools/launch_settings.h"
 #include "tools/launch_signals.h"
+#include "tools/report_input.h"
 
 namespace ddpscope {
 namespace {
@@ -141,9 +144,13 @@ ScratchRun FaultTrials::start(std::string_view fault, std::int64_t steps,
   environment.set("DDPSCOPE_RUN_ID", new_run_id());
   environment.set(kFaultVariable,
                   fmt::format("{} {} {} {}{}", fault, plan_.after, steps, plan_.seconds, known));
-  environment = rank_environments({environment, /*world_size=*/1, free_port()}).front();
   ScratchRun run;
-  run.end = run_scratch(plan_.argv, environment, 1000 * plan_.seconds + kGraceMs);
+  if (plan_.ranks > 1) {
+    start_ranks(dir, std::move(environment), run);
+  } else {
+    environment = rank_environments({environment, /*world_size=*/1, free_port()}).front();
+    run.end = run_scratch(plan_.argv, environment, 1000 * plan_.seconds + kGraceMs);
+  }
   if (run.end.start_error != 0) {
     throw CommandError(ExitStatus::kUsage, fmt::format("cannot start {}: {}", plan_.argv.front(),
                                                        ::strerror(run.end.start_error)));
@@ -151,12 +158,30 @@ ScratchRun FaultTrials::start(std::string_view fault, std::int64_t steps,
   if (run.end.interrupted != 0) refuse("stopped by " + signal_words(run.end.interrupted));
   auto file = read_rank_file(dir + "/" + rank_file_name(0));
   if (auto* read = std::get_if<RankFile>(&file)) run.file = std::move(*read);
+  if (plan_.ranks > 1 && run.file) run.file->findings = read_reports({dir}).report.findings;
   auto record = read_fault_file(dir + "/" + kFaultFileName);
   if (auto* read = std::get_if<FaultRecord>(&record)) run.fault = *read;
   if (!run.fault.ended && run.file && run.file->summary) {
     run.fault.steps = run.file->summary->steps;  // it went on to its own end
   }
   return run;
+}
+
+void FaultTrials::start_ranks(const std::string& dir, ProcessEnvironment environment,
+                              ScratchRun& run) const {
+  std::vector<std::string> argv = {plan_.launcher, "run", "--nproc", std::to_string(plan_.ranks),
+                                   "--out",        dir,   "--"};
+  argv.insert(argv.end(), plan_.argv.begin(), plan_.argv.end());
+  run.end = run_scratch(argv, environment, 1000 * plan_.seconds + kGraceMs);
+  // The launcher's own code also says what the report says.
+  const auto told = read_launch_file(dir + "/" + kLaunchFileName);
+  const auto* const launch = std::get_if<LaunchRecord>(&told);
+  if (launch == nullptr) return;
+  run.end.code = run.end.signal = 0;
+  for (const LaunchedRank& rank : launch->ranks) {
+    if (rank.stopped || (rank.code == 0 && rank.signal.empty())) continue;
+    run.end.code = rank.signal.empty() ? static_cast<int>(rank.code) : 1;
+  }
 }
 
 std::string FaultTrials::own_fingerprints(std::string_view check) const {

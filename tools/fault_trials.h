@@ -18,13 +18,16 @@ struct TrialPlan {
   ProcessEnvironment environment;
   std::int64_t after = 8;     ///< complete steps before a fault
   std::int64_t seconds = 60;  ///< for one process
+  int ranks = 1;
+  std::string launcher = {};  ///< of several ranks: this tool
 };
 
-/// What one process left.
+/// What one process left, or all ranks of one run.
 struct ScratchRun {
   ScratchEnd end;
   FaultRecord fault;
-  std::optional<RankFile> file;  ///< none: it wrote no record
+  /// None: there is no record. Of several ranks that of the first, with all findings of the run.
+  std::optional<RankFile> file;
 };
 
 enum class TrialState : std::uint8_t {
@@ -58,6 +61,7 @@ class FaultTrials {
 
  private:
   ScratchRun start(std::string_view fault, std::int64_t steps, const std::string& known);
+  void start_ranks(const std::string& dir, ProcessEnvironment environment, ScratchRun& run) const;
   /// Of what the program has without a fault; a blank before each.
   std::string own_fingerprints(std::string_view check = {}) const;
   /// Why the check does not run; empty: it does.
@@ -69,7 +73,7 @@ class FaultTrials {
   int runs_ = 0;
 };
 
-/// What became of a fault, from what its process left and the fingerprints that were there before.
+/// What became of a fault, from what its run left and the fingerprints that were there before.
 Trial judge_trial(const FaultRow& fault, const ScratchRun& run, const std::string& known);
 
 }  // namespace ddpscope

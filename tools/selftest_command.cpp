@@ -24,6 +24,7 @@ namespace {
 struct SelftestArguments {
   std::string level;
   std::vector<std::string> faults;
+  int nproc = 1;
   std::int64_t after = 8;
   std::int64_t seconds = 60;
   bool list = false;
@@ -69,24 +70,36 @@ TrialPlan plan_of(const SelftestArguments& options, const CommandContext& contex
   TrialPlan plan{.argv = context.program,
                  .environment = context.environment,
                  .after = options.after,
-                 .seconds = options.seconds};
+                 .seconds = options.seconds,
+                 .ranks = options.nproc};
   plan.environment.set(
       "DDPSCOPE", scratch_settings(plan.environment.get("DDPSCOPE").value_or(""), options.level));
-  const auto executable = std::filesystem::read_symlink("/proc/self/exe").parent_path().string();
-  const auto preload = find_preload(executable, {"../" DDPSCOPE_TOOL_LIBDIR, "../lib", "."});
+  const auto executable = std::filesystem::read_symlink("/proc/self/exe");
+  plan.launcher = executable.string();
+  if (plan.ranks > 1) return plan;  // its launcher preloads
+  const auto preload =
+      find_preload(executable.parent_path().string(), {"../" DDPSCOPE_TOOL_LIBDIR, "../lib", "."});
   if (preload.path.empty()) throw CommandError(ExitStatus::kUsage, preload.problem);
   add_preload(plan.environment, preload.path);
   return plan;
 }
 
-std::vector<const FaultRow*> chosen_faults(const std::vector<std::string>& names) {
+/// Those of one rank, or those between ranks.
+std::vector<const FaultRow*> chosen_faults(const std::vector<std::string>& names, int ranks) {
   for (const std::string& name : names) {
-    if (find_fault(name) != nullptr) continue;
-    throw CommandError(ExitStatus::kUsage,
-                       "--fault: " + name + " is none; ddpscope selftest --list names them");
+    const FaultRow* const row = find_fault(name);
+    if (row == nullptr) {
+      throw CommandError(ExitStatus::kUsage,
+                         "--fault: " + name + " is none; ddpscope selftest --list names them");
+    }
+    if (row->is_between_ranks() == ranks > 1) continue;
+    throw CommandError(ExitStatus::kUsage, fmt::format("--fault: {} takes {}", name,
+                                                       ranks > 1 ? "one rank: no --nproc"
+                                                                 : "several ranks: --nproc 2"));
   }
   std::vector<const FaultRow*> chosen;
   for (const FaultRow& row : kFaults) {
+    if (row.is_between_ranks() != ranks > 1) continue;
     if (names.empty() || std::ranges::count(names, row.name) > 0) chosen.push_back(&row);
   }
   return chosen;
@@ -162,7 +175,8 @@ std::string as_json(const std::vector<Trial>& trials, const FaultTrials& runs) {
 int list_faults() {
   std::string text;
   for (const FaultRow& row : kFaults) {
-    text += fmt::format("{:<26} {:<27} {}\n", row.name, row.check, row.what);
+    text += fmt::format("{:<26} {:<27} {}{}\n", row.name, row.check, row.what,
+                        row.is_between_ranks() ? " (--nproc 2)" : "");
   }
   print(text);
   return 0;
@@ -174,7 +188,7 @@ int selftest(const SelftestArguments& options, const CommandContext& context) {
     throw CommandError(ExitStatus::kUsage,
                        "no program is named: ddpscope selftest [options] -- PROG ARGS");
   }
-  const auto chosen = chosen_faults(options.faults);
+  const auto chosen = chosen_faults(options.faults, options.nproc);
   const TrialPlan plan = plan_of(options, context);
   const ScratchDir scratch;
   FaultTrials runs(plan, scratch.path());
@@ -199,6 +213,9 @@ CommandAction make_selftest_command(CLI::App& app) {
       ->check(CLI::IsMember({"watch", "values", "stacks"}));
   app.add_option("--fault", options->faults, "Only this fault of --list; may be given again")
       ->type_name("NAME");
+  app.add_option("--nproc", options->nproc,
+                 "Start so many ranks, and plant the faults between ranks; default 1")
+      ->check(CLI::Range(1, 64));
   app.add_option("--after", options->after, "Steps before a fault that begins midway; default 8")
       ->check(CLI::Range(1, 100000));
   app.add_option("--seconds", options->seconds, "Limit for each start of the program; default 60")
@@ -206,8 +223,9 @@ CommandAction make_selftest_command(CLI::App& app) {
   app.add_flag("--list", options->list, "Print the faults, start nothing");
   app.add_flag("--json", options->json, "Print JSON");
   app.footer(
-      "Starts PROG once as it is and once for each fault, as one rank, here and with these "
-      "arguments; it ends within a step once the fault was found. Reports go to a scratch folder; "
+      "Starts PROG once as it is and once for each fault, as one rank or as --nproc many, here and "
+      "with these arguments; one rank ends within a step once the fault was found. Reports go to a "
+      "scratch folder; "
       "files that PROG itself writes are written each time. Returns 0 if every fault that has a "
       "place in PROG was caught, 1 if one was missed, 4 if one could not be tried.");
   return [options](const CommandContext& context) { return selftest(*options, context); };

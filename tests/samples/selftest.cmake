@@ -10,3 +10,7 @@ foreach(way levels short own kept)
   add_script_test(sample_digits.selftest.${way} 1 ${selftest} --way ${way}
     --program $<TARGET_FILE:ddpscope_sample_digits> -- ${digits_data} --epochs 50)
 endforeach()
+add_script_test(sample_digits.selftest.ranks 2 ${selftest} --way ranks
+  --program $<TARGET_FILE:ddpscope_sample_digits> -- ${digits_data} --epochs 50)
+add_script_test(sample_loops.selftest.ranks 2 ${selftest} --way ranks
+  --program $<TARGET_FILE:ddpscope_sample_loops> -- --way accumulate --steps 400)

@@ -1,0 +1,107 @@
+// Mistakes that one rank makes, or all of them, in a run of several.
+#include <ATen/ATen.h>
+#include <c10/core/GradMode.h>
+
+#include <chrono>
+#include <limits>
+#include <stdexcept>
+#include <thread>
+
+#include "faults/at_one_place.h"
+#include "faults/members.h"
+
+namespace ddpscope {
+namespace {
+using torch::optim::Optimizer;
+using Clock = std::chrono::steady_clock;
+
+void scale_gradients(Optimizer& optimizer, double factor) {
+  const c10::NoGradGuard guard;
+  for (const at::Tensor& member : all_members(optimizer)) {
+    if (member.grad().defined()) member.grad().mul_(factor);
+  }
+}
+
+class WeightApart final : public Fault {
+ public:
+  void after_step(Optimizer& optimizer) override {
+    if (std::exchange(is_done_, true)) return;
+    planted();
+    const c10::NoGradGuard guard;
+    at::Tensor element = first_members(optimizer).front();
+    while (element.dim() > 0) element = element.select(0, 0);
+    element.add_(1e-3);
+  }
+
+ private:
+  bool is_done_ = false;
+};
+
+class StatisticsApart final : public Fault {
+ public:
+  at::Tensor norm(const NormCall& call) override {
+    planted();
+    at::Tensor result = call.run(call.input);
+    const c10::NoGradGuard guard;
+    call.mean.add_(10);
+    return result;
+  }
+};
+
+class SlowRank final : public Fault {
+ public:
+  void before_backward(at::Tensor&) override {
+    planted();
+    const Clock::duration took = Clock::now() - begin_;
+    std::this_thread::sleep_for(std::clamp<Clock::duration>(took, kLeast, kMost));
+    begin_ = Clock::now();
+  }
+
+ private:
+  static constexpr std::chrono::milliseconds kLeast{20};
+  static constexpr std::chrono::seconds kMost{1};
+  Clock::time_point begin_ = Clock::now();
+};
+}  // namespace
+
+std::unique_ptr<Fault> make_weight_apart() { return std::make_unique<WeightApart>(); }
+std::unique_ptr<Fault> make_statistics_apart() { return std::make_unique<StatisticsApart>(); }
+std::unique_ptr<Fault> make_slow_rank() { return std::make_unique<SlowRank>(); }
+
+std::unique_ptr<Fault> make_sum_not_divided() {
+  return before_step([](Optimizer& optimizer) {
+    scale_gradients(optimizer, static_cast<double>(ranks_of_fault()));
+  });
+}
+
+std::unique_ptr<Fault> make_divided_twice() {
+  return before_step([](Optimizer& optimizer) {
+    scale_gradients(optimizer, 1 / static_cast<double>(ranks_of_fault()));
+  });
+}
+
+std::unique_ptr<Fault> make_gradient_apart() {
+  return before_step([](Optimizer& optimizer) {
+    const c10::NoGradGuard guard;
+    const at::Tensor gradient = first_members(optimizer).front().grad();
+    if (gradient.defined()) gradient.mul_(1 + 0.5 * static_cast<double>(rank_of_fault()));
+  });
+}
+
+std::unique_ptr<Fault> make_rate_apart() {
+  return before_step(once([](Optimizer& optimizer) {
+    for (auto& group : optimizer.param_groups()) {
+      group.options().set_lr(2 * group.options().get_lr());
+    }
+  }));
+}
+
+std::unique_ptr<Fault> make_nan_on_one_rank() {
+  return at_loss([](at::Tensor& loss) { loss = loss * std::numeric_limits<double>::quiet_NaN(); });
+}
+
+std::unique_ptr<Fault> make_rank_throws() {
+  return at_loss([](at::Tensor&) { throw std::runtime_error("planted by ddpscope selftest"); });
+}
+
+}  // namespace ddpscope
