@@ -84,8 +84,11 @@ RanksEndedEvent with_stands(const RanksComparedEvent& compared) {
     if (stand->ended && !ending.noticed) ending.kind = EndKind::kClean;
     ending.step = std::max(ending.step, stand->step);
     const CallRecord& last = stand->last.record;  // a heart beats once a second
-    ending.phase = last.unix_ns > stand->beat_unix_ns ? last.phase : stand->phase;
-    ending.module_path = stand->module;
+    const bool beat_last = last.unix_ns <= stand->beat_unix_ns;
+    ending.phase = beat_last ? stand->phase : last.phase;
+    // The step of that call is over: of the next one it noted nothing.
+    if (!beat_last && last.step < stand->step) ending.phase = std::nullopt;
+    if (ending.phase.has_value()) ending.module_path = stand->module;
   }
   return run;
 }

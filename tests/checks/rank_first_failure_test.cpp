@@ -175,7 +175,11 @@ TEST_CASE("rank-first-failure takes the place of a killed rank from what it note
   CHECK(judged().phase == Phase::kInit);
   CHECK(judged().step == 5);
   last.unix_ns = kStart + kMs;
+  last.step = 4;
+  CHECK(judged().what.find(", in ") == std::string::npos);
+  last.step = 5;
   CHECK(judged().phase == Phase::kReduce);
+  CHECK(judged().what.find(", in reduce") != std::string::npos);
 }
 
 TEST_CASE("rank-first-failure does not blame a killed rank for what another did", "[check]") {
