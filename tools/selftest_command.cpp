@@ -92,14 +92,14 @@ std::vector<const FaultRow*> chosen_faults(const std::vector<std::string>& names
       throw CommandError(ExitStatus::kUsage,
                          "--fault: " + name + " is none; ddpscope selftest --list names them");
     }
-    if (row->is_between_ranks() == ranks > 1) continue;
+    if (row->is_between_ranks() == (ranks > 1)) continue;
     throw CommandError(ExitStatus::kUsage, fmt::format("--fault: {} takes {}", name,
                                                        ranks > 1 ? "one rank: no --nproc"
                                                                  : "several ranks: --nproc 2"));
   }
   std::vector<const FaultRow*> chosen;
   for (const FaultRow& row : kFaults) {
-    if (row.is_between_ranks() != ranks > 1) continue;
+    if (row.is_between_ranks() != (ranks > 1)) continue;
     if (names.empty() || std::ranges::count(names, row.name) > 0) chosen.push_back(&row);
   }
   return chosen;
