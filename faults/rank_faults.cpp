@@ -41,10 +41,11 @@ class StatisticsApart final : public Fault {
  public:
   at::Tensor norm(const NormCall& call) override {
     planted();
-    at::Tensor result = call.run(call.input);
-    const c10::NoGradGuard guard;
-    call.mean.add_(10);
-    return result;
+    {
+      const c10::NoGradGuard guard;
+      call.mean.add_(10);
+    }
+    return call.run(call.input);
   }
 };
 
