@@ -37,18 +37,6 @@ class WeightApart final : public Fault {
   bool is_done_ = false;
 };
 
-class StatisticsApart final : public Fault {
- public:
-  at::Tensor norm(const NormCall& call) override {
-    planted();
-    {
-      const c10::NoGradGuard guard;
-      call.mean.add_(10);
-    }
-    return call.run(call.input);
-  }
-};
-
 class SlowRank final : public Fault {
  public:
   void before_backward(at::Tensor&) override {
@@ -66,7 +54,6 @@ class SlowRank final : public Fault {
 }  // namespace
 
 std::unique_ptr<Fault> make_weight_apart() { return std::make_unique<WeightApart>(); }
-std::unique_ptr<Fault> make_statistics_apart() { return std::make_unique<StatisticsApart>(); }
 std::unique_ptr<Fault> make_slow_rank() { return std::make_unique<SlowRank>(); }
 
 std::unique_ptr<Fault> make_sum_not_divided() {

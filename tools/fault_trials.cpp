@@ -173,6 +173,11 @@ void FaultTrials::start_ranks(const std::string& dir, ProcessEnvironment environ
                                    "--out",        dir,   "--"};
   argv.insert(argv.end(), plan_.argv.begin(), plan_.argv.end());
   run.end = run_scratch(argv, environment, 1000 * plan_.seconds + kGraceMs);
+  constexpr std::string_view kOfRank = "its last error line: ";
+  std::string& line = run.end.last_error_line;
+  if (const auto at = line.find(kOfRank); at != std::string::npos) {
+    line.erase(0, at + kOfRank.size());
+  }
   // The launcher's own code also says what the report says.
   const auto told = read_launch_file(dir + "/" + kLaunchFileName);
   const auto* const launch = std::get_if<LaunchRecord>(&told);
