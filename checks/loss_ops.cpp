@@ -4,6 +4,7 @@
 #include <array>
 #include <string_view>
 #include <unordered_set>
+#include <utility>
 
 namespace ddpscope {
 namespace {
@@ -84,16 +85,20 @@ std::vector<const OpTrace::Record*> records_before(const OpTrace& trace,
                                                    int distance) {
   std::vector<const OpTrace::Record*> found;
   std::unordered_set<const OpTrace::Record*> seen;
-  std::vector<TensorId> layer = roots;
+  std::vector<const OpTrace::Record*> layer;
+  const auto add = [&](const OpTrace::Record* made) {
+    if (made != nullptr && seen.insert(made).second) layer.push_back(made);
+  };
+  for (const TensorId id : roots) add(trace.record_of(id));
   for (int i = 0; i <= distance && !layer.empty(); ++i) {
-    std::vector<TensorId> next;
-    for (const TensorId id : layer) {
-      const OpTrace::Record* made = trace.record_of(id);
-      if (made == nullptr || !seen.insert(made).second) continue;
-      found.push_back(made);
-      next.insert(next.end(), made->inputs.begin(), made->inputs.end());
+    found.insert(found.end(), layer.begin(), layer.end());
+    for (const OpTrace::Record* record : std::exchange(layer, {})) {
+      for (const TensorId id : record->inputs) {
+        const bool is_written =
+            std::ranges::find(record->outputs, id, &OpTrace::Output::id) != record->outputs.end();
+        add(is_written ? trace.record_before(*record, id) : trace.record_of(id));
+      }
     }
-    layer = std::move(next);
   }
   return found;
 }

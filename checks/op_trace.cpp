@@ -20,11 +20,6 @@ bool may_write(const OpEvent& event) {
   return event.op.ends_with('_') || (event.inputs.size() > 1 && event.op != "aten::type_as");
 }
 
-// As to() returns its input where there is nothing to change.
-bool passes_on(const OpTrace::Record& record, TensorId id) {
-  return contains(record.inputs, id) && !record.op.ends_with('_');
-}
-
 // The inputs whose values matter: of some operators only shape and type do.
 std::vector<TensorId> inputs_read(const OpEvent& event) {
   if (event.op.ends_with("_like") || event.op.find("::new_") != std::string::npos) return {};
@@ -273,23 +268,6 @@ void OpTrace::backward_began(const BackwardEvent& event) {
     if (leaf->reached_step == step_) continue;
     leaf->use.end = path_end(id, alive);
   }
-}
-
-const OpTrace::Record* OpTrace::record_of(TensorId id) const {
-  const auto made = producer_.find(id);
-  if (made == producer_.end()) return nullptr;
-  for (std::size_t number = made->second + 1; number-- > 0;) {
-    const Record& record = records_[number];
-    const auto output = std::ranges::find(record.outputs, id, &Output::id);
-    if (output != record.outputs.end() && !passes_on(record, id)) return &record;
-  }
-  return nullptr;
-}
-
-std::optional<OpTrace::Maker> OpTrace::maker_of(TensorId id) const {
-  const Record* made = record_of(id);
-  if (made == nullptr) return std::nullopt;
-  return Maker{made->op, made->path};
 }
 
 }  // namespace ddpscope

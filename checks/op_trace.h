@@ -60,6 +60,8 @@ class OpTrace {
   std::optional<Maker> maker_of(TensorId id) const;
   /// The same as a whole; null if no operator of this step made it.
   const Record* record_of(TensorId id) const;
+  /// What made or wrote it before this one of `records()` wrote it.
+  const Record* record_before(const Record& writer, TensorId id) const;
   const std::vector<Record>& records() const { return records_; }
   const std::vector<std::size_t>& consumers_of(TensorId id) const;
   /// The trainable leaves that operators of this step read.
@@ -80,6 +82,7 @@ class OpTrace {
   void index_data(const OpEvent& event, const std::string& path);
   void index_numbers(const OpEvent& event, Record& record);
   void keep(Record record);
+  const Record* maker_up_to(std::size_t end, TensorId id) const;
   bool note_views(const OpEvent& event, TensorId leaf);
   void note_writes(const OpEvent& event);
   /// The registered tensor that it is a view of, or whose memory it has; null: none.

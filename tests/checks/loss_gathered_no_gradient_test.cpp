@@ -15,6 +15,7 @@ struct Loop {
   std::vector<TensorId> joined = {kOwn, kOther};  ///< what cat() reads
   std::string joins = "aten::cat";
   TensorId root = kLoss;
+  std::vector<std::string> behind = {};  ///< operators that return what mm() returned
 
   void gather() {
     for (const TensorId id : {kOwn, kOther}) {
@@ -40,6 +41,12 @@ struct Loop {
                 .outputs = {kTurned},
                 .requires_grad = has_path || is_followed});
     program.op({.name = "aten::mm", .inputs = {kFeatures, kTurned}, .outputs = {kAlike}});
+    for (const std::string& name : behind) {
+      const bool is_around = name == "aten::matmul";
+      program.op({.name = name,
+                  .inputs = is_around ? std::vector{kFeatures, kTurned} : std::vector{kAlike},
+                  .outputs = {kAlike}});
+    }
     program.op({.name = "aten::cross_entropy_loss", .inputs = {kAlike}, .outputs = {kLoss}});
     program.roots = {root};
     program.backward({1});
@@ -69,6 +76,16 @@ TEST_CASE("loss-gathered-no-gradient tells rows that train nothing, after two st
   CHECK(fact_of<std::int64_t>(finding, "collective_seq") == 7);
   CHECK(fact_of<std::int64_t>(finding, "rows_count") == 16);
   CHECK(fact_of<std::int64_t>(finding, "local_rows_count") == 8);
+}
+
+TEST_CASE("loss-gathered-no-gradient sees through what returns its input or writes it", "[check]") {
+  Loop loop;
+  loop.behind = {"aten::matmul", "aten::to", "aten::div_", "aten::to"};
+  SECTION("written in place") {}
+  SECTION("returned as it was") { loop.behind.erase(loop.behind.begin() + 2); }
+  const Findings findings = loop.run();
+  REQUIRE(findings.size() == 1);
+  CHECK(findings[0].op == "aten::mm");
 }
 
 TEST_CASE("loss-gathered-no-gradient stays silent", "[check]") {
