@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <limits>
+#include <map>
 #include <stdexcept>
 #include <thread>
 
@@ -35,6 +36,21 @@ class WeightApart final : public Fault {
 
  private:
   bool is_done_ = false;
+};
+
+class RateApart final : public Fault {
+ public:
+  void before_step(Optimizer& optimizer) override {
+    planted();
+    for (auto& group : optimizer.param_groups()) {
+      const double rate = group.options().get_lr();
+      double& doubled = doubled_[&group];  // until a schedule of the program sets another
+      if (rate != doubled) group.options().set_lr(doubled = 2 * rate);
+    }
+  }
+
+ private:
+  std::map<const void*, double> doubled_;
 };
 
 class SlowRank final : public Fault {
@@ -76,13 +92,7 @@ std::unique_ptr<Fault> make_gradient_apart() {
   });
 }
 
-std::unique_ptr<Fault> make_rate_apart() {
-  return before_step(once([](Optimizer& optimizer) {
-    for (auto& group : optimizer.param_groups()) {
-      group.options().set_lr(2 * group.options().get_lr());
-    }
-  }));
-}
+std::unique_ptr<Fault> make_rate_apart() { return std::make_unique<RateApart>(); }
 
 std::unique_ptr<Fault> make_nan_on_one_rank() {
   return at_loss([](at::Tensor& loss) { loss = loss * std::numeric_limits<double>::quiet_NaN(); });
