@@ -35,19 +35,12 @@ constexpr std::array<OperatorFix, 18> kFixes = {{{"aten::_log_softmax", kMasked}
                                                  {"aten::std_mean", kOneElement},
                                                  {"aten::var", kOneElement},
                                                  {"aten::var_mean", kOneElement}}};
-
-const OperatorFix* known_fix(std::string_view op) {
-  if (op.ends_with('_')) op.remove_suffix(1);
-  const auto* fix = std::ranges::find(kFixes, op, &OperatorFix::op);
-  return fix == kFixes.end() ? nullptr : fix;
-}
 }  // namespace
 
-bool has_fix_of_nonfinite(std::string_view op) { return known_fix(op) != nullptr; }
-
 std::string_view fix_of_nonfinite(std::string_view op) {
-  const OperatorFix* fix = known_fix(op);
-  if (fix != nullptr) return fix->text;
+  if (op.ends_with('_')) op.remove_suffix(1);
+  const auto* fix = std::ranges::find(kFixes, op, &OperatorFix::op);
+  if (fix != kFixes.end()) return fix->text;
   return "look at the batch of this step and at the range of what enters this operator";
 }
 

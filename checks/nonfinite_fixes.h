@@ -6,7 +6,5 @@ namespace ddpscope {
 
 /// What helps where this operator returned NaN or Inf for inputs that were finite.
 std::string_view fix_of_nonfinite(std::string_view op);
-/// Whether there is more to say of it than of any operator.
-bool has_fix_of_nonfinite(std::string_view op);
 
 }  // namespace ddpscope

@@ -6,7 +6,6 @@
 #include "checks/finding_text.h"
 #include "checks/nonfinite_check.h"
 #include "checks/nonfinite_text.h"
-#include "checks/prepared_batch.h"
 #include "model/fact_keys.h"
 
 namespace ddpscope {
@@ -118,7 +117,6 @@ class NumericNonfiniteForward final : public NonfiniteCheck {
     finding.what = fmt::format("{} was not finite when forward read it: {}", what,
                                elements_text(event.source_values, "elements"));
     finding.why = why(event, state, finding);
-    if (!is_parameter) add_preparation(event.source, state, finding);
     add_cause(is_parameter ? "parameter" : "batch", event.source_values, finding);
     return finding;
   }
