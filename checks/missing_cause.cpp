@@ -46,6 +46,7 @@ MissingCause missing_cause_of(const RunState& state, const TensorState& tensor,
   if (use.last_cycle <= begin) return {.name = "not_used"};
   const std::string first_op = use.ops.empty() ? "" : use.ops.front();
   if (use.last_grad_mode_cycle <= begin) return {.name = "grad_mode_off", .op = first_op};
+  if (!use.end.has_value() && tensor.reached_step < 0) return {.name = "no_backward"};
   if (!use.end.has_value()) return {.was_reached = true};
   if (use.end->cut) {
     return {.name = "cut",

@@ -9,6 +9,8 @@
 #include "checks/finding_text.h"
 #include "checks/run_state.h"
 #include "checks/subtree.h"
+#include "checks/unstepped_optimizers.h"
+#include "checks/update_text.h"
 #include "checks/update_window.h"
 #include "model/fact_keys.h"
 
@@ -48,6 +50,14 @@ class OptimUpdateSize final : public Check {
       }
       for (const TensorState* tensor : tensors) windows_.erase(tensor->info.id);
     }
+  }
+
+  void on_backward(const BackwardEvent& event, const RunState&, Findings&) override {
+    unstepped_.on(event);
+  }
+  void on_zero_grad(const ZeroGradEvent& event, const RunState& state,
+                    Findings& findings) override {
+    if (auto finding = unstepped_.on(event, state)) findings.push_back(*std::move(finding));
   }
 
   void on_dropped(const DroppedEvent&, const RunState&) override { windows_.clear(); }
@@ -97,7 +107,7 @@ class OptimUpdateSize final : public Check {
           fmt::format("a step changes {} by {:.2g} of their size (median of {}; {})",
                       counted(std::ssize(group.tensors), "parameter"), ratio, samples, cause);
     }
-    explain(finding, cause, first, state);
+    explain_update(cause, windows_, first, state, finding);
     finding.facts.push_back({fact::kCause, cause});
     finding.facts.push_back({fact::kUpdateRatio, ratio});
     finding.facts.push_back({fact::kGradientNorm, gradient});
@@ -108,40 +118,9 @@ class OptimUpdateSize final : public Check {
     return finding;
   }
 
-  // An optimizer of the program's own does not tell it.
-  static std::string rate_text(double lr, const char* separator) {
-    return std::isnan(lr) ? "" : fmt::format("learning rate {:.2g}{}", lr, separator);
-  }
-
-  void explain(Finding& finding, const std::string& cause, const TensorState& first,
-               const RunState& state) const {
-    using enum Applicability;
-    const double lr = windows_.at(first.info.id).last().lr;
-    if (cause == "exploding") {
-      finding.why = rate_text(lr, "; ") + "every step replaces much of the weights";
-      finding.fixes = {{"a lower learning rate", kLikely}, {"clip the gradients", kNeedsDecision}};
-    } else if (cause == "vanishing") {
-      finding.why = fmt::format(
-          "the gradient of the first layer is {:.2g} of that of the last: it fades on its way back",
-          gradient_ratio(windows_, state.model_of(first)));
-      finding.fixes = {{"activations that do not saturate, normalization or residual connections",
-                        kNeedsDecision},
-                       {"another initialization", kNeedsDecision}};
-    } else if (lr == 0) {
-      finding.why = "the learning rate of their group is 0";
-      finding.fixes = {{"set the learning rate of the group, or look at its schedule", kLikely},
-                       {"freeze them: requires_grad_(false)", kNeedsDecision}};
-    } else {
-      finding.why = fmt::format("{}the update is below half a unit in the last place of {}",
-                                rate_text(lr, ": "), first.info.dtype);
-      finding.fixes = {{"keep the weights that the optimizer changes in float32", kLikely},
-                       {"a learning rate above " + (std::isnan(lr) ? "this one" : number_text(lr)),
-                        kNeedsDecision}};
-    }
-  }
-
   UpdateWindows windows_;
   std::map<OptimizerId, UpdateRounds> rounds_;
+  UnsteppedOptimizers unstepped_;
 };
 }  // namespace
 

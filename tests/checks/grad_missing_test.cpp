@@ -32,6 +32,19 @@ TEST_CASE("grad-missing is a note on what no optimizer holds and no forward uses
   CHECK(program.findings[0].severity == (is_held ? Severity::kWarning : Severity::kNote));
 }
 
+TEST_CASE("grad-missing says where no backward ran before the steps", "[check]") {
+  Program program("grad-missing");
+  program.attach(1, {{.id = 1, .path = "body.weight"}});
+  program.optimizer(1, {1});
+  for (int i = 0; i < 5; ++i) {
+    program.op({.name = "aten::mm", .inputs = {20, 1}, .outputs = {21}});
+    program.step(1);
+  }
+  REQUIRE(program.findings.size() == 1);
+  CHECK(program.findings[0].severity == Severity::kWarning);
+  CHECK(fact_of<std::string>(program.findings[0], "cause") == "no_backward");
+}
+
 TEST_CASE("grad-missing waits for branches that are taken now and then", "[check]") {
   Program program("grad-missing");
   program.attach(1, kNet);

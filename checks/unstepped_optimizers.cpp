@@ -1,0 +1,66 @@
+#include "checks/unstepped_optimizers.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "checks/finding_text.h"
+#include "checks/subtree.h"
+#include "model/fact_keys.h"
+
+namespace ddpscope {
+namespace {
+constexpr std::int64_t kClearedUnused = 32;
+
+/// The members that have gradients and that the program does not write by itself either.
+std::vector<const TensorState*> unmoved(const OptimizerState& optimizer, const RunState& state) {
+  std::vector<const TensorState*> members;
+  for (const auto& group : optimizer.groups) {
+    for (const OptimizerMember& member : group) {
+      const TensorState* tensor = state.tensor(member.tensor);
+      if (tensor == nullptr || tensor->gradients == 0) continue;
+      if (!tensor->written_by.empty() || tensor->is_copied) return {};
+      members.push_back(tensor);
+    }
+  }
+  return members;
+}
+
+Finding describe(const OptimizerState& optimizer, const std::vector<const TensorState*>& members,
+                 const RunState& state) {
+  using enum Applicability;
+  Finding finding = about(collapse(state, members).front());
+  finding.severity = Severity::kWarning;
+  finding.phase = Phase::kOptimizer;
+  finding.what = fmt::format(
+      "the gradients of {} backwards were cleared, and no step() used them "
+      "(never_stepped)",
+      kClearedUnused);
+  finding.why = fmt::format("{} holds {}, and neither it nor another optimizer has stepped",
+                            optimizer_label(optimizer),
+                            counted(std::ssize(members), "parameter") + " with gradients");
+  finding.fixes = {{"call step() behind backward()", kLikely},
+                   {"gradients that are only looked at: clear them by the module's zero_grad()",
+                    kNeedsDecision}};
+  finding.facts.push_back({fact::kCause, std::string("never_stepped")});
+  return finding;
+}
+}  // namespace
+
+void UnsteppedOptimizers::on(const BackwardEvent& event) { backwards_ += event.accumulates; }
+
+std::optional<Finding> UnsteppedOptimizers::on(const ZeroGradEvent& event, const RunState& state) {
+  const auto found = state.optimizers().find(event.optimizer);
+  if (found == state.optimizers().end()) return std::nullopt;
+  Cleared& cleared = cleared_[event.optimizer];
+  if (std::exchange(cleared.after, backwards_) == backwards_) return std::nullopt;
+  if (++cleared.times != kClearedUnused + 1) return std::nullopt;  // the first may come before any
+  const auto has_stepped = [](const auto& one) { return one.second.steps > 0; };
+  if (std::ranges::any_of(state.optimizers(), has_stepped)) return std::nullopt;
+  const auto members = unmoved(found->second, state);
+  if (members.empty()) return std::nullopt;
+  return describe(found->second, members, state);
+}
+
+}  // namespace ddpscope

@@ -1,0 +1,44 @@
+#include "checks/update_text.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "checks/finding_text.h"
+
+namespace ddpscope {
+namespace {
+// An optimizer of the program's own does not tell it.
+std::string rate_text(double lr, const char* separator) {
+  return std::isnan(lr) ? "" : fmt::format("learning rate {:.2g}{}", lr, separator);
+}
+}  // namespace
+
+void explain_update(const std::string& cause, const UpdateWindows& windows,
+                    const TensorState& first, const RunState& state, Finding& finding) {
+  using enum Applicability;
+  const double lr = windows.at(first.info.id).last().lr;
+  if (cause == "exploding") {
+    finding.why = rate_text(lr, "; ") + "every step replaces much of the weights";
+    finding.fixes = {{"a lower learning rate", kLikely}, {"clip the gradients", kNeedsDecision}};
+  } else if (cause == "vanishing") {
+    finding.why = fmt::format(
+        "the gradient of the first layer is {:.2g} of that of the last: it fades on its way back",
+        gradient_ratio(windows, state.model_of(first)));
+    finding.fixes = {
+        {"activations that do not saturate, normalization or residual connections", kNeedsDecision},
+        {"another initialization", kNeedsDecision}};
+  } else if (lr == 0) {
+    finding.why = "the learning rate of their group is 0";
+    finding.fixes = {{"set the learning rate of the group, or look at its schedule", kLikely},
+                     {"freeze them: requires_grad_(false)", kNeedsDecision}};
+  } else {
+    finding.why = fmt::format("{}the update is below half a unit in the last place of {}",
+                              rate_text(lr, ": "), first.info.dtype);
+    finding.fixes = {{"keep the weights that the optimizer changes in float32", kLikely},
+                     {"a learning rate above " + (std::isnan(lr) ? "this one" : number_text(lr)),
+                      kNeedsDecision}};
+  }
+}
+
+}  // namespace ddpscope

@@ -1,0 +1,15 @@
+#pragma once
+
+#include <string>
+
+#include "checks/run_state.h"
+#include "checks/update_window.h"
+#include "model/finding.h"
+
+namespace ddpscope {
+
+/// Why updates are of this size, and what helps; `first` of those that are told.
+void explain_update(const std::string& cause, const UpdateWindows& windows,
+                    const TensorState& first, const RunState& state, Finding& finding);
+
+}  // namespace ddpscope
