@@ -15,6 +15,7 @@
 #include "hooks/doing.h"
 #include "hooks/graph_walk.h"
 #include "hooks/near_tls.h"
+#include "hooks/node_pointer.h"
 #include "hooks/per_thread.h"
 
 namespace ddpscope {
@@ -70,7 +71,7 @@ struct Pass {
 
 /// The root of a pass. The reference is weak: it keeps no node and no tensor.
 struct Root {
-  std::weak_ptr<Node> node;
+  WeakNodePointer node;
   std::uint64_t pass = 0;
   std::int64_t step = 0;
 };
@@ -116,7 +117,7 @@ Shared shared_nodes(const edge_list& roots, IsShared&& is_shared) {
   return shared;
 }
 
-std::shared_ptr<Node> root_of(const Pass& pass) {
+NodePointer root_of(const Pass& pass) {
   Passes& all = passes();
   const std::lock_guard lock(all.mutex);
   const auto found = std::ranges::find(all.roots, pass.number, &Root::pass);
@@ -124,7 +125,7 @@ std::shared_ptr<Node> root_of(const Pass& pass) {
 }
 
 // Nodes the roots share with an earlier pass; its graph is known while its root lives.
-Shared shared_with(const Pass& pass, const std::shared_ptr<Node>& root, const edge_list& roots) {
+Shared shared_with(const Pass& pass, const NodePointer& root, const edge_list& roots) {
   if (root != nullptr) {
     std::unordered_set<const Node*> first;
     walk_graph({torch::autograd::Edge(root, 0)},
@@ -181,13 +182,13 @@ std::int64_t roots_alive(const Capture& capture) {
 
 void remember_roots(Capture& capture, const edge_list& roots, bool keep_graph) {
   if (roots.empty() || roots.front().function == nullptr) return;
-  const std::shared_ptr<Node>& root = roots.front().function;
+  const NodePointer& root = roots.front().function;
   Pass pass{.key = key_of(*root), .by = doing_now(capture), .keep_graph = keep_graph};
   freed_node.reset();
   Passes& all = passes();
   const std::lock_guard lock(all.mutex);
   pass.number = ++all.begun;
-  all.roots.push_back({.node = root, .pass = pass.number, .step = pass.by.step});
+  all.roots.push_back({.node = WeakNodePointer(root), .pass = pass.number, .step = pass.by.step});
   all.newest.push_back(pass);
   if (all.newest.size() > kRoots + 1) all.newest.pop_front();
 }
@@ -218,7 +219,7 @@ void tell_freed(Capture& capture, const edge_list& roots) {
   for (auto pass = known.rbegin(); pass != known.rend() && asked < kFirstPasses; ++pass, ++asked) {
     const bool older = pass->key.thread != freed.thread || pass->key.sequence < freed.sequence;
     if (pass->keep_graph || older) continue;
-    const std::shared_ptr<Node> root = root_of(*pass);
+    const NodePointer root = root_of(*pass);
     const Shared shared = shared_with(*pass, root, roots);
     if (shared.nodes == 0) continue;
     event.first = pass->by;

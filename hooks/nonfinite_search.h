@@ -12,6 +12,7 @@
 
 #include "hooks/capture.h"
 #include "hooks/near_tls.h"
+#include "hooks/node_pointer.h"
 #include "model/value_event.h"
 
 namespace ddpscope {
@@ -68,7 +69,7 @@ class NonfiniteSearch {
   const Node* start_of(const torch::autograd::variable_list& roots);
 
   Capture& capture_;
-  std::shared_ptr<Node> start_;  // null: a root
+  NodePointer start_;  // null: a root
   std::map<std::pair<const Node*, std::uint32_t>, Result> results_;
   std::unordered_map<const Node*, Reads> reads_;
   std::unordered_map<const Node*, std::string> writers_;  // through views: a node forgets its own

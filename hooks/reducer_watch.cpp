@@ -44,17 +44,18 @@ struct ReducerBuilt {
 };
 
 /// Buckets, group, which are sparse, size of a bucket, unused detection, bucket views, names, size
-/// of the first bucket, skipping of unused ones, whether Python reduces, sizes of buckets.
-template <int kWhich>
+/// of the first bucket, skipping of unused ones, whether Python reduces, and what later versions of
+/// LibTorch take behind them.
+template <int kWhich, class... Later>
 using ReducerBuiltFrom =
     ReducerBuilt<kWhich, const void*, const GroupPointer*, const void*, std::int64_t, bool, bool,
-                 const void*, std::int64_t, bool, bool, const void*>;
+                 const void*, std::int64_t, bool, bool, Later...>;
 
 constexpr char kGiven[] =
     "ESt6vectorIN2at6TensorESaIS3_EES1_IS1_ImSaImEESaIS7_EEN3c1013intrusive_ptrINS_"
     "12ProcessGroupENSA_6detail34intrusive_target_default_null_typeISC_EEEES1_IbSaIbEElbbSt13"
-    "unordered_mapIm" DDPSCOPE_MANGLED_STRING
-    "St4hashImESt8equal_toImESaISt4pairIKmSP_EEElbbS1_IlSaIlEE";
+    "unordered_mapIm" DDPSCOPE_MANGLED_STRING "St4hashImESt8equal_toImESaISt4pairIKmSP_EEElbb";
+constexpr char kSizesOfBuckets[] = "S1_IlSaIlEE";
 
 template <int kWhich>
 struct ReducerDied {
@@ -143,12 +144,27 @@ template <class Hook>
 bool install_at(const char* rest) noexcept {
   return Hook::Hooked::install(reducer_symbol(rest).c_str(), Hook::call);
 }
+
+/// The constructor that this LibTorch has.
+template <int kWhich>
+bool install_built(const char* which) noexcept {
+  const std::string oldest = std::string(which) + kGiven;
+  const std::string newer = oldest + kSizesOfBuckets;
+  const std::string newest = newer + "bb";
+  const auto is_there = [](const std::string& rest) {
+    return Gate::slot(reducer_symbol(rest.c_str()).c_str()) != nullptr;
+  };
+  if (is_there(oldest)) return install_at<ReducerBuiltFrom<kWhich>>(oldest.c_str());
+  if (is_there(newest)) {
+    return install_at<ReducerBuiltFrom<kWhich, const void*, bool, bool>>(newest.c_str());
+  }
+  return install_at<ReducerBuiltFrom<kWhich, const void*>>(newer.c_str());
+}
 }  // namespace
 
 bool install_reducer_watch() noexcept {
-  const std::string given = kGiven;
-  bool live = install_at<ReducerBuiltFrom<1>>(("C1" + given).c_str());
-  live &= install_at<ReducerBuiltFrom<2>>(("C2" + given).c_str());
+  bool live = install_built<1>("C1");
+  live &= install_built<2>("C2");
   live &= install_at<ReducerDied<1>>("D1Ev");
   live &= install_at<ReducerDied<2>>("D2Ev");
   live &= install_at<PrepareForward>("19prepare_for_forwardEv");

@@ -10,6 +10,7 @@
 #include "hooks/doing.h"
 #include "hooks/graph_history.h"
 #include "hooks/interposed.h"
+#include "hooks/node_pointer.h"
 #include "hooks/node_values.h"
 #include "hooks/nonfinite_search.h"
 #include "hooks/step_wait.h"
@@ -163,7 +164,7 @@ class Asked {
   Capture& capture_;
   const at::Tensor& tensor_;
   std::uint32_t saved_version_;
-  std::shared_ptr<Node> node_;
+  NodePointer node_;
   std::optional<NodeBirth> birth_;
 };
 
@@ -206,17 +207,15 @@ bool may_be_hidden(const SavedVariable& saved) noexcept {
 }
 
 struct Unpack;
-using InterposedUnpack =
-    Interposed<Unpack, at::Tensor(const SavedVariable*, std::shared_ptr<Node>)>;
-DDPSCOPE_HOT at::Tensor on_unpack_at_rest(const SavedVariable* self,
-                                          std::shared_ptr<Node> saved_for) {
+using InterposedUnpack = Interposed<Unpack, at::Tensor(const SavedVariable*, NodePointer)>;
+DDPSCOPE_HOT at::Tensor on_unpack_at_rest(const SavedVariable* self, NodePointer saved_for) {
   FailedUnpacking call(*self);
   at::Tensor saved = InterposedUnpack::original(self, std::move(saved_for));
   call.returned();
   return saved;
 }
 
-at::Tensor on_unpack(const SavedVariable* self, std::shared_ptr<Node> saved_for) {
+at::Tensor on_unpack(const SavedVariable* self, NodePointer saved_for) {
   if (may_be_hidden(*self)) {
     as_observer(
         "saved", [&](Capture& capture) { Asked(capture, *self).find_hidden_write(); },
@@ -245,9 +244,12 @@ bool install_saved_watch() noexcept {
       "_ZN5torch8autograd13SavedVariableC1ERKN2at6TensorEbb", on_save);
   live &= InterposedSaveMaybe::install_for_watched(
       "_ZN5torch8autograd13SavedVariableC1ERKSt8optionalIN2at6TensorEEbb", on_save_maybe);
-  live &= InterposedUnpack::install_for_watched(
-      "_ZNK5torch8autograd13SavedVariable6unpackESt10shared_ptrINS0_4NodeEE", on_unpack,
-      on_unpack_at_rest);
+  constexpr const char* kUnpack =
+      kNodesAreShared
+          ? "_ZNK5torch8autograd13SavedVariable6unpackESt10shared_ptrINS0_4NodeEE"
+          : "_ZNK5torch8autograd13SavedVariable6unpackEN3c1013intrusive_ptrINS0_4NodeENS2_6detail34"
+            "intrusive_target_default_null_typeIS4_EEEE";
+  live &= InterposedUnpack::install_for_watched(kUnpack, on_unpack, on_unpack_at_rest);
   return live;
 }
 
