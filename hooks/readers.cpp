@@ -1,9 +1,11 @@
 // The operators that read several tensors, generated from the headers of the LibTorch in use.
 #include "hooks/readers.h"
 
-#include <ATen/core/Dimname.h>
 #include <ATen/core/Generator.h>
 #include <c10/core/SymIntArrayRef.h>
+#if __has_include(<ATen/core/Dimname.h>)  // gone in later versions of LibTorch
+#include <ATen/core/Dimname.h>
+#endif
 
 #include <algorithm>
 #include <array>

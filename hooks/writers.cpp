@@ -1,9 +1,11 @@
 // The operators that write an argument, generated from the headers of the LibTorch in use.
-#include <ATen/core/Dimname.h>
 #include <ATen/core/Generator.h>
 #include <ATen/core/IListRef.h>
 #include <ATen/core/Tensor.h>
 #include <c10/core/SymIntArrayRef.h>
+#if __has_include(<ATen/core/Dimname.h>)  // gone in later versions of LibTorch
+#include <ATen/core/Dimname.h>
+#endif
 
 #include <array>
 #include <atomic>
