@@ -94,7 +94,7 @@ class CallNames {
   std::unordered_map<const void*, TensorId> by_values_;
   std::unordered_map<ModuleId, Named> modules_;
   std::unordered_set<std::int64_t> of_modules_;  // trainable elements of one, in several tensors
-  std::atomic<std::int64_t> trainable_ = 0;  // elements of the largest model
+  std::atomic<std::int64_t> trainable_ = 0;      // elements of the largest model
   Numbered bucket_ = 0;
   std::array<Numbered, static_cast<std::size_t>(c10::ScalarType::NumOptions)> dtypes_{};
 };
