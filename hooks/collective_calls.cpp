@@ -5,14 +5,13 @@
 #include <tuple>
 
 #include "hooks/backend_groups.h"
+#include "hooks/call_arguments.h"
 #include "hooks/collective_watch.h"
 #include "hooks/interposed.h"
 #include "model/hot_code.h"
 
 namespace ddpscope {
 namespace {
-using TensorList = std::vector<at::Tensor>;
-using NestedList = std::vector<TensorList>;
 using Sizes = std::vector<std::int64_t>;
 using WorkPointer = c10::intrusive_ptr<c10d::Work>;
 
@@ -21,50 +20,6 @@ constexpr char kGloo[] = "_ZN4c10d16ProcessGroupGloo";
 constexpr char kNccl[] = "_ZN4c10d16ProcessGroupNCCL";
 
 #define DDPSCOPE_TENSORS "St6vectorIN2at6TensorESaIS3_EE"
-
-/// A mangled name as a template argument.
-template <std::size_t kSize>
-struct Mangled {
-  constexpr Mangled(const char (&text)[kSize]) { std::copy_n(text, kSize, letters); }  // NOLINT
-  char letters[kSize] = {};
-};
-
-std::span<const at::Tensor> all_of(const TensorList& list) { return list; }
-std::span<const at::Tensor> all_of(const at::Tensor& tensor) { return {&tensor, 1}; }
-
-std::span<const at::Tensor> written_to(const TensorList& list) { return list; }
-std::span<const at::Tensor> written_to(const at::Tensor& tensor) { return {&tensor, 1}; }
-std::span<const at::Tensor> written_to(const NestedList& lists) {
-  return lists.empty() ? std::span<const at::Tensor>() : written_to(lists.front());
-}
-
-template <class Options>
-ReduceKind reduce_of(const Options& options) {
-  if constexpr (requires { options.reduceOp; }) {
-    const auto op = static_cast<int>(options.reduceOp.op_) + 1;
-    return static_cast<ReduceKind>(std::min(op, static_cast<int>(ReduceKind::kOther)));
-  } else {
-    return ReduceKind::kNone;
-  }
-}
-
-template <class Options>
-std::int32_t root_of(const Options& options) {
-  if constexpr (requires { options.rootRank; }) {
-    return static_cast<std::int32_t>(options.rootRank);
-  } else {
-    return -1;
-  }
-}
-
-template <class Options>
-bool waits_in(const Options& options) {
-  if constexpr (requires { options.asyncOp; }) {
-    return !options.asyncOp;
-  } else {
-    return false;
-  }
-}
 
 // Set at start-up: whether Gloo's own threads tell the ends of its calls.
 constinit std::atomic<bool> ends_are_told{false};
@@ -103,11 +58,11 @@ struct Collective {
     return run_logged<kBackend>(self, facts,
                                 [&] { return Hooked::original(self, tensors..., options); });
   }
-  static bool install() noexcept {
-    return Hooked::install((std::string(kBackend) + kName.letters).c_str(), call);
-  }
+  static bool install() noexcept { return Hooked::install(symbol().c_str(), call); }
+  static bool is_there() noexcept { return Gate::slot(symbol().c_str()) != nullptr; }
 
  private:
+  static std::string symbol() { return std::string(kBackend) + kName.letters; }
   static constexpr bool kIsCoalesced =
       std::string_view(kName.letters).find("coalesced") != std::string_view::npos;
 };
@@ -179,6 +134,15 @@ struct WorkWait {
 #define DDPSCOPE_NESTED "St6vectorIS1_IN2at6TensorESaIS3_EESaIS5_EERS5_"
 #define DDPSCOPE_TWO "RN2at6TensorES3_"
 
+/// A call that has another name in later versions of LibTorch.
+template <const char* kBackend, Mangled kOlder, Mangled kLater, CollectiveKind kKind,
+          std::size_t kWhich, class Options, class... Tensors>
+bool install_renamed() noexcept {
+  using Later = Collective<kBackend, kLater, kKind, kWhich, Options, Tensors...>;
+  if (Later::is_there()) return Later::install();
+  return Collective<kBackend, kOlder, kKind, kWhich, Options, Tensors...>::install();
+}
+
 template <const char* kBackend>
 bool install_reductions() noexcept {
   using enum CollectiveKind;
@@ -197,13 +161,15 @@ bool install_reductions() noexcept {
                      "14reduce_scatterER" DDPSCOPE_TENSORS DDPSCOPE_AND_TENSORS
                      "RKNS_20ReduceScatterOptionsE",
                      kReduceScatter, 0, ReduceScatterOptions, TensorList&, NestedList&>::install();
-  live &=
-      Collective<kBackend, "20_reduce_scatter_baseE" DDPSCOPE_TWO "RKNS_20ReduceScatterOptionsE",
-                 kReduceScatter, 0, ReduceScatterOptions, at::Tensor&, at::Tensor&>::install();
-  live &= Collective<kBackend,
-                     "31reduce_scatter_tensor_coalescedER" DDPSCOPE_TENSORS
-                     "S6_RKNS_20ReduceScatterOptionsE",
-                     kReduceScatter, 0, ReduceScatterOptions, TensorList&, TensorList&>::install();
+  live &= install_renamed<kBackend,
+                          "20_reduce_scatter_baseE" DDPSCOPE_TWO "RKNS_20ReduceScatterOptionsE",
+                          "21reduce_scatter_singleE" DDPSCOPE_TWO "RKNS_20ReduceScatterOptionsE",
+                          kReduceScatter, 0, ReduceScatterOptions, at::Tensor&, at::Tensor&>();
+  live &= install_renamed<
+      kBackend,
+      "31reduce_scatter_tensor_coalescedER" DDPSCOPE_TENSORS "S6_RKNS_20ReduceScatterOptionsE",
+      "31reduce_scatter_single_coalescedER" DDPSCOPE_TENSORS "S6_RKNS_20ReduceScatterOptionsE",
+      kReduceScatter, 0, ReduceScatterOptions, TensorList&, TensorList&>();
   return live;
 }
 
@@ -215,12 +181,14 @@ bool install_gatherings() noexcept {
                          kAllGather, 1, AllgatherOptions, NestedList&, TensorList&>::install();
   live &= Collective<kBackend, "19allgather_coalescedER" DDPSCOPE_NESTED "RKNS_16AllgatherOptionsE",
                      kAllGather, 1, AllgatherOptions, NestedList&, TensorList&>::install();
-  live &= Collective<kBackend,
-                     "31allgather_into_tensor_coalescedER" DDPSCOPE_TENSORS
-                     "S6_RKNS_16AllgatherOptionsE",
-                     kAllGather, 1, AllgatherOptions, TensorList&, TensorList&>::install();
-  live &= Collective<kBackend, "15_allgather_baseE" DDPSCOPE_TWO "RKNS_16AllgatherOptionsE",
-                     kAllGather, 1, AllgatherOptions, at::Tensor&, at::Tensor&>::install();
+  live &= install_renamed<
+      kBackend,
+      "31allgather_into_tensor_coalescedER" DDPSCOPE_TENSORS "S6_RKNS_16AllgatherOptionsE",
+      "27all_gather_single_coalescedER" DDPSCOPE_TENSORS "S6_RKNS_16AllgatherOptionsE", kAllGather,
+      1, AllgatherOptions, TensorList&, TensorList&>();
+  live &= install_renamed<kBackend, "15_allgather_baseE" DDPSCOPE_TWO "RKNS_16AllgatherOptionsE",
+                          "17all_gather_singleE" DDPSCOPE_TWO "RKNS_16AllgatherOptionsE",
+                          kAllGather, 1, AllgatherOptions, at::Tensor&, at::Tensor&>();
   live &= Collective<kBackend, "6gatherER" DDPSCOPE_NESTED "RKNS_13GatherOptionsE", kGather, 1,
                      c10d::GatherOptions, NestedList&, TensorList&>::install();
   return live;
@@ -234,9 +202,10 @@ bool install_others() noexcept {
   live &= Collective<kBackend,
                      "7scatterER" DDPSCOPE_TENSORS DDPSCOPE_AND_TENSORS "RKNS_14ScatterOptionsE",
                      kScatter, 0, c10d::ScatterOptions, TensorList&, NestedList&>::install();
-  live &= Collective<
+  live &= install_renamed<
       kBackend, "13alltoall_baseE" DDPSCOPE_TWO "RSt6vectorIlSaIlEES7_RKNS_15AllToAllOptionsE",
-      kAllToAll, 1, c10d::AllToAllOptions, at::Tensor&, at::Tensor&, Sizes&, Sizes&>::install();
+      "17all_to_all_singleE" DDPSCOPE_TWO "RSt6vectorIlSaIlEES7_RKNS_15AllToAllOptionsE", kAllToAll,
+      1, c10d::AllToAllOptions, at::Tensor&, at::Tensor&, Sizes&, Sizes&>();
   live &= Collective<kBackend, "7barrierERKNS_14BarrierOptionsE", kBarrier, 0,
                      c10d::BarrierOptions>::install();
   live &= Message<kBackend, "4sendER" DDPSCOPE_TENSORS "ii", kSend>::install();
@@ -269,12 +238,19 @@ bool install_call_ends() noexcept {
   return live;
 }
 
+// Of lists, which Gloo has in later versions of LibTorch alone.
+template <const char* kBackend>
+void install_all_to_all() noexcept {
+  using AllToAll =
+      Collective<kBackend, "8alltoallER" DDPSCOPE_TENSORS "S6_RKNS_15AllToAllOptionsE",
+                 CollectiveKind::kAllToAll, 1, c10d::AllToAllOptions, TensorList&, TensorList&>;
+  if (AllToAll::is_there()) AllToAll::install();
+}
+
 // Only where the program has loaded LibTorch's half for CUDA.
 void install_nccl() noexcept {
   install_calls<kNccl>();
-  Collective<kNccl, "8alltoallER" DDPSCOPE_TENSORS "S6_RKNS_15AllToAllOptionsE",
-             CollectiveKind::kAllToAll, 1, c10d::AllToAllOptions, TensorList&,
-             TensorList&>::install();
+  install_all_to_all<kNccl>();
   WorkWait<2>::Hooked::install(
       (std::string(kNccl) + "8WorkNCCL4waitENSt6chrono8durationIlSt5ratioILl1ELl1000EEEE").c_str(),
       WorkWait<2>::call);
@@ -284,6 +260,7 @@ void install_nccl() noexcept {
 
 bool install_collective_watch() noexcept {
   install_nccl();
+  install_all_to_all<kGloo>();
   const bool calls = install_calls<kGloo>();
   return install_call_ends() && calls;
 }
