@@ -56,6 +56,7 @@ constexpr char kGiven[] =
     "12ProcessGroupENSA_6detail34intrusive_target_default_null_typeISC_EEEES1_IbSaIbEElbbSt13"
     "unordered_mapIm" DDPSCOPE_MANGLED_STRING "St4hashImESt8equal_toImESaISt4pairIKmSP_EEElbb";
 constexpr char kSizesOfBuckets[] = "S1_IlSaIlEE";
+constexpr char kTwoSwitches[] = "bb";
 
 template <int kWhich>
 struct ReducerDied {
@@ -148,17 +149,18 @@ bool install_at(const char* rest) noexcept {
 /// The constructor that this LibTorch has.
 template <int kWhich>
 bool install_built(const char* which) noexcept {
-  const std::string oldest = std::string(which) + kGiven;
-  const std::string newer = oldest + kSizesOfBuckets;
-  const std::string newest = newer + "bb";
   const auto is_there = [](const std::string& rest) {
     return Gate::slot(reducer_symbol(rest.c_str()).c_str()) != nullptr;
   };
-  if (is_there(oldest)) return install_at<ReducerBuiltFrom<kWhich>>(oldest.c_str());
-  if (is_there(newest)) {
-    return install_at<ReducerBuiltFrom<kWhich, const void*, bool, bool>>(newest.c_str());
+  std::string name = which;
+  name += kGiven;
+  if (is_there(name)) return install_at<ReducerBuiltFrom<kWhich>>(name.c_str());
+  name += kSizesOfBuckets;
+  if (!is_there(name + kTwoSwitches)) {
+    return install_at<ReducerBuiltFrom<kWhich, const void*>>(name.c_str());
   }
-  return install_at<ReducerBuiltFrom<kWhich, const void*>>(newer.c_str());
+  name += kTwoSwitches;
+  return install_at<ReducerBuiltFrom<kWhich, const void*, bool, bool>>(name.c_str());
 }
 }  // namespace
 
