@@ -52,6 +52,9 @@ class GradReducedWrongScale final : public Check {
                !is_period;
       };
     };
+    const auto is_partly_sum = [](const ReductionStep& step) {
+      return step.differing == 0 && step.undivided > 0;
+    };
     const auto is_not_linear = [](const ReductionStep& step) {
       const double limit = is_short(step.worst.dtype) ? kNotLinearInHalf : kNotLinear;
       return step.differing == 0 && step.residual > limit && step.noise > limit / 100;
@@ -61,6 +64,8 @@ class GradReducedWrongScale final : public Check {
                      first_run_of(cohort.reductions, kScaledSteps, has_ratio(ranks))},
           WrongScale{"divided_twice",
                      first_run_of(cohort.reductions, kScaledSteps, has_ratio(1 / ranks))},
+          WrongScale{"sum_not_divided",
+                     first_run_of(cohort.reductions, kScaledSteps, is_partly_sum)},
           WrongScale{"not_linear", first_run_of(cohort.reductions, kScaledSteps, is_not_linear)}}) {
       if (found.first == nullptr) continue;
       return findings.push_back(describe(cohort, cause, found));
@@ -90,13 +95,15 @@ class GradReducedWrongScale final : public Check {
     const ReductionStep& step = *run.first;
     const bool lasts = run.steps >= kScaledSteps;
     const bool is_linear = cause != "not_linear";
-    const ReducedParameter& place = step.differing > 0 ? step.first_differing : step.worst;
+    const ReducedParameter& place = step.differing > 0   ? step.first_differing
+                                    : step.undivided > 0 ? step.first_undivided
+                                                         : step.worst;
     Finding finding = finding_on(cohort.ranks, step.step);
     finding.severity = is_linear ? Severity::kWarning : Severity::kError;
     finding.phase = Phase::kReduce;
     finding.model = place.model;
     const std::int64_t wrong = step.differing > 0 ? step.differing : step.not_linear;
-    if (!is_linear && wrong <= 1) set_place(finding, place.model, place.path);
+    if (is_linear ? step.undivided == 1 : wrong <= 1) set_place(finding, place.model, place.path);
     finding.last_step = run.last->step;
     finding.occurrences = run.steps;
     finding.what = wrong_scale_what(step, cause, cohort.ranks.size());
@@ -106,7 +113,11 @@ class GradReducedWrongScale final : public Check {
                      {fact::kExpectedRatio, 1.0},
                      {fact::kResidualRatio, step.residual},
                      {fact::kPeriod, step.backwards},
-                     {fact::kParametersCount, step.sampled}};
+                     {fact::kParametersCount, step.undivided > 0 ? step.undivided : step.sampled}};
+    if (step.undivided > 0) {
+      finding.facts.push_back({fact::kFirstPath, place.path});
+      finding.facts.push_back({fact::kMeasuredRatio, static_cast<double>(cohort.ranks.size())});
+    }
     if (step.ratio) finding.facts.push_back({fact::kMeasuredRatio, *step.ratio});
     return finding;
   }

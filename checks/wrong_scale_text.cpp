@@ -9,6 +9,11 @@ namespace ddpscope {
 using enum Applicability;
 
 std::string wrong_scale_what(const ReductionStep& step, std::string_view cause, std::size_t ranks) {
+  if (cause != "not_linear" && step.undivided > 0) {
+    return fmt::format("{} of {} are {} × the mean over {} ranks, the others are the mean ({})",
+                       step.undivided, counted(step.sampled, "reduced gradient"), ranks, ranks,
+                       cause);
+  }
   if (cause != "not_linear") {
     return fmt::format("reduced gradients are {:.3g} × the mean over {} ranks ({})",
                        step.ratio.value_or(0), ranks, cause);
@@ -30,7 +35,10 @@ std::string wrong_scale_what(const ReductionStep& step, std::string_view cause, 
 
 std::string wrong_scale_why(const ReductionStep& step, std::string_view cause, bool lasts) {
   if (cause == "sum_not_divided") {
-    return calls_text(step.calls) + ", and nothing divides by the number of ranks before step()";
+    const std::string first =
+        step.undivided > 0 ? "; the first of these is " + step.first_undivided.path : "";
+    return calls_text(step.calls) + ", and nothing divides by the number of ranks before step()" +
+           first;
   }
   if (cause == "divided_twice") {
     return calls_text(step.calls) + ", and the result was divided by the number of ranks twice";

@@ -33,6 +33,7 @@ struct Parameter {
   bool is_weighed = false;  ///< by another factor on each rank
   double weight = 1;        ///< of the first rank
   bool was_cleared = false;
+  std::size_t brought = 0;  ///< ranks on which it is not zero
   Arrived last;             ///< after it was cleared for the last time
   Arrived total;            ///< in the whole step
   Sums after = {};          ///< of the sum over ranks
@@ -84,6 +85,7 @@ void add_rank(Parameter& parameter, const ToldReduction& told, double clip_facto
   const bool are_known = weight != kUnknownWeight && parameter.weight != kUnknownWeight;
   parameter.is_weighed |= are_known && !is_near(weight, parameter.weight);
   parameter.was_cleared |= told.total.has_value();
+  parameter.brought += told.before.squares > 0;
   parameter.last.add_rank(told.before);
   parameter.total.add_rank(told.total.value_or(told.before));
   add(parameter.after, after);
@@ -196,11 +198,17 @@ class StepComparison {
 
   const std::vector<ReducedPlace>& arrived() const { return arrived_; }
   ReducedPlace differing() const { return differing_; }
+  ReducedPlace undivided() const { return undivided_; }
   ReducedPlace residual() const { return residual_; }
 
  private:
   void find_ratio() {
-    if (least_ > most_ || most_ - least_ > kSameFactor * std::abs(most_)) return;
+    if (least_ > most_) return;
+    if (most_ - least_ > kSameFactor * std::abs(most_)) {
+      if (!are_sums_or_means_ || step_.divides_loss) result_.undivided = 0;
+      return;
+    }
+    result_.undivided = 0;
     result_.ratio = (least_ + most_) / 2;
     const auto ranks = static_cast<double>(ranks_);
     if (step_.divides_loss && is_near(*result_.ratio, ranks, kSameFactor)) result_.ratio = 1;
@@ -225,6 +233,10 @@ class StepComparison {
     if (!best->cancels) {
       least_ = std::min(least_, best->ratio);
       most_ = std::max(most_, best->ratio);
+      const bool is_sum = is_near(best->ratio, static_cast<double>(ranks_), kSameFactor);
+      are_sums_or_means_ &=
+          is_near(best->ratio, 1, kSameFactor) || (is_sum && parameter.brought == ranks_);
+      if (is_sum && result_.undivided++ == 0) undivided_ = place;
     }
     const double after =
         std::sqrt(dot(parameter.after, parameter.after)) / static_cast<double>(ranks_);
@@ -242,6 +254,8 @@ class StepComparison {
   ReductionStep result_;
   double least_ = std::numeric_limits<double>::infinity();  // ratio of one parameter
   double most_ = -least_;
+  bool are_sums_or_means_ = true;
+  ReducedPlace undivided_;
   std::vector<ReducedPlace> arrived_;
   ReducedPlace differing_;
   ReducedPlace residual_;
@@ -273,6 +287,7 @@ void compare_reductions(const RingList& rings, bool complete, Cohort& cohort) {
         result.may_be_copies = names.may_be_copied(comparison.arrived(), number);
         result.of_few_numbers = names.are_of_few_numbers(model, number);
       }
+      if (result.undivided > 0) result.first_undivided = names.at(comparison.undivided(), number);
       if (result.noise > 0) result.worst = names.at(comparison.residual(), number);
       cohort.reductions.push_back(std::move(result));
     }

@@ -218,6 +218,8 @@ struct ReductionStep {
   ReducedParameter first_differing;  ///< in registered order
   double largest_difference = 0;     ///< norm of ranks less their mean, over that of the mean
   std::optional<double> ratio;       ///< to the mean of what arrived, clipping left out; 1 is right
+  std::int64_t undivided = 0;        ///< sums over the ranks, where all others are the mean
+  ReducedParameter first_undivided;  ///< in registered order
   double residual = 0;               ///< of `worst`: norm of what is no multiple of the sum, over
                                      ///< the norm after
   double noise = 0;                  ///< the same over the norms before: rounding shows in it

@@ -158,7 +158,9 @@ ScratchRun FaultTrials::start(std::string_view fault, std::int64_t steps,
   if (run.end.interrupted != 0) refuse("stopped by " + signal_words(run.end.interrupted));
   auto file = read_rank_file(dir + "/" + rank_file_name(0));
   if (auto* read = std::get_if<RankFile>(&file)) run.file = std::move(*read);
-  if (plan_.ranks > 1 && run.file) run.file->findings = read_reports({dir}).report.findings;
+  if (plan_.ranks > 1 && run.file) {
+    run.file->findings = read_report_at(dir + "/report.json").report.findings;
+  }
   auto record = read_fault_file(dir + "/" + kFaultFileName);
   if (auto* read = std::get_if<FaultRecord>(&record)) run.fault = *read;
   if (!run.fault.ended && run.file && run.file->summary) {
@@ -185,7 +187,9 @@ void FaultTrials::start_ranks(const std::string& dir, ProcessEnvironment environ
   run.end.code = run.end.signal = 0;
   for (const LaunchedRank& rank : launch->ranks) {
     if (rank.stopped || (rank.code == 0 && rank.signal.empty())) continue;
-    run.end.code = rank.signal.empty() ? static_cast<int>(rank.code) : 1;
+    run.end.code = static_cast<int>(rank.code);
+    run.end.signal = signal_number(rank.signal);
+    break;
   }
 }
 

@@ -52,6 +52,13 @@ std::string signal_name(int signal) {
   return name == nullptr ? fmt::format("signal {}", signal) : fmt::format("SIG{}", name);
 }
 
+int signal_number(const std::string& name) {
+  for (int signal = 1; signal < NSIG; ++signal) {
+    if (signal_name(signal) == name) return signal;
+  }
+  return 0;
+}
+
 std::string signal_words(int signal) {
   if (::sigabbrev_np(signal) == nullptr) return signal_name(signal);
   return fmt::format("{} (signal {})", signal_name(signal), signal);

@@ -30,6 +30,8 @@ class LaunchSignals {
 
 /// `SIGKILL`, `signal 40`
 std::string signal_name(int signal);
+/// Of such a name; 0: none.
+int signal_number(const std::string& name);
 /// `SIGKILL (signal 9)`
 std::string signal_words(int signal);
 

@@ -1,11 +1,13 @@
 #include "tools/scratch_process.h"
 
 #include <poll.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
 #include <cerrno>
+#include <fstream>
 
 #include "tools/launch_signals.h"
 #include "tools/rank_output.h"
@@ -22,6 +24,31 @@ std::string read_some(FileDescriptor& pipe) {
   if (bytes == 0 || (errno != EAGAIN && errno != EINTR)) pipe = FileDescriptor();
   return {};
 }
+
+/// Takes what a program leaves running for its own children, and ends it.
+class Orphans {
+ public:
+  Orphans() { ::prctl(PR_SET_CHILD_SUBREAPER, 1); }
+  ~Orphans() {
+    constexpr int kTurns = 100;
+    for (int i = 0; i < kTurns && end_some(); ++i) ::usleep(10'000);
+    ::prctl(PR_SET_CHILD_SUBREAPER, 0);
+  }
+  Orphans(const Orphans&) = delete;
+  Orphans& operator=(const Orphans&) = delete;
+
+ private:
+  /// False when there is none any more.
+  static bool end_some() {
+    std::ifstream children("/proc/thread-self/children");
+    bool is_any = false;
+    for (pid_t pid = 0; children >> pid; is_any = true) {
+      ::kill(pid, SIGKILL);
+      ::waitpid(pid, nullptr, WNOHANG);
+    }
+    return is_any;
+  }
+};
 
 class ScratchProcess {
  public:
@@ -83,6 +110,7 @@ class ScratchProcess {
 ScratchEnd run_scratch(const std::vector<std::string>& argv, const ProcessEnvironment& environment,
                        std::int64_t limit_ms) {
   const LaunchSignals signals;
+  const Orphans orphans;
   auto started = start_rank(argv, environment, signals.mask_before());
   if (started.error != 0) {
     ScratchEnd end;

@@ -19,8 +19,8 @@ struct ScratchEnd {
   bool failed() const { return code != 0 || signal != 0; }
 };
 
-/// Runs a program to its end and keeps what it prints to itself. It is killed, with what it
-/// started, after `limit_ms`, or when we are told to stop.
+/// Runs a program to its end and keeps what it prints to itself. It is killed after `limit_ms`, or
+/// when we are told to stop. What it started and left running is killed in any case.
 ScratchEnd run_scratch(const std::vector<std::string>& argv, const ProcessEnvironment& environment,
                        std::int64_t limit_ms);
 

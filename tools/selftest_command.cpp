@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "checks/check_table.h"
-#include "config/parser.h"
+#include "config/resolve.h"
 #include "model/rank_words.h"
 #include "records/record_json.h"
 #include "report/escape.h"
@@ -18,6 +18,7 @@
 #include "tools/fault_trials.h"
 #include "tools/launch_settings.h"
 #include "tools/progress_line.h"
+#include "tools/report_input.h"
 
 namespace ddpscope {
 namespace {
@@ -34,8 +35,7 @@ struct SelftestArguments {
 /// A folder of our own that is gone afterwards.
 class ScratchDir {
  public:
-  ScratchDir()
-      : path_((std::filesystem::temp_directory_path() / "ddpscope-selftest-XXXXXX").string()) {
+  ScratchDir() : path_(parent() + "/ddpscope-selftest-XXXXXX") {
     if (::mkdtemp(path_.data()) == nullptr) {
       throw CommandError(ExitStatus::kUsage, "no scratch folder can be made as " + path_);
     }
@@ -49,17 +49,25 @@ class ScratchDir {
   const std::string& path() const { return path_; }
 
  private:
+  static std::string parent() {
+    std::error_code error;
+    const auto path = std::filesystem::temp_directory_path(error);
+    if (error) throw CommandError(ExitStatus::kUsage, "TMPDIR is no folder: " + error.message());
+    return path.string();
+  }
   std::string path_;
 };
 
 /// `DDPSCOPE` as the user has it, without what would end a process early or write elsewhere.
 std::string scratch_settings(const std::string& variable, const std::string& level) {
   const CheckIds ids = check_setting_names();
-  const auto parsed = parse_environment(variable, ids);
-  if (!parsed.problems.empty()) {
-    throw CommandError(ExitStatus::kUsage, parsed.problems.front().message);
+  const Resolved resolved = resolve(variable, {}, ActivatedBy::kProgram, ids);
+  if (!resolved.problems.empty()) {
+    throw CommandError(ExitStatus::kUsage, resolved.problems.front().message);
   }
-  if (parsed.off) throw CommandError(ExitStatus::kUsage, "DDPSCOPE says off: nothing is caught");
+  read_suppression_list(resolved.settings.suppressions);  // a wrong one is told before any start
+  if (resolved.state == ResolvedState::kOff)
+    throw CommandError(ExitStatus::kUsage, "DDPSCOPE says off: nothing is caught");
   std::vector<SettingOverride> overrides = {
       {"console", "quiet"}, {"exit_code", "0"}, {"halt_on", "none"}, {"metrics_file", ""}};
   if (!level.empty()) overrides.push_back({"level", level});
@@ -76,11 +84,11 @@ TrialPlan plan_of(const SelftestArguments& options, const CommandContext& contex
       "DDPSCOPE", scratch_settings(plan.environment.get("DDPSCOPE").value_or(""), options.level));
   const auto executable = std::filesystem::read_symlink("/proc/self/exe");
   plan.launcher = executable.string();
-  if (plan.ranks > 1) return plan;  // its launcher preloads
   const auto preload =
       find_preload(executable.parent_path().string(), {"../" DDPSCOPE_TOOL_LIBDIR, "../lib", "."});
   if (preload.path.empty()) throw CommandError(ExitStatus::kUsage, preload.problem);
-  add_preload(plan.environment, preload.path);
+  if (plan.ranks == 1)
+    add_preload(plan.environment, preload.path);  // of several, the launcher does
   return plan;
 }
 
@@ -141,10 +149,11 @@ std::string verdict(const std::vector<Trial>& trials, const FaultTrials& runs) {
   const std::size_t misfits = count_of(trials, TrialState::kMisfit);
   return fmt::format(
       "ddpscope: {} of {} faults caught, {} missed, {} undecided; {} have no place in this "
-      "program; level {}, overhead up to {} %, {:.1f} ms per step\n",
+      "program; level {}, overhead up to {} %{}\n",
       count_of(trials, TrialState::kCaught), trials.size() - misfits,
       count_of(trials, TrialState::kMissed), count_of(trials, TrialState::kUndecided), misfits,
-      runs.setting("level"), runs.setting("overhead"), runs.step_ms());
+      runs.setting("level"), runs.setting("overhead"),
+      runs.step_ms() > 0 ? fmt::format(", {:.1f} ms per step", runs.step_ms()) : "");
 }
 
 std::string as_json(const std::vector<Trial>& trials, const FaultTrials& runs) {
@@ -172,18 +181,23 @@ std::string as_json(const std::vector<Trial>& trials, const FaultTrials& runs) {
   return json.dump(2) + "\n";
 }
 
-int list_faults() {
+int list_faults(bool as_json) {
   std::string text;
+  auto json = nlohmann::ordered_json::array();
   for (const FaultRow& row : kFaults) {
     text += fmt::format("{:<26} {:<27} {}{}\n", row.name, row.check, row.what,
                         row.is_between_ranks() ? " (--nproc 2)" : "");
+    json.push_back({{"fault", row.name},
+                    {"what", row.what},
+                    {"check", row.check},
+                    {"between_ranks", row.is_between_ranks()}});
   }
-  print(text);
+  print(as_json ? json.dump(2) + "\n" : text);
   return 0;
 }
 
 int selftest(const SelftestArguments& options, const CommandContext& context) {
-  if (options.list) return list_faults();
+  if (options.list) return list_faults(options.json);
   if (context.program.empty()) {
     throw CommandError(ExitStatus::kUsage,
                        "no program is named: ddpscope selftest [options] -- PROG ARGS");

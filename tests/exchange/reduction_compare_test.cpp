@@ -118,6 +118,31 @@ TEST_CASE("parameters with factors of their own have no ratio in common", "[comp
   CHECK(steps[0].noise < 1e-12);
 }
 
+TEST_CASE("gradients that are sums beside others that are the mean are counted", "[compare]") {
+  TwoRanks ranks;
+  const auto put = [&](std::uint32_t parameter, double factor, const Values& other) {
+    Values after = kOne;
+    for (std::size_t i = 0; i < after.size(); ++i) after[i] = factor * (kOne[i] + other[i]);
+    ranks.put(0, 1, {kOne, after, 1, parameter});
+    ranks.put(1, 1, {other, after, 1, parameter});
+  };
+  put(0, 0.5, kOther);
+  SECTION("of what all ranks brought") {
+    put(2, 1, kOther);
+    CHECK(ranks.compared().at(0).undivided == 1);
+    CHECK(ranks.compared()[0].first_undivided.path == "fc2.weight");
+  }
+  SECTION("not of what one brought alone") {
+    put(2, 1, {0, 0, 0, 0});
+    CHECK(ranks.compared().at(0).undivided == 0);
+  }
+  SECTION("nor beside other factors") {
+    put(1, 0.3, kOther);
+    put(2, 1, kOther);
+    CHECK(ranks.compared().at(0).undivided == 0);
+  }
+}
+
 TEST_CASE("models that step in turn are told one after the other", "[compare]") {
   TwoRanks ranks;
   for (const std::int64_t step : {1, 2, 3, 4}) {
