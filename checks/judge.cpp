@@ -243,6 +243,10 @@ void Judge::keep(Finding finding) {
     return;
   }
   Finding& kept = kept_[known->second];
+  // One that names the step in which it began goes on to this one.
+  if (finding.step <= kept.last_step) {
+    finding.last_step = std::max(kept.last_step, state_.now().step);
+  }
   const bool rises = finding.severity > kept.severity;
   add_repetition(kept, std::move(finding));
   if (rises || is_round(kept.occurrences)) sink_(kept);

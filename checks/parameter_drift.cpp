@@ -18,6 +18,14 @@ std::int64_t first_bad_step(const ValuesDiffer& values, const Cohort& cohort) {
   return values.step;
 }
 
+bool are_apart(const Cohort& cohort, std::int64_t step) {
+  return std::ranges::any_of(cohort.digests, [step](const DigestsDiffer& differ) {
+    const bool counts_steps =
+        differ.field == DigestField::kSkippedSteps || differ.field == DigestField::kOptimizerSteps;
+    return counts_steps && differ.step <= step;
+  });
+}
+
 std::string differing_input(const ValuesDiffer& values, const Cohort& cohort) {
   if (values.step == 0 || are_frozen(values)) return "";
   const auto before = [&](std::int64_t step) { return step <= values.step; };
@@ -27,7 +35,7 @@ std::string differing_input(const ValuesDiffer& values, const Cohort& cohort) {
   };
   if (!cohort.gradients.empty() && before(cohort.gradients.front().step)) return kByGradient;
   const bool by_value = std::ranges::any_of(cohort.reductions, [&](const ReductionStep& step) {
-    return step.differing > 0 && step.step < values.step;
+    return step.differing > 0 && step.step < values.step && !are_apart(cohort, step.step);
   });
   if (by_value && cohort.averages) return kByGradient;
   if (has(DigestField::kSkippedSteps) || has(DigestField::kOptimizerSteps)) return "skip";

@@ -18,4 +18,8 @@ std::int64_t first_bad_step(const ValuesDiffer& values, const Cohort& cohort);
 /// What the ranks differed in before trained parameters did; empty if nothing was seen.
 std::string differing_input(const ValuesDiffer& values, const Cohort& cohort);
 
+/// Whether ranks had made different numbers of steps by then: what has one number is no longer of
+/// one step.
+bool are_apart(const Cohort& cohort, std::int64_t step);
+
 }  // namespace ddpscope

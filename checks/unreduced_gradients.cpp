@@ -4,6 +4,7 @@
 
 #include "checks/finding_text.h"
 #include "checks/local_updates.h"
+#include "checks/parameter_drift.h"
 #include "checks/rank_sides.h"
 #include "checks/reduction_text.h"
 #include "model/fact_keys.h"
@@ -63,7 +64,7 @@ std::vector<Fix> fixes_for_unreduced(const std::string& cause) {
 void find_unreduced(const Cohort& cohort, bool is_live, Findings& findings) {
   const auto differ = [](const ReductionStep& step) { return step.differing > 0; };
   const ReductionRun run = first_run_of(cohort.reductions, kInARow, differ);
-  if (run.first == nullptr) return;
+  if (run.first == nullptr || are_apart(cohort, run.first->step)) return;
   const ReductionStep& step = *run.first;
   const std::string cause = cause_of(step);
   Finding finding = finding_on(cohort.ranks, step.step);

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <string_view>
+#include <vector>
 
 #include "model/hash.h"
 #include "plugin/rank_digest.h"
@@ -14,6 +15,26 @@ void add_options(Hash& hash, const OptimizerState& optimizer) {
     hash.add(options.weight_decay);
     hash.add(options.momentum);
   }
+}
+
+std::vector<TensorId> members_of(const OptimizerState& optimizer) {
+  std::vector<TensorId> members;
+  for (const auto& group : optimizer.groups) {
+    for (const OptimizerMember& member : group) members.push_back(member.tensor);
+  }
+  std::ranges::sort(members);
+  return members;
+}
+
+/// A newer one steps all of its members: a program that builds its optimizer anew drops the old.
+bool is_replaced(const OptimizerState& optimizer, const RunState& state) {
+  const std::vector<TensorId> members = members_of(optimizer);
+  return std::ranges::any_of(state.optimizers(), [&](const auto& entry) {
+    const OptimizerState& other = entry.second;
+    const bool is_newer = other.first_seen > optimizer.first_seen && other.steps > 0 &&
+                          other.last_step_cycle > optimizer.last_step_cycle;
+    return is_newer && std::ranges::includes(members_of(other), members);
+  });
 }
 }  // namespace
 
@@ -43,7 +64,7 @@ StepDigest RankDigest::look_at_optimizers(const RunState& state) const {
     for (const auto& group : optimizer.groups) {
       members += std::ssize(group) - std::ranges::count_if(group, is_local);
     }
-    if (optimizer.steps == 0 || members == 0) continue;
+    if (optimizer.steps == 0 || members == 0 || is_replaced(optimizer, state)) continue;
     if (digest.groups == 0 && !optimizer.options.empty()) {
       const GroupOptions& first = optimizer.options.front();
       digest.learning_rate = first.learning_rate;

@@ -34,6 +34,9 @@ class SchemaCheck {
   void document(std::string_view text, std::string_view owner) {
     report_.kind = owner == "launch" ? "launch record" : "report";
     report_.records = 1;
+    if (text.find("\"schema\"") == std::string_view::npos) {
+      return tell(1, "this is no report: it names no schema");
+    }
     walk(text, owner, 1);
   }
 

@@ -182,6 +182,15 @@ TEST_CASE("grad-not-reduced takes what makes parameters equal again for local up
   }
 }
 
+TEST_CASE("grad-not-reduced is silent once ranks made other numbers of steps", "[check]") {
+  const std::int64_t apart = GENERATE(1, 100);
+  RanksComparedEvent run = four_ranks();
+  const ReductionStep step = differing_step();
+  run.cohorts[0].reductions = differing(step);
+  run.cohorts[0].digests = {{.field = DigestField::kSkippedSteps, .step = apart}};
+  CHECK(judge_run(run, "grad-not-reduced").empty() == (apart <= step.step));
+}
+
 TEST_CASE("grad-not-reduced is a note on what parts of the ranks average by themselves",
           "[check]") {
   ReductionStep step = differing_step();

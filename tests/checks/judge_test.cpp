@@ -41,6 +41,24 @@ Findings judged(int events, Judge** kept = nullptr) {
 }
 }  // namespace
 
+TEST_CASE("a finding that names its first step lasts to the step in which it came last",
+          "[judge]") {
+  struct Began final : Check {
+    void on_exit(const ExitEvent&, const RunState&, Findings& findings) override {
+      findings.push_back({.severity = Severity::kWarning, .step = 2});
+    }
+  };
+  const std::vector<CheckRow> table = {
+      {.id = "began", .factory = [] { return std::unique_ptr<Check>(new Began); }}};
+  Judge judge(
+      {.level = CheckLevel::kValues, .checks = "*", .sources = {}}, [](const Finding&) {}, table);
+  for (const std::int64_t step : {2, 3, 7}) judge.consume(ExitEvent{{.step = step}});
+  REQUIRE(judge.findings().size() == 1);
+  CHECK(judge.findings()[0].first_step == 2);
+  CHECK(judge.findings()[0].step == 2);
+  CHECK(judge.findings()[0].last_step == 7);
+}
+
 TEST_CASE("tool-check-disabled says at once that a check threw, and it stays off", "[judge]") {
   Judge* judge = nullptr;
   const Findings findings = judged(3, &judge);

@@ -86,8 +86,8 @@ class Rank {
   void bits(std::int64_t step, std::vector<TensorBits> tensors) {
     send_large(TensorBitsEvent{.step = step, .tensors = std::move(tensors)});
   }
-  void end_step(bool whole = true) {
-    send(OptimizerStepEvent{.at = now(), .optimizer = kSgd});
+  void end_step(bool whole = true, OptimizerId optimizer = kSgd) {
+    send(OptimizerStepEvent{.at = now(), .optimizer = optimizer});
     send(StepEndEvent{.at = now(),
                       .whole = whole,
                       .unix_ns = 1000 * steps_,
