@@ -21,7 +21,26 @@ struct MissingWords {
   std::vector<Fix> fixes = {};
 };
 
+/// Where the cause is not decided.
+MissingWords undecided_words(const std::string& cause) {
+  return std::map<std::string, MissingWords>{
+      {"not_ready",
+       {"no gradient of them came in this backward; candidates: not_used, output_not_in_loss, "
+        "result_dropped; next: DDPSCOPE=level=stacks records the operators of every step",
+        {{"use them in each forward, or leave them out of the list", kNeedsDecision}}}},
+      {kReached,
+       {"they ran, and a backward reached them, but no gradient came of it, as in "
+        "autograd::grad(); candidates: output_not_in_loss, function_returned_nothing",
+        {{"let the loss depend on the output", kLikely},
+         {"requires_grad_(false), if they are to stay as they are", kLikely}}}},
+      {"",
+       {"candidates: not_used, output_not_in_loss, result_dropped; no operator record covers these "
+        "cycles; next: DDPSCOPE=level=stacks records the operators of every step"}}}
+      .at(cause);
+}
+
 MissingWords missing_words(const std::string& cause) {
+  if (cause.empty() || cause == kAwaited || cause == kReached) return undecided_words(cause);
   return std::map<std::string, MissingWords>{
       {"not_used",
        {"no operator with a gradient path read them",
@@ -49,19 +68,7 @@ MissingWords missing_words(const std::string& cause) {
       {kClearedBeforeStep,
        {"backward gave them gradients, which were cleared before the optimizer stepped, for "
         "nothing",
-        {{"call zero_grad() before backward(), or behind step()", kLikely}}}},
-      {"not_ready",
-       {"no gradient of them came in this backward; candidates: not_used, output_not_in_loss, "
-        "result_dropped; next: DDPSCOPE=level=stacks records the operators of every step",
-        {{"use them in each forward, or leave them out of the list", kNeedsDecision}}}},
-      {kReached,
-       {"they ran, and a backward reached them, but no gradient came of it, as in "
-        "autograd::grad(); candidates: output_not_in_loss, function_returned_nothing",
-        {{"let the loss depend on the output", kLikely},
-         {"requires_grad_(false), if they are to stay as they are", kLikely}}}},
-      {"",
-       {"candidates: not_used, output_not_in_loss, result_dropped; no operator record covers these "
-        "cycles; next: DDPSCOPE=level=stacks records the operators of every step"}}}
+        {{"call zero_grad() before backward(), or behind step()", kLikely}}}}}
       .at(cause);
 }
 
