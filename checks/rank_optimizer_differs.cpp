@@ -48,12 +48,16 @@ std::vector<Fix> fixes_for_field(DigestField field) {
     case DigestField::kMembers:
     case DigestField::kGroups:
       return {{"give the optimizer the same parameters in the same groups on every rank", kSafe}};
-    case DigestField::kSkippedSteps:
-    case DigestField::kOptimizerSteps:
     case DigestField::kLossScale:
       return {
-          {"reduce the flag that an Inf was found with a maximum over the ranks before a step "
-           "is skipped or the scale changed",
+          {"reduce the flag that an Inf was found with a maximum over the ranks before the scale "
+           "is changed",
+           kSafe}};
+    case DigestField::kSkippedSteps:
+    case DigestField::kOptimizerSteps:
+      return {
+          {"reduce what decides whether the optimizer steps, as a flag that an Inf was found, "
+           "with a maximum over the ranks",
            kSafe}};
     default:
       return {{"all-reduce the metric that the scheduler sees before it sees it", kSafe},

@@ -17,7 +17,8 @@ constexpr std::int64_t kInARow = 2;
 /// Empty where collectives changed every gradient, and yet not to the same on all ranks.
 std::string cause_of(const ReductionStep& step) {
   if (step.is_alone()) return "none_seen";
-  if (step.differing < step.sampled) return "subset";
+  const bool are_some = step.differing < step.sampled;
+  if (are_some && (step.as_they_arrived > 0 || !step.reduces_last)) return "subset";
   if (!step.reduces_last) return "early";
   if (step.as_they_arrived == 0) return "";
   const bool all_arrived = step.as_they_arrived == step.sampled;

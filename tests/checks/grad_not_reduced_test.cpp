@@ -105,7 +105,7 @@ TEST_CASE("grad-not-reduced tells why gradients differ between ranks", "[check]"
     cause = "none_seen";
   }
   SECTION("some of them are left out") {
-    step.differing = 2;
+    step.differing = step.as_they_arrived = 2;
     cause = "subset";
   }
   SECTION("what was reduced does not come back") {
@@ -180,6 +180,15 @@ TEST_CASE("grad-not-reduced takes what makes parameters equal again for local up
     for (RankCounts& counts : run.cohorts[0].counts) counts.step = 40;
     CHECK(findings().at(0).severity == Severity::kError);
   }
+}
+
+TEST_CASE("grad-not-reduced blames no call for a gradient that was changed behind it", "[check]") {
+  ReductionStep step = differing_step();
+  step.differing = 1;
+  const Findings findings = judged_over_ranks(differing(step));
+  REQUIRE(findings.size() == 1);
+  CHECK(fact_in(findings[0], "cause") == text_of("absent"));
+  CHECK(findings[0].why.find("each of these gradients changed on its way") != std::string::npos);
 }
 
 TEST_CASE("grad-not-reduced is silent once ranks made other numbers of steps", "[check]") {
