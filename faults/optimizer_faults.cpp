@@ -6,16 +6,15 @@
 #include <algorithm>
 #include <chrono>
 #include <limits>
-#include <thread>
 #include <vector>
 
 #include "faults/at_one_place.h"
 #include "faults/members.h"
+#include "faults/pause.h"
 
 namespace ddpscope {
 namespace {
 using torch::optim::Optimizer;
-using Clock = std::chrono::steady_clock;
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
 class NanInWeight final : public Fault {
@@ -73,15 +72,11 @@ class SlowReads final : public Fault {
  public:
   void after_step(Optimizer&) override {
     planted();
-    const Clock::duration took = Clock::now() - begin_;
-    std::this_thread::sleep_for(std::clamp<Clock::duration>(took, kLeast, kMost));
-    begin_ = Clock::now();
+    pause_.as_long_again();
   }
 
  private:
-  static constexpr std::chrono::milliseconds kLeast{10};
-  static constexpr std::chrono::seconds kMost{1};
-  Clock::time_point begin_ = Clock::now();
+  Pause pause_{std::chrono::milliseconds(10)};
 };
 }  // namespace
 

@@ -6,15 +6,14 @@
 #include <limits>
 #include <map>
 #include <stdexcept>
-#include <thread>
 
 #include "faults/at_one_place.h"
 #include "faults/members.h"
+#include "faults/pause.h"
 
 namespace ddpscope {
 namespace {
 using torch::optim::Optimizer;
-using Clock = std::chrono::steady_clock;
 
 void scale_gradients(Optimizer& optimizer, double factor) {
   const c10::NoGradGuard guard;
@@ -53,24 +52,14 @@ class RateApart final : public Fault {
   std::map<const void*, double> doubled_;
 };
 
-class SlowRank final : public Fault {
- public:
-  void before_backward(at::Tensor&) override {
-    planted();
-    const Clock::duration took = Clock::now() - begin_;
-    std::this_thread::sleep_for(std::clamp<Clock::duration>(took, kLeast, kMost));
-    begin_ = Clock::now();
-  }
-
- private:
-  static constexpr std::chrono::milliseconds kLeast{20};
-  static constexpr std::chrono::seconds kMost{1};
-  Clock::time_point begin_ = Clock::now();
-};
 }  // namespace
 
 std::unique_ptr<Fault> make_weight_apart() { return std::make_unique<WeightApart>(); }
-std::unique_ptr<Fault> make_slow_rank() { return std::make_unique<SlowRank>(); }
+std::unique_ptr<Fault> make_slow_rank() {
+  return at_loss([pause = Pause(std::chrono::milliseconds(20))](at::Tensor&) mutable {
+    pause.as_long_again();
+  });
+}
 
 std::unique_ptr<Fault> make_sum_not_divided() {
   return before_step([](Optimizer& optimizer) {
