@@ -2,56 +2,26 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
-#include <map>
 #include <set>
 
 #include "exchange/batch_sizes.h"
 #include "exchange/reduced_names.h"
-#include "exchange/reduction_fit.h"
 #include "exchange/reduction_record.h"
+#include "exchange/step_comparison.h"
 
 namespace ddpscope {
 namespace {
+using reductions::Parameter;
+using reductions::Step;
+using reductions::StepComparison;
+using reductions::Steps;
+
 constexpr std::size_t kMaxSteps = 4096;
-constexpr double kNotLinear = 1e-2;
-constexpr double kSameFactor = 0.02;  // of all parameters
 constexpr double kSameNumber = 1e-6;
 constexpr double kSameValues = 1e-5;
 
-/// Of one parameter, all ranks together.
-struct Parameter {
-  std::size_t ranks = 0;
-  std::uint64_t fingerprint = 0;
-  bool differs = false;
-  std::map<std::size_t, std::uint64_t> of_parts =
-      {};  ///< the fingerprint of the first of its ranks
-  bool differs_in_part = false;
-  bool is_as_it_arrived = true;  ///< on each rank
-  bool is_finite = true;
-  bool is_summed = true;    ///< what arrived is known, and nothing but sums and factors changed it
-  bool is_weighed = false;  ///< by another factor on each rank
-  double weight = 1;        ///< of the first rank
-  bool was_cleared = false;
-  std::size_t brought = 0;  ///< ranks on which it is not zero
-  Arrived last;             ///< after it was cleared for the last time
-  Arrived total;            ///< in the whole step
-  Sums after = {};          ///< of the sum over ranks
-  Sums stepped = {};        ///< likewise, with the clip
-  double stepped_dots = 0;  ///< sum over ranks of the square of that sketch
-};
-
-struct Step {
-  std::map<ReducedPlace, Parameter> parameters;
-  std::int64_t calls = 0;
-  std::size_t reduce_last = 0;  ///< ranks whose collectives ran after their last backward began
-  std::int64_t backwards = 0;
-  bool divides_loss = false;  ///< some rank did, by the number of ranks and of backwards
-};
-using Steps = std::map<std::int64_t, Step>;
-
-bool is_near(double value, double target, double share = kSameNumber) {
-  return std::abs(value - target) <= share * std::abs(target);
+bool is_near(double value, double target) {
+  return std::abs(value - target) <= kSameNumber * std::abs(target);
 }
 
 /// But for a factor that the program multiplied all with.
@@ -157,110 +127,6 @@ std::set<std::uint32_t> models_in(const Steps& steps) {
   }
   return models;
 }
-
-/// How far the ranks are from their mean.
-double spread_of(const Parameter& parameter) {
-  const auto ranks = static_cast<double>(parameter.ranks);
-  const double of_mean = dot(parameter.stepped, parameter.stepped) / (ranks * ranks);
-  const double variance = parameter.stepped_dots / ranks - of_mean;
-  return of_mean > 0 ? std::sqrt(std::max(variance, 0.0) / of_mean) : 0;
-}
-
-class StepComparison {
- public:
-  StepComparison(std::int64_t number, const Step& step, std::size_t ranks, bool complete)
-      : step_(step), ranks_(ranks), complete_(complete) {
-    result_.step = number;
-    result_.calls = step.calls;
-    result_.backwards = step.backwards;
-    result_.reduces_last = step.reduce_last >= ranks;
-    // What is stepped with came out of a collective that was issued before the last backward.
-    is_earlier_ = step.calls > 0 && step.reduce_last == 0;
-  }
-
-  ReductionStep run(std::uint32_t model) {
-    for (const auto& [place, parameter] : step_.parameters) {
-      if (place.model != model || parameter.ranks != ranks_ || !parameter.is_finite) continue;
-      if (parameter.is_summed && parameter.last.norms < kNoNorm) continue;
-      ++result_.sampled;
-      if (parameter.is_as_it_arrived) arrived_.push_back(place);
-      if (parameter.differs) add_differing(place, parameter);
-      if (parameter.is_weighed) {
-        ++result_.not_linear;
-      } else if (complete_ && parameter.is_summed && !is_earlier_) {
-        add_to_sum(place, parameter);
-      }
-    }
-    result_.as_they_arrived = std::ssize(arrived_);
-    find_ratio();
-    return std::move(result_);
-  }
-
-  const std::vector<ReducedPlace>& arrived() const { return arrived_; }
-  ReducedPlace differing() const { return differing_; }
-  ReducedPlace undivided() const { return undivided_; }
-  ReducedPlace residual() const { return residual_; }
-
- private:
-  void find_ratio() {
-    if (least_ > most_) return;
-    if (most_ - least_ > kSameFactor * std::abs(most_)) {
-      if (!are_sums_or_means_ || step_.divides_loss) result_.undivided = 0;
-      return;
-    }
-    result_.undivided = 0;
-    result_.ratio = (least_ + most_) / 2;
-    const auto ranks = static_cast<double>(ranks_);
-    if (step_.divides_loss && is_near(*result_.ratio, ranks, kSameFactor)) result_.ratio = 1;
-  }
-
-  void add_differing(const ReducedPlace& place, const Parameter& parameter) {
-    const bool by_part = parameter.of_parts.size() > 1 && !parameter.differs_in_part;
-    result_.differs_by_part = by_part && (result_.differing == 0 || result_.differs_by_part);
-    if (result_.differing++ == 0) differing_ = place;
-    result_.largest_difference = std::max(result_.largest_difference, spread_of(parameter));
-  }
-
-  // Of what is a multiple of the sum, nothing is left. The multiple may be another one for each
-  // parameter, as where layers are clipped by themselves. A program that clears gradients between
-  // its backwards either keeps what it had elsewhere, and adds it, or drops it.
-  void add_to_sum(const ReducedPlace& place, const Parameter& parameter) {
-    auto best = fit(parameter.last, parameter.after, ranks_);
-    const auto whole =
-        parameter.was_cleared ? fit(parameter.total, parameter.after, ranks_) : std::nullopt;
-    if (whole.has_value() && (!best.has_value() || whole->noise < best->noise)) best = whole;
-    if (!best.has_value()) return;
-    if (!best->cancels) {
-      least_ = std::min(least_, best->ratio);
-      most_ = std::max(most_, best->ratio);
-      const bool is_sum = is_near(best->ratio, static_cast<double>(ranks_), kSameFactor);
-      are_sums_or_means_ &=
-          is_near(best->ratio, 1, kSameFactor) || (is_sum && parameter.brought == ranks_);
-      if (is_sum && result_.undivided++ == 0) undivided_ = place;
-    }
-    const double after =
-        std::sqrt(dot(parameter.after, parameter.after)) / static_cast<double>(ranks_);
-    result_.not_linear += best->residual > kNotLinear * after;
-    if (best->noise <= result_.noise) return;
-    result_.noise = best->noise;
-    result_.residual = after > 0 ? best->residual / after : 0;
-    residual_ = place;
-  }
-
-  const Step& step_;
-  std::size_t ranks_;
-  bool complete_;
-  bool is_earlier_ = false;
-  ReductionStep result_;
-  double least_ = std::numeric_limits<double>::infinity();  // ratio of one parameter
-  double most_ = -least_;
-  bool are_sums_or_means_ = true;
-  ReducedPlace undivided_;
-  std::vector<ReducedPlace> arrived_;
-  ReducedPlace differing_;
-  ReducedPlace residual_;
-};
-
 }  // namespace
 
 void compare_reductions(const RingList& rings, bool complete, Cohort& cohort) {
@@ -278,9 +144,16 @@ void compare_reductions(const RingList& rings, bool complete, Cohort& cohort) {
   ReducedNames names(*rings.front());
   // Two models may step in turn: what lasts is told by the steps of one.
   for (const std::uint32_t model : models_in(steps)) {
+    const Step* before = nullptr;
+    bool is_late = false;
+    const std::size_t first = cohort.reductions.size();
+    std::int64_t last = 0;
     for (const auto& [number, step] : steps) {
       StepComparison comparison(number, step, rings.size(), complete);
-      ReductionStep result = comparison.run(model);
+      ReductionStep result = comparison.run(model, number == last + 1 ? before : nullptr);
+      before = &step;
+      last = number;
+      is_late |= result.of_step_before > 0;
       if (result.sampled == 0) continue;
       if (result.differing > 0) result.first_differing = names.at(comparison.differing(), number);
       if (result.as_they_arrived == result.sampled && result.calls > 0) {
@@ -291,6 +164,8 @@ void compare_reductions(const RingList& rings, bool complete, Cohort& cohort) {
       if (result.noise > 0) result.worst = names.at(comparison.residual(), number);
       cohort.reductions.push_back(std::move(result));
     }
+    // What the first step had of the one before it is not known.
+    if (is_late) cohort.reductions[first].forget_values();
   }
 }
 

@@ -224,7 +224,14 @@ struct ReductionStep {
                                      ///< the norm after
   double noise = 0;                  ///< the same over the norms before: rounding shows in it
   ReducedParameter worst;
-  std::int64_t not_linear = 0;  ///< of which more than 1 % is no multiple of the sum
+  std::int64_t not_linear = 0;      ///< of which more than 1 % is no multiple of the sum
+  std::int64_t of_step_before = 0;  ///< the mean of what arrived in that one, and not in this
+
+  void forget_values() {
+    ratio.reset();
+    undivided = not_linear = 0;
+    residual = noise = 0;
+  }
 
   /// The ranks exchanged no gradients in it.
   bool is_alone() const { return calls == 0 || of_few_numbers; }

@@ -1,0 +1,115 @@
+#include "exchange/step_comparison.h"
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <utility>
+
+namespace ddpscope::reductions {
+namespace {
+constexpr double kNotLinear = 1e-2;
+constexpr double kSameFactor = 0.02;  // of all parameters
+
+bool is_factor(double value, double target) {
+  return std::abs(value - target) <= kSameFactor * std::abs(target);
+}
+
+/// How far the ranks are from their mean.
+double spread_of(const Parameter& parameter) {
+  const auto ranks = static_cast<double>(parameter.ranks);
+  const double of_mean = dot(parameter.stepped, parameter.stepped) / (ranks * ranks);
+  const double variance = parameter.stepped_dots / ranks - of_mean;
+  return of_mean > 0 ? std::sqrt(std::max(variance, 0.0) / of_mean) : 0;
+}
+}  // namespace
+
+StepComparison::StepComparison(std::int64_t number, const Step& step, std::size_t ranks,
+                               bool complete)
+    : step_(step), ranks_(ranks), complete_(complete) {
+  result_.step = number;
+  result_.calls = step.calls;
+  result_.backwards = step.backwards;
+  result_.reduces_last = step.reduce_last >= ranks;
+  // What is stepped with came out of a collective that was issued before the last backward.
+  is_earlier_ = step.calls > 0 && step.reduce_last == 0;
+}
+
+ReductionStep StepComparison::run(std::uint32_t model, const Step* before) {
+  for (const auto& [place, parameter] : step_.parameters) {
+    if (place.model != model || parameter.ranks != ranks_ || !parameter.is_finite) continue;
+    if (parameter.is_summed && parameter.last.norms < kNoNorm) continue;
+    ++result_.sampled;
+    if (parameter.is_as_it_arrived) arrived_.push_back(place);
+    if (parameter.differs) add_differing(place, parameter);
+    if (parameter.is_weighed) {
+      ++result_.not_linear;
+    } else if (complete_ && parameter.is_summed && !is_earlier_) {
+      add_to_sum(place, parameter, before);
+    }
+  }
+  result_.as_they_arrived = std::ssize(arrived_);
+  find_ratio();
+  return std::move(result_);
+}
+
+void StepComparison::find_ratio() {
+  if (least_ > most_) return;
+  if (most_ - least_ > kSameFactor * std::abs(most_)) {
+    if (!are_sums_or_means_ || step_.divides_loss) result_.undivided = 0;
+    return;
+  }
+  result_.undivided = 0;
+  result_.ratio = (least_ + most_) / 2;
+  const auto ranks = static_cast<double>(ranks_);
+  if (step_.divides_loss && is_factor(*result_.ratio, ranks)) result_.ratio = 1;
+}
+
+void StepComparison::add_differing(const ReducedPlace& place, const Parameter& parameter) {
+  const bool by_part = parameter.of_parts.size() > 1 && !parameter.differs_in_part;
+  result_.differs_by_part = by_part && (result_.differing == 0 || result_.differs_by_part);
+  if (result_.differing++ == 0) differing_ = place;
+  result_.largest_difference = std::max(result_.largest_difference, spread_of(parameter));
+}
+
+// Of what is a multiple of the sum, nothing is left. The multiple may be another one for each
+// parameter, as where layers are clipped by themselves. A program that clears gradients between
+// its backwards either keeps what it had elsewhere, and adds it, or drops it. One that overlaps its
+// collectives with the next backward steps with the mean of the step before.
+void StepComparison::add_to_sum(const ReducedPlace& place, const Parameter& parameter,
+                                const Step* before) {
+  auto best = fit(parameter.last, parameter.after, ranks_);
+  const auto whole =
+      parameter.was_cleared ? fit(parameter.total, parameter.after, ranks_) : std::nullopt;
+  if (whole.has_value() && (!best.has_value() || whole->noise < best->noise)) best = whole;
+  if (!best.has_value()) return;
+  const double after =
+      std::sqrt(dot(parameter.after, parameter.after)) / static_cast<double>(ranks_);
+  const bool is_linear = best->residual <= kNotLinear * after;
+  if (!is_linear && before != nullptr && is_of(*before, place, parameter, kNotLinear * after)) {
+    ++result_.of_step_before;
+    return;
+  }
+  if (!best->cancels) {
+    least_ = std::min(least_, best->ratio);
+    most_ = std::max(most_, best->ratio);
+    const bool is_sum = is_factor(best->ratio, static_cast<double>(ranks_));
+    are_sums_or_means_ &= is_factor(best->ratio, 1) || (is_sum && parameter.brought == ranks_);
+    if (is_sum && result_.undivided++ == 0) undivided_ = place;
+  }
+  result_.not_linear += !is_linear;
+  if (best->noise <= result_.noise) return;
+  result_.noise = best->noise;
+  result_.residual = after > 0 ? best->residual / after : 0;
+  residual_ = place;
+}
+
+/// Whether it is the mean of what arrived in that step.
+bool StepComparison::is_of(const Step& before, const ReducedPlace& place,
+                           const Parameter& parameter, double limit) const {
+  const auto found = before.parameters.find(place);
+  if (found == before.parameters.end() || found->second.ranks != ranks_) return false;
+  const auto was = fit(found->second.last, parameter.after, ranks_);
+  return was.has_value() && was->residual <= limit && is_factor(was->ratio, 1);
+}
+
+}  // namespace ddpscope::reductions

@@ -1,0 +1,79 @@
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <map>
+#include <vector>
+
+#include "exchange/reduced_names.h"
+#include "exchange/reduction_fit.h"
+#include "model/rank_compare_event.h"
+
+namespace ddpscope::reductions {
+
+/// Of one parameter, all ranks together.
+struct Parameter {
+  std::size_t ranks = 0;
+  std::uint64_t fingerprint = 0;
+  bool differs = false;
+  std::map<std::size_t, std::uint64_t> of_parts =
+      {};  ///< the fingerprint of the first of its ranks
+  bool differs_in_part = false;
+  bool is_as_it_arrived = true;  ///< on each rank
+  bool is_finite = true;
+  bool is_summed = true;    ///< what arrived is known, and nothing but sums and factors changed it
+  bool is_weighed = false;  ///< by another factor on each rank
+  double weight = 1;        ///< of the first rank
+  bool was_cleared = false;
+  std::size_t brought = 0;  ///< ranks on which it is not zero
+  Arrived last;             ///< after it was cleared for the last time
+  Arrived total;            ///< in the whole step
+  Sums after = {};          ///< of the sum over ranks
+  Sums stepped = {};        ///< likewise, with the clip
+  double stepped_dots = 0;  ///< sum over ranks of the square of that sketch
+};
+
+struct Step {
+  std::map<ReducedPlace, Parameter> parameters;
+  std::int64_t calls = 0;
+  std::size_t reduce_last = 0;  ///< ranks whose collectives ran after their last backward began
+  std::int64_t backwards = 0;
+  bool divides_loss = false;  ///< some rank did, by the number of ranks and of backwards
+};
+using Steps = std::map<std::int64_t, Step>;
+
+/// Compares what arrived in one step with what its optimizers were given.
+class StepComparison {
+ public:
+  StepComparison(std::int64_t number, const Step& step, std::size_t ranks, bool complete);
+
+  /// Of one model. `before`: the step before this one; null where it is not known.
+  ReductionStep run(std::uint32_t model, const Step* before);
+
+  const std::vector<ReducedPlace>& arrived() const { return arrived_; }
+  ReducedPlace differing() const { return differing_; }
+  ReducedPlace undivided() const { return undivided_; }
+  ReducedPlace residual() const { return residual_; }
+
+ private:
+  void find_ratio();
+  void add_differing(const ReducedPlace& place, const Parameter& parameter);
+  void add_to_sum(const ReducedPlace& place, const Parameter& parameter, const Step* before);
+  bool is_of(const Step& before, const ReducedPlace& place, const Parameter& parameter,
+             double limit) const;
+
+  const Step& step_;
+  std::size_t ranks_;
+  bool complete_;
+  bool is_earlier_ = false;
+  ReductionStep result_;
+  double least_ = std::numeric_limits<double>::infinity();  ///< ratio of one parameter
+  double most_ = -least_;
+  bool are_sums_or_means_ = true;
+  ReducedPlace undivided_;
+  std::vector<ReducedPlace> arrived_;
+  ReducedPlace differing_;
+  ReducedPlace residual_;
+};
+
+}  // namespace ddpscope::reductions
