@@ -55,6 +55,12 @@ class OptimUpdateSize final : public Check {
   void on_backward(const BackwardEvent& event, const RunState&, Findings&) override {
     unstepped_.on(event);
   }
+  void on_nonfinite_gradient(const NonfiniteGradientEvent&, const RunState&, Findings&) override {
+    unstepped_.step_is_spoilt();
+  }
+  void on_spoilt_step(const SpoiltStepEvent&, const RunState&, Findings&) override {
+    unstepped_.step_is_spoilt();
+  }
   void on_zero_grad(const ZeroGradEvent& event, const RunState& state,
                     Findings& findings) override {
     if (auto finding = unstepped_.on(event, state)) findings.push_back(*std::move(finding));

@@ -12,6 +12,8 @@ namespace ddpscope {
 class UnsteppedOptimizers {
  public:
   void on(const BackwardEvent& event);
+  /// A gradient was not finite: that step is left out on purpose.
+  void step_is_spoilt() { cleared_.clear(); }
   /// A finding where the gradients of so many backwards were cleared unused; once.
   std::optional<Finding> on(const ZeroGradEvent& event, const RunState& state);
 

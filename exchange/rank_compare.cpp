@@ -134,7 +134,8 @@ class Comparison {
     }
   }
 
-  // A rank that was ended from outside left no digest of the step in which it waited.
+  // A rank that was ended from outside left no digest of the step in which it waited, nor, where it
+  // had not come to that, of the one before.
   void count_open_steps(Cohort& cohort) const {
     for (RankCounts& counts : cohort.counts) {
       const auto stand = std::ranges::find(result_.stands, counts.rank, &RankStand::rank);
@@ -142,8 +143,10 @@ class Comparison {
       const CallRecord& call = stand->last.record;
       const bool averages = call.phase == Phase::kBackward || call.phase == Phase::kReduce;
       if (!averages || call.step <= counts.step) continue;
-      counts.step = call.step;
+      const bool is_regular = counts.step > 0 && counts.backwards % counts.step == 0;
+      if (is_regular) counts.backwards = counts.backwards / counts.step * (call.step - 1);
       ++counts.backwards;
+      counts.step = call.step;
     }
   }
 

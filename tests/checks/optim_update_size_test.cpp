@@ -48,36 +48,6 @@ struct Loop {
 };
 }  // namespace
 
-TEST_CASE("optim-update-size tells gradients that no step ever uses", "[check]") {
-  Loop loop;
-  Program& program = loop.program;
-  const auto clear_and_look = [&](int times) {
-    for (int i = 0; i < times; ++i) {
-      program.zero_grad(1);
-      program.zero_grad(1);
-      program.backward({1, 2});
-    }
-  };
-  SECTION("after 32 backwards, once") {
-    clear_and_look(32);
-    CHECK(program.findings.empty());
-    clear_and_look(40);
-    REQUIRE(program.findings.size() == 1);
-    CHECK(fact_of<std::string>(program.findings[0], "cause") == "never_stepped");
-    CHECK(program.findings[0].why.find("holds 2 parameters with gradients") != std::string::npos);
-  }
-  SECTION("but not where one stepped before") {
-    loop.steps(1);
-    clear_and_look(64);
-    CHECK(program.findings.empty());
-  }
-  SECTION("nor where gradients are added up") {
-    for (int i = 0; i < 64; ++i) program.backward({1, 2});
-    program.zero_grad(1);
-    CHECK(program.findings.empty());
-  }
-}
-
 TEST_CASE("optim-update-size reports steps that change no bit of a parameter", "[check]") {
   Loop loop;
   loop.steps(227);
