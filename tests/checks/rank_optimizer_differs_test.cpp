@@ -75,7 +75,7 @@ TEST_CASE("rank-optimizer-differs takes members at once and each field for itsel
   CHECK(fact_in(findings[1], "field") == text_of("loss_scale"));
   CHECK(fact_in(findings[2], "field") == text_of("skipped_steps"));
   CHECK(findings[1].fingerprint != findings[2].fingerprint);
-  CHECK(findings[2].fixes.at(0).text.starts_with("reduce the flag"));
+  CHECK(findings[2].fixes.at(0).text.starts_with("reduce what decides"));
 }
 
 TEST_CASE("rank-optimizer-differs weighs less where gradients are not averaged", "[check]") {
