@@ -58,6 +58,19 @@ std::unique_ptr<Fault> before_step(Act act) {
   return std::make_unique<BeforeStep>(std::move(act));
 }
 
+template <class Act>
+std::unique_ptr<Fault> after_step(Act act) {
+  struct AfterStep final : Fault {
+    explicit AfterStep(Act&& act) : act(std::move(act)) {}
+    void after_step(torch::optim::Optimizer& optimizer) override {
+      planted();
+      act(optimizer);
+    }
+    Act act;
+  };
+  return std::make_unique<AfterStep>(std::move(act));
+}
+
 /// `act` is called the first time alone.
 template <class Act>
 auto once(Act act) {

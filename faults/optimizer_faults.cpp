@@ -17,19 +17,6 @@ namespace {
 using torch::optim::Optimizer;
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
-class NanInWeight final : public Fault {
- public:
-  void after_step(Optimizer& optimizer) override {
-    if (std::exchange(is_done_, true)) return;
-    planted();
-    const c10::NoGradGuard guard;
-    first_members(optimizer).front().fill_(kNan);
-  }
-
- private:
-  bool is_done_ = false;
-};
-
 class ThawedMember final : public Fault {
  public:
   void before_step(Optimizer& optimizer) override {
@@ -67,24 +54,24 @@ class NeverCleared final : public Fault {
     return true;
   }
 };
-
-class SlowReads final : public Fault {
- public:
-  void after_step(Optimizer&) override {
-    planted();
-    pause_.as_long_again();
-  }
-
- private:
-  Pause pause_{std::chrono::milliseconds(10)};
-};
 }  // namespace
 
-std::unique_ptr<Fault> make_nan_in_weight() { return std::make_unique<NanInWeight>(); }
 std::unique_ptr<Fault> make_thawed_member() { return std::make_unique<ThawedMember>(); }
 std::unique_ptr<Fault> make_left_in_eval() { return std::make_unique<LeftInEval>(); }
 std::unique_ptr<Fault> make_never_cleared() { return std::make_unique<NeverCleared>(); }
-std::unique_ptr<Fault> make_slow_reads() { return std::make_unique<SlowReads>(); }
+
+std::unique_ptr<Fault> make_nan_in_weight() {
+  return after_step(once([](Optimizer& optimizer) {
+    const c10::NoGradGuard guard;
+    first_members(optimizer).front().fill_(kNan);
+  }));
+}
+
+std::unique_ptr<Fault> make_slow_reads() {
+  return after_step([pause = Pause(std::chrono::milliseconds(10))](Optimizer&) mutable {
+    pause.as_long_again();
+  });
+}
 
 std::unique_ptr<Fault> make_member_left_out() {
   return before_step(once([](Optimizer& optimizer) {

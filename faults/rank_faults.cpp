@@ -22,21 +22,6 @@ void scale_gradients(Optimizer& optimizer, double factor) {
   }
 }
 
-class WeightApart final : public Fault {
- public:
-  void after_step(Optimizer& optimizer) override {
-    if (std::exchange(is_done_, true)) return;
-    planted();
-    const c10::NoGradGuard guard;
-    at::Tensor element = first_members(optimizer).front();
-    while (element.dim() > 0) element = element.select(0, 0);
-    element.add_(1e-3);
-  }
-
- private:
-  bool is_done_ = false;
-};
-
 class RateApart final : public Fault {
  public:
   void before_step(Optimizer& optimizer) override {
@@ -51,10 +36,17 @@ class RateApart final : public Fault {
  private:
   std::map<const void*, double> doubled_;
 };
-
 }  // namespace
 
-std::unique_ptr<Fault> make_weight_apart() { return std::make_unique<WeightApart>(); }
+std::unique_ptr<Fault> make_weight_apart() {
+  return after_step(once([](Optimizer& optimizer) {
+    const c10::NoGradGuard guard;
+    at::Tensor element = first_members(optimizer).front();
+    while (element.dim() > 0) element = element.select(0, 0);
+    element.add_(1e-3);
+  }));
+}
+
 std::unique_ptr<Fault> make_slow_rank() {
   return at_loss([pause = Pause(std::chrono::milliseconds(20))](at::Tensor&) mutable {
     pause.as_long_again();
