@@ -47,6 +47,27 @@ TEST_CASE("grad-reduced-wrong-scale tells a sum that nobody divides", "[check]")
   CHECK(finding.fixes.at(0).text.starts_with("`grad.div_(world_size)`"));
 }
 
+TEST_CASE("grad-reduced-wrong-scale names what is a sum beside means", "[check]") {
+  const std::int64_t undivided = GENERATE(1, 2);
+  auto steps = steps_with(1);
+  for (ReductionStep& step : steps) {
+    step.ratio.reset();
+    step.undivided = undivided;
+    step.first_undivided = {.model = "Net", .path = "head.bias", .dtype = "float32"};
+  }
+  const Findings findings = judged(steps);
+  REQUIRE(findings.size() == 1);
+  const Finding& finding = findings[0];
+  CHECK(finding.what == std::to_string(undivided) +
+                            " of 6 reduced gradients are 4 × the mean over 4 ranks, the others "
+                            "are the mean (sum_not_divided)");
+  CHECK(finding.why.ends_with("; the first of these is head.bias"));
+  CHECK(finding.module_path == (undivided == 1 ? "head" : ""));
+  CHECK(fact_in(finding, "first_path") == text_of("head.bias"));
+  CHECK(fact_in(finding, "measured_ratio") == FactValue(4.0));
+  CHECK(fact_in(finding, "parameters_count") == FactValue(undivided));
+}
+
 TEST_CASE("grad-reduced-wrong-scale tells a mean that is divided again", "[check]") {
   const Findings findings = judged(steps_with(0.25));
   REQUIRE(findings.size() == 1);

@@ -112,6 +112,16 @@ TEST_CASE("rank-parameters-differ names what the ranks differed in first", "[che
         text_of("gradient"));
 }
 
+TEST_CASE("rank-parameters-differ compares no gradients of ranks that skipped steps", "[check]") {
+  RanksComparedEvent run = with(drift());
+  run.cohorts[0].reductions = {{.step = 5, .differing = 1}, {.step = 6, .differing = 1}};
+  const std::int64_t skipped = GENERATE(5, 6);
+  run.cohorts[0].digests = {
+      {.field = DigestField::kSkippedSteps, .step = skipped, .first_step = skipped}};
+  CHECK(fact_in(judge_run(run, kId).at(0), "differing_input") ==
+        text_of(skipped == 5 ? "skip" : "gradient"));
+}
+
 TEST_CASE("rank-parameters-differ begins after averaged gradients that differ", "[check]") {
   RanksComparedEvent run = with(drift());
   const auto found = [&] { return judge_run(run, kId).at(0); };

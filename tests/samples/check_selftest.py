@@ -121,6 +121,11 @@ def ranks(args):
     for name, fault in faults.items():
         check_caught(fault)
         expect(fault["latency_steps"] <= LATEST.get(name, 0), fault)
+    with tempfile.NamedTemporaryFile("w", suffix=".txt") as file:
+        print("rank-optimizer-differs  # meant so", file=file, flush=True)
+        code, faults, _ = run(args, ["--nproc", "2", *only("rate-apart")],
+                              DDPSCOPE=f"suppressions={file.name}")
+        expect(code == MISSED and "(suppressed)" in faults["rate-apart"]["why"], code, faults)
     code, _, errors = run(args, ["--nproc", "2", *only("member-twice")])
     expect(code == USAGE and "takes one rank" in errors, code, errors)
     code, _, errors = run(args, only("rate-apart"))

@@ -23,12 +23,19 @@ TEST_CASE("selftest refuses settings with which nothing is caught", "[tools]") {
   const auto wrong = run_shell("DDPSCOPE=chekcs=x '" DDPSCOPE_TOOL "' selftest -- echo started");
   CHECK(wrong.code == 2);
   CHECK(wrong.says("did you mean \"checks\"?"));
+  const auto gone =
+      run_shell("DDPSCOPE=suppressions=/gone.txt '" DDPSCOPE_TOOL "' selftest -- echo started");
+  CHECK(gone.code == 2);
+  CHECK(gone.says("suppressions=\"/gone.txt\" is not a readable file"));
 }
 
 TEST_CASE("selftest lists its faults with their checks", "[tools]") {
   const auto list = run_shell("ddpscope selftest --list");
   CHECK(list.code == 0);
   CHECK(list.says("log-of-zero                numeric-nonfinite-forward   "));
+  const auto json = run_shell("ddpscope selftest --list --json");
+  CHECK(json.code == 0);
+  CHECK(json.says("\"between_ranks\": true"));
 }
 
 // Without LibTorch in the build there is nothing to preload, which is told first.

@@ -57,6 +57,14 @@ TEST_CASE("validate refuses what the other commands refuse", "[tools]") {
   }
 }
 
+TEST_CASE("validate says in one line that other JSON is no report", "[tools]") {
+  const TemporaryDir dir;
+  const auto run = run_shell("echo '{\"traceEvents\": []}' > " + (dir / "trace.json") +
+                             "; ddpscope validate " + (dir / "trace.json"));
+  CHECK(run.code == 3);
+  CHECK(run.text == dir / "trace.json" + ":1: this is no report: it names no schema\n");
+}
+
 TEST_CASE("validate returns 3 for newer schemas and for what is no file", "[tools]") {
   const TemporaryDir dir;
   std::ofstream(dir / "rank-0.jsonl") << "{\"record\":\"run\",\"schema\":2}\n";
