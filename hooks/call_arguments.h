@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "model/call_log.h"
@@ -19,6 +20,9 @@ using NestedList = std::vector<TensorList>;
 template <std::size_t kSize>
 struct Mangled {
   constexpr Mangled(const char (&text)[kSize]) { std::copy_n(text, kSize, letters); }  // NOLINT
+  constexpr bool has(std::string_view part) const {
+    return !std::ranges::search(letters, part).empty();
+  }
   char letters[kSize] = {};
 };
 

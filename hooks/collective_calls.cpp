@@ -63,8 +63,7 @@ struct Collective {
 
  private:
   static std::string symbol() { return std::string(kBackend) + kName.letters; }
-  static constexpr bool kIsCoalesced =
-      std::string_view(kName.letters).find("coalesced") != std::string_view::npos;
+  static constexpr bool kIsCoalesced = kName.has("coalesced");
 };
 
 template <const char* kBackend, Mangled kName, CollectiveKind kKind>
