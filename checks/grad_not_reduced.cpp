@@ -32,6 +32,7 @@ class GradNotReduced final : public Check {
     for (const Cohort& cohort : run.cohorts) {
       if (cohort.ranks.size() >= 2) find_unreduced(cohort, run.live, findings);
     }
+    if (run.apart) find_split(*run.apart, findings);
   }
 
  private:

@@ -60,18 +60,11 @@ std::vector<Fix> fixes_for_unreduced(const std::string& cause) {
   }
   return cause == "subset" ? std::vector<Fix>{all, back} : std::vector<Fix>{all, last};
 }
-}  // namespace
 
-void find_unreduced(const Cohort& cohort, bool is_live, Findings& findings) {
-  const auto differ = [](const ReductionStep& step) { return step.differing > 0; };
-  const ReductionRun run = first_run_of(cohort.reductions, kInARow, differ);
-  if (run.first == nullptr || are_apart(cohort, run.first->step)) return;
+/// What steps tell whatever the cause, at the first of them.
+Finding finding_of(const ReductionRun& run, const Cohort& cohort, const std::string& cause) {
   const ReductionStep& step = *run.first;
-  const std::string cause = cause_of(step);
   Finding finding = finding_on(cohort.ranks, step.step);
-  const LocalUpdates local = local_updates(cohort, step);
-  if (is_live && local.kind == LocalUpdates::Kind::kMaybe) return;
-  finding.severity = severity_in(cohort);
   finding.phase = Phase::kReduce;
   finding.model = step.first_differing.model;
   if (step.differing == 1) {
@@ -83,9 +76,6 @@ void find_unreduced(const Cohort& cohort, bool is_live, Findings& findings) {
       fmt::format("{} of {} differ{} between ranks at step(){}", step.differing,
                   counted(step.sampled, "sampled gradient"), step.differing == 1 ? "s" : "",
                   cause.empty() ? "" : " (" + cause + ")");
-  finding.why = why_unreduced(step, cause) + severity_words(cohort);
-  finding.fixes = fixes_for_unreduced(cause);
-  tell_meant(cohort, local, step.differs_by_part, finding);
   finding.facts = {{fact::kDifferingCount, step.differing},
                    {fact::kSampledCount, step.sampled},
                    {fact::kCollectivesSinceStepCount, step.calls},
@@ -94,6 +84,37 @@ void find_unreduced(const Cohort& cohort, bool is_live, Findings& findings) {
   if (!step.first_differing.path.empty()) {
     finding.facts.push_back({fact::kFirstPath, step.first_differing.path});
   }
+  return finding;
+}
+}  // namespace
+
+void find_unreduced(const Cohort& cohort, bool is_live, Findings& findings) {
+  const auto differ = [](const ReductionStep& step) { return step.differing > 0; };
+  const ReductionRun run = first_run_of(cohort.reductions, kInARow, differ);
+  if (run.first == nullptr || are_apart(cohort, run.first->step)) return;
+  const ReductionStep& step = *run.first;
+  const LocalUpdates local = local_updates(cohort, step);
+  if (is_live && local.kind == LocalUpdates::Kind::kMaybe) return;
+  const std::string cause = cause_of(step);
+  Finding finding = finding_of(run, cohort, cause);
+  finding.severity = severity_in(cohort);
+  finding.why = why_unreduced(step, cause) + severity_words(cohort);
+  finding.fixes = fixes_for_unreduced(cause);
+  tell_meant(cohort, local, step.differs_by_part, finding);
+  findings.push_back(std::move(finding));
+}
+
+void find_split(const Cohort& apart, Findings& findings) {
+  const auto by_part = [](const ReductionStep& step) { return step.differs_by_part; };
+  const ReductionRun run = first_run_of(apart.reductions, kInARow, by_part);
+  if (run.first == nullptr) return;
+  Finding finding = finding_of(run, apart, "split");
+  finding.severity = Severity::kNote;
+  finding.why =
+      "all ranks began as equal replicas, and nothing was exchanged since but within smaller "
+      "groups";
+  finding.fixes = {{"average over a process group of all ranks", kNeedsDecision}};
+  tell_meant(apart, /*local=*/{}, /*by_part=*/true, finding);
   findings.push_back(std::move(finding));
 }
 

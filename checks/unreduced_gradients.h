@@ -10,4 +10,7 @@ namespace ddpscope {
 /// train, where that may be meant.
 void find_unreduced(const Cohort& cohort, bool is_live, Findings& findings);
 
+/// The same of ranks that average within smaller groups alone, which may be meant: a note.
+void find_split(const Cohort& apart, Findings& findings);
+
 }  // namespace ddpscope

@@ -70,4 +70,21 @@ RankCohorts cohorts_of(const std::vector<RankCalls>& calls) {
   return result;
 }
 
+std::set<std::uint64_t> groups_across(const std::vector<RankList>& cohorts,
+                                      const std::vector<RankCalls>& calls) {
+  std::map<std::uint64_t, const RankList*> first;
+  std::set<std::uint64_t> across;
+  for (const RankCalls& rank : calls) {
+    const auto own = std::ranges::find_if(cohorts, [&rank](const RankList& cohort) {
+      return std::ranges::binary_search(cohort, rank.rank);
+    });
+    const RankList* const cohort = own == cohorts.end() ? nullptr : &*own;
+    for (const auto& [key, group] : rank.groups) {
+      const auto [known, is_new] = first.try_emplace(key, cohort);
+      if (!is_new && known->second != cohort) across.insert(key);
+    }
+  }
+  return across;
+}
+
 }  // namespace ddpscope

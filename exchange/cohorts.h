@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstdint>
+#include <set>
 #include <vector>
 
 #include "exchange/call_blocks.h"
@@ -20,5 +22,9 @@ struct RankCohorts {
 /// Ranks that average their gradients with one another, as their calls tell, form a cohort each;
 /// without such calls, or with one such cohort, all ranks together are one.
 RankCohorts cohorts_of(const std::vector<RankCalls>& calls);
+
+/// The groups that have ranks of several cohorts.
+std::set<std::uint64_t> groups_across(const std::vector<RankList>& cohorts,
+                                      const std::vector<RankCalls>& calls);
 
 }  // namespace ddpscope

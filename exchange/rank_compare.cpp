@@ -1,6 +1,7 @@
 #include "exchange/rank_compare.h"
 
 #include <algorithm>
+#include <functional>
 #include <iterator>
 
 #include "exchange/arrival_compare.h"
@@ -110,28 +111,55 @@ class Comparison {
       Cohort& cohort = result_.cohorts.emplace_back();
       cohort.ranks = ranks;
       cohort.parts = parts_of(ranks, found.groups);
-      RingList rings;
-      for (std::size_t i = 0; i < rings_.size(); ++i) {
-        if (!std::ranges::binary_search(ranks, rings_[i].head().rank)) continue;
-        rings.push_back(&rings_[i]);
-        for (const auto& [key, group] : calls_[i].groups) {
-          cohort.averages = cohort.averages || group.writes_gradients;
-        }
-      }
-      cohort.exchanges_tensors = std::ranges::any_of(
-          rings, [](const RingReader* ring) { return exchanges_tensors(*ring); });
-      walk_digests(rings, cohort, [this] { tell_progress(); });
-      if (!result_.live) count_open_steps(cohort);
-      compare_tensors(rings, cohort);
-      const bool complete = static_cast<std::int64_t>(rings_.size()) == options_.world_size;
-      compare_reductions(rings, complete, cohort);
-      compare_batches(rings, cohort);
-      compare_arrivals(rings, cohort);
-      compare_losses(rings, cohort);
-      compare_sync_patterns(rings, cohort);
-      compare_epochs(rings, cohort);
-      compare_nonfinite(rings, cohort);
+      compare(cohort, [this] { tell_progress(); });
     }
+    if (!result_.live && found.cohorts.size() > 1) compare_across(found.cohorts);
+  }
+
+  RingList rings_of(const Cohort& cohort) const {
+    RingList rings;
+    for (const RingReader& ring : rings_) {
+      if (std::ranges::binary_search(cohort.ranks, ring.head().rank)) rings.push_back(&ring);
+    }
+    return rings;
+  }
+
+  void compare(Cohort& cohort, const std::function<void()>& after_each) {
+    const RingList rings = rings_of(cohort);
+    for (const RankCalls& rank : calls_) {
+      if (!std::ranges::binary_search(cohort.ranks, rank.rank)) continue;
+      cohort.averages = cohort.averages || std::ranges::any_of(rank.groups, [](const auto& group) {
+                          return group.second.writes_gradients;
+                        });
+    }
+    cohort.exchanges_tensors =
+        std::ranges::any_of(rings, [](const RingReader* ring) { return exchanges_tensors(*ring); });
+    walk_digests(rings, cohort, after_each);
+    if (!result_.live) count_open_steps(cohort);
+    compare_tensors(rings, cohort);
+    const bool complete = static_cast<std::int64_t>(rings_.size()) == options_.world_size;
+    compare_reductions(rings, complete, cohort);
+    compare_batches(rings, cohort);
+    compare_arrivals(rings, cohort);
+    compare_losses(rings, cohort);
+    compare_sync_patterns(rings, cohort);
+    compare_epochs(rings, cohort);
+    compare_nonfinite(rings, cohort);
+  }
+
+  void compare_across(const std::vector<RankList>& cohorts) {
+    Cohort all{.parts = cohorts};
+    for (const RankList& ranks : cohorts) std::ranges::copy(ranks, std::back_inserter(all.ranks));
+    std::ranges::sort(all.ranks);
+    const RingList rings = rings_of(all);
+    const auto across = groups_across(cohorts, calls_);
+    const bool exchanges = std::ranges::any_of(
+        rings, [&](const RingReader* ring) { return exchanges_tensors(*ring, &across); });
+    if (exchanges) return;
+    walk_digests(rings, all, [] {});
+    if (!all.equal_at_start) return;
+    compare_reductions(rings, /*complete=*/false, all);
+    result_.apart = std::move(all);
   }
 
   // A rank that was ended from outside left no digest of the step in which it waited, nor, where it

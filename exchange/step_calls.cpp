@@ -8,12 +8,12 @@
 
 namespace ddpscope {
 
-StepCalls::StepCalls(const RingReader& ring)
+StepCalls::StepCalls(const RingReader& ring, const std::set<std::uint64_t>* groups)
     : known_from_(std::numeric_limits<std::int64_t>::max()) {
   std::map<NameId, bool> of_gradient;
   for (auto place = ring.first_call(); place < ring.call_count(); ++place) {
     const auto call = ring.call(place);
-    if (!call) continue;
+    if (!call || (groups != nullptr && !groups->contains(call->group))) continue;
     // Of the step of the oldest call, others may be overwritten.
     const std::int64_t known = ring.first_call() == 0 ? 0 : std::int64_t{call->step} + 1;
     known_from_ = std::min(known_from_, known);
@@ -49,13 +49,13 @@ bool StepCalls::always_have_fewer(std::uint64_t elements) const {
   return std::ranges::all_of(sums_, [elements](const auto& sum) { return sum.second < elements; });
 }
 
-bool exchanges_tensors(const RingReader& ring) {
+bool exchanges_tensors(const RingReader& ring, const std::set<std::uint64_t>* groups) {
   const std::vector<Blob> blobs = ring.blobs();
   std::uint64_t elements = 0;
   for (const auto& [model, list] : lists_at(blobs, std::numeric_limits<std::int64_t>::max())) {
     elements += trained_elements(list);
   }
-  return !StepCalls(ring).always_have_fewer(elements / 10 + 1);
+  return !StepCalls(ring, groups).always_have_fewer(elements / 10 + 1);
 }
 
 }  // namespace ddpscope

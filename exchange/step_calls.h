@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <vector>
 
 #include "exchange/rank_ring.h"
@@ -12,7 +13,8 @@ namespace ddpscope {
 /// be copies of gradients.
 class StepCalls {
  public:
-  explicit StepCalls(const RingReader& ring);
+  /// Of these `groups` alone, or of all.
+  explicit StepCalls(const RingReader& ring, const std::set<std::uint64_t>* groups = nullptr);
   /// Whether calls of that step had the sizes of these gradients, one by one, or of `all` gradients
   /// together. True where calls of the step are no longer in the ring.
   bool may_hold(std::int64_t step, const std::vector<std::uint64_t>& gradients,
@@ -33,6 +35,7 @@ class StepCalls {
 
 /// Whether the rank exchanged gradients or weights, as far as sizes tell: some step's collectives
 /// have a tenth of the elements of its parameters, or how many these are is not known.
-bool exchanges_tensors(const RingReader& ring);
+/// Of calls in these `groups` alone, or of all.
+bool exchanges_tensors(const RingReader& ring, const std::set<std::uint64_t>* groups = nullptr);
 
 }  // namespace ddpscope

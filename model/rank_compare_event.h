@@ -292,6 +292,9 @@ struct RanksComparedEvent {
   std::vector<Frontier> frontiers;
   std::vector<RankStand> stands;  ///< of each rank, in the group of its last call
   std::vector<Cohort> cohorts;
+  /// The ranks of several cohorts, its parts, that began as equal replicas and exchanged nothing
+  /// since. Not known while they run.
+  std::optional<Cohort> apart;
   RanksEndedEvent endings;
   std::vector<std::string> remarks;  ///< what could not be compared, and why
 };

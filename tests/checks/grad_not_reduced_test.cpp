@@ -216,6 +216,25 @@ TEST_CASE("grad-not-reduced is a note on what parts of the ranks average by them
   CHECK(findings[0].why.ends_with("average over groups of their own (ranks 0-1, ranks 2-3)"));
 }
 
+TEST_CASE("grad-not-reduced is a note on equal replicas that average in smaller groups alone",
+          "[check]") {
+  ReductionStep step = differing_step();
+  step.differs_by_part = GENERATE(true, false);
+  RanksComparedEvent run = four_ranks();
+  Cohort& apart = run.apart.emplace(run.cohorts[0]);
+  apart.parts = {{0, 1}, {2, 3}};
+  apart.reductions = differing(step);
+  const Findings findings = judge_run(run, "grad-not-reduced");
+  REQUIRE(findings.size() == (step.differs_by_part ? 1 : 0));
+  if (findings.empty()) return;
+  CHECK(findings[0].severity == Severity::kNote);
+  CHECK(findings[0].what == "6 of 6 sampled gradients differ between ranks at step() (split)");
+  CHECK(findings[0].why.starts_with("all ranks began as equal replicas"));
+  CHECK(findings[0].why.ends_with("average over groups of their own (ranks 0-1, ranks 2-3)"));
+  CHECK(findings[0].fixes.at(1).text == "average over a process group of all ranks");
+  CHECK(cause_of(findings[0]) == "split");
+}
+
 TEST_CASE("grad-not-reduced names no cause where collectives changed every gradient", "[check]") {
   const Findings findings = judged_over_ranks(differing(differing_step()));
   REQUIRE(findings.size() == 1);
