@@ -10,6 +10,7 @@
 #include "exchange/missing_on_ranks.h"
 #include "exchange/sides.h"
 #include "exchange/sketch_compare.h"
+#include "exchange/written_buffers.h"
 
 namespace ddpscope {
 namespace {
@@ -159,6 +160,7 @@ void add_values(const RingList& rings, DigestsDiffer difference, Cohort& cohort)
   // What differs is in other tensors than those that several ranks have.
   if (values.compared > 0 && values.differing == 0) return;
   estimate_difference(rings, difference, values);
+  leave_out_written(rings, values);
   cohort.values.push_back(std::move(values));
 }
 

@@ -238,6 +238,9 @@ bool ModuleTracker::flags_changed(Root& root) const {
 void ModuleTracker::look_anew(Capture& capture, Root& root) {
   root.tree_hash = 0;
   look(capture, root);
+  std::vector<at::Tensor> buffers;
+  root.buffers.append_to(buffers);
+  ReplicaBits::buffers_attached(capture, buffers);
 }
 
 void ModuleTracker::look(Capture& capture, Root& root) {

@@ -60,7 +60,7 @@ void tell(Capture& capture, std::int64_t step, bool of_buffers,
   for (const at::Tensor& tensor : tensors) {
     event.tensors.push_back({.tensor = capture.id_of(tensor),
                              .fingerprint = bits_of(tensor),
-                             .sketch = sketch_within(room, tensor)});
+                             .sketch = step < 0 ? kNoSketch : sketch_within(room, tensor)});
   }
   if (!event.tensors.empty()) capture.put_large(std::move(event));
 }
@@ -92,6 +92,13 @@ void ReplicaBits::model_attached(const Capture& capture) noexcept {
   // In a forward that runs already, buffers may have changed.
   awaits_forward_.store(!capture.marker().inside_forward(), std::memory_order_relaxed);
   awaits_backward_.store(true, std::memory_order_relaxed);
+}
+
+void ReplicaBits::buffers_attached(Capture& capture, const std::vector<at::Tensor>& buffers) {
+  const bool is_before = compares(capture) && capture.marker().completed_steps() == 0;
+  if (is_before && !capture.marker().inside_forward()) {
+    tell(capture, kAtAttach, /*of_buffers=*/true, buffers);
+  }
 }
 
 void ReplicaBits::before_forward() noexcept {

@@ -10,13 +10,15 @@ namespace ddpscope {
 class Capture;
 
 /// Reads fingerprints of the registered tensors of this thread's models where ranks are compared:
-/// buffers before the first forward and at the end of the steps that all ranks compare, parameters
-/// before the first backward of such a step, of one after weights were averaged and, of a small
-/// model, of each of the first 64; hooks at rest or not.
+/// buffers when a model comes, before the first forward and at the end of the steps that all ranks
+/// compare, parameters before the first backward of such a step, of one after weights were averaged
+/// and, of a small model, of each of the first 64; hooks at rest or not.
 class ReplicaBits {
  public:
   /// A model came; before the first step it is read.
   static void model_attached(const Capture& capture) noexcept;
+  /// Its tree is known.
+  static void buffers_attached(Capture& capture, const std::vector<at::Tensor>& buffers);
   /// A part of a forward is about to run.
   static void see_forward() noexcept {
     if (awaits_forward_.load(std::memory_order_relaxed)) before_forward();

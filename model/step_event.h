@@ -41,6 +41,8 @@ constexpr bool is_compared_step(std::int64_t step) {
 }
 
 /// Parameters of small models are compared in each of the first steps as well.
+/// The step of what was read when its model was attached.
+inline constexpr std::int64_t kAtAttach = -1;
 inline constexpr std::int64_t kComparesEachUntil = 64;
 
 /// On a survey step a data loader asks a sampler for the rows of a batch.
@@ -66,7 +68,7 @@ struct TensorBits {
 
 /// Fingerprints of what one thread trains, read at the end of a step, or before the first one.
 struct TensorBitsEvent {
-  std::int64_t step = 0;  ///< that ended
+  std::int64_t step = 0;  ///< that ended, or kAtAttach
   bool of_buffers = false;
   std::vector<TensorBits> tensors;
 };

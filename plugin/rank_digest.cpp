@@ -99,6 +99,7 @@ void RankDigest::on(const OptimizerStepEvent&, const RunState& state) {
 }
 
 void RankDigest::on(const TensorBitsEvent& event, const RunState&) {
+  if (event.step == kAtAttach) return put_attached(event.tensors);
   if (event.step != bits_step_) {
     bits_.clear();
     sketches_.clear();
@@ -111,12 +112,29 @@ void RankDigest::on(const TensorBitsEvent& event, const RunState&) {
   start_changed_ |= event.step == 0 && !steps_began_;
 }
 
-// To save running statistics is to use them.
+void RankDigest::put_attached(const std::vector<TensorBits>& tensors) {
+  ModelTensors::Bits bits;
+  for (const TensorBits& one : tensors) bits[one.tensor] = one.fingerprint;
+  for (const auto& [id, model] : models_) {
+    if (model.fingerprint(bits, /*of_buffers=*/true) == 0) continue;
+    attached_told_ = true;
+    put(BlobKind::kFingerprints, id, kAtAttach, model.fingerprints(bits));
+  }
+}
+
+// To save running statistics is to use them. What buffers were before a load says nothing.
 void RankDigest::on(const ArchiveTensorEvent& event, const RunState&) {
-  const bool is_save = event.access == ArchiveAccess::kWritten && last_.step > 0;
-  if (!is_save || statistics_.were_used()) return;
   const auto has_it = [&](const auto& entry) { return entry.second.has_buffer(event.tensor); };
-  if (std::ranges::any_of(models_, has_it)) statistics_.used(buffer_elements());
+  const bool is_save = event.access == ArchiveAccess::kWritten && last_.step > 0;
+  const bool is_load = event.access == ArchiveAccess::kRead && attached_told_;
+  if (is_save && !statistics_.were_used() && std::ranges::any_of(models_, has_it)) {
+    statistics_.used(buffer_elements());
+  }
+  if (!is_load || std::ranges::none_of(models_, has_it)) return;
+  attached_told_ = false;
+  for (const auto& [id, model] : models_) {
+    put(BlobKind::kFingerprints, id, kAtAttach, model.fingerprints({}));
+  }
 }
 
 // What came after the last step is told with it.

@@ -64,6 +64,7 @@ class RankDigest {
   std::int64_t buffer_elements() const;
   void put(BlobKind kind, ModelId model, std::int64_t step, const std::string& bytes);
   void put_list(ModelId model, const std::string& bytes);
+  void put_attached(const std::vector<TensorBits>& tensors);
   void put_start(const RunState& state);
   void put_in_progress(const RunState& state);
   void add_structure(StepDigest& digest);
@@ -86,6 +87,7 @@ class RankDigest {
   StepDigest optimizers_;  // the fields of optimizers alone, and of which gradients
   StepDigest shown_;
   bool start_changed_ = false;
+  bool attached_told_ = false;
   bool steps_began_ = false;
   bool optimizers_changed_ = true;
   bool lost_events_ = false;

@@ -1,0 +1,110 @@
+// What ranks begin with as equal replicas, and what makes them differ from there on.
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
+
+#include "tests/plugin/merged_run.h"
+#include "tests/plugin/on_ranks.h"
+
+namespace ddpscope::test {
+namespace {
+constexpr int kSteps = 24;
+
+/// Follows the mean of its inputs, and subtracts it before the first layer reads them.
+struct CenteredImpl : torch::nn::Module {
+  explicit CenteredImpl(const at::Tensor& start) {
+    center = register_buffer("center", start);
+    line = register_module("line", torch::nn::Linear(8, 4));
+  }
+  at::Tensor forward(const at::Tensor& input) {
+    if (follows) {
+      const torch::NoGradGuard no_grad;
+      center.lerp_(input.mean(0), 0.1);
+    }
+    return line(input - center);
+  }
+  bool follows = true;
+  at::Tensor center;
+  torch::nn::Linear line{nullptr};
+};
+TORCH_MODULE(Centered);
+
+void train(const Place& place, const Group& group, int ranks, Centered net) {
+  torch::manual_seed(static_cast<std::uint64_t>(place.rank) + 2);  // data of its own
+  torch::optim::SGD optimizer(net->parameters(), 0.02);
+  for (int step = 1; step <= kSteps; ++step) {
+    optimizer.zero_grad();
+    (net(torch::randn({16, 8})) - 1).square().mean().backward();
+    const torch::NoGradGuard no_grad;
+    for (const at::Tensor& parameter : net->parameters()) {
+      all_reduce(group, parameter.grad());
+      parameter.grad().div_(ranks);
+    }
+    optimizer.step();
+  }
+}
+
+struct Start {
+  bool is_drawn = false;  ///< by each rank for itself
+  bool is_set = false;    ///< by one rank, once all have attached
+  bool follows = true;
+};
+
+Merged run(const Start& start) {
+  const auto program = [start](const Place& place) {
+    torch::manual_seed(1);
+    Centered net(torch::zeros({8}));
+    net->follows = start.follows;
+    if (start.is_drawn) net->center.fill_(place.rank);
+    attach_diagnostics(net, quiet());
+    if (start.is_set && place.rank == 1) net->center.fill_(1);
+    train(place, place.group(), place.ranks, net);
+    return 0;
+  };
+  CHECK(Ranks(2, program).exit_codes() == std::vector<int>{0, 0});
+  return merge();
+}
+
+/// Pairs of ranks share the name `pair` and average by themselves.
+int train_in_pairs(const Place& place) {
+  torch::manual_seed(static_cast<std::uint64_t>(place.rank));
+  Centered net(torch::zeros({8}));
+  net->follows = false;
+  attach_diagnostics(net, quiet());
+  const Group all = place.group();
+  for (const at::Tensor& parameter : net->parameters()) broadcast(all, parameter.detach());
+  Place pair = place;
+  pair.rank = place.rank % 2;
+  pair.ranks = 2;
+  pair.store =
+      c10::make_intrusive<c10d::PrefixStore>("pair" + std::to_string(place.rank / 2), place.store);
+  train(place, pair.group(), pair.ranks, net);
+  return 0;
+}
+}  // namespace
+
+TEST_CASE("A buffer that forward writes before a layer reads it drifts from the first step on") {
+  const Merged merged = run({});
+  INFO(merged.said);
+  CHECK(
+      merged.says("ranks 0-1 step 1: warning: 1 of 1 buffer differ between ranks at the end of "
+                  "step 1 (drift), center first [rank-buffers-differ]"));
+}
+
+TEST_CASE("A buffer that a rank begins with alone is found, whatever forward makes of it") {
+  Start start;
+  SECTION("drawn by each rank") { start = {.is_drawn = true}; }
+  SECTION("set by one rank later, and kept") { start = {.is_set = true, .follows = false}; }
+  const Merged merged = run(start);
+  INFO(merged.said);
+  CHECK(merged.says("error: 1 of 1 buffer differ between ranks before training (init_not_synced)"));
+}
+
+TEST_CASE("Replicas that average in pairs alone are a note") {
+  CHECK(Ranks(4, train_in_pairs).exit_codes() == std::vector<int>{0, 0, 0, 0});
+  const Merged merged = merge();
+  INFO(merged.said);
+  CHECK(merged.says("0 errors, 0 warnings,"));
+  CHECK(
+      merged.says("step 1: note: 2 of 2 sampled gradients differ between ranks at step() (split)"));
+}
+
+}  // namespace ddpscope::test
