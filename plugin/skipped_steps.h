@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 namespace ddpscope {
 
@@ -18,10 +19,15 @@ class SkippedSteps {
   std::int32_t count() const { return count_; }
 
  private:
+  std::int32_t skipped_before(const Step& step) const;
+  void count_early();
+
   std::int32_t count_ = 0;
   std::int32_t backwards_ = 0;  // per step, and how often in a row it was that
   std::int32_t agreed_ = 0;
   std::int32_t most_calls_ = 0;  // of such a step
+  Step last_;                    // that had another number than the one before
+  std::vector<Step> early_;      // with other numbers, before it was known
 };
 
 }  // namespace ddpscope

@@ -19,4 +19,29 @@ TEST_CASE("Backwards that lead to no collectives are no skipped steps of ranks t
   CHECK(after(3, 15) == 3);
 }
 
+TEST_CASE("Steps skipped before their number is known are counted once it is", "[skipped_steps]") {
+  SkippedSteps skipped;
+  const auto after = [&skipped](std::int32_t backwards) {
+    skipped.step_ended({.backwards = backwards});
+    return skipped.count();
+  };
+  SECTION("the first ones") {
+    for (const std::int32_t backwards : {3, 1, 1}) CHECK(after(backwards) == 0);
+    CHECK(after(1) == 2);
+    CHECK(after(1) == 2);
+    CHECK(after(2) == 3);
+  }
+  SECTION("the second one") {
+    for (const std::int32_t backwards : {1, 2, 1, 1}) CHECK(after(backwards) == 0);
+    CHECK(after(1) == 1);
+  }
+  SECTION("of several backwards each") {
+    for (const std::int32_t backwards : {8, 4, 4}) CHECK(after(backwards) == 0);
+    CHECK(after(4) == 1);
+  }
+  SECTION("not where the number is no part of theirs") {
+    for (const std::int32_t backwards : {3, 2, 2, 2}) CHECK(after(backwards) == 0);
+  }
+}
+
 }  // namespace ddpscope::test
