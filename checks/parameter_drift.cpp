@@ -40,6 +40,7 @@ std::string differing_input(const ValuesDiffer& values, const Cohort& cohort) {
   if (by_value && cohort.averages) return kByGradient;
   if (has(DigestField::kSkippedSteps) || has(DigestField::kOptimizerSteps)) return "skip";
   if (has(DigestField::kLearningRate)) return "lr";
+  if (has(DigestField::kState)) return "state";
   if (has(DigestField::kOptimizers) || has(DigestField::kMembers)) return "options";
   return "";
 }

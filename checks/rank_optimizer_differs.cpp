@@ -24,6 +24,7 @@ constexpr auto kComparedFields = std::to_array<FieldWords>({
     {DigestField::kLearningRate, "learning_rate", "learning rate"},
     {DigestField::kWeightDecay, "weight_decay", "weight decay"},
     {DigestField::kMomentum, "momentum", "momentum"},
+    {DigestField::kState, "state", "state at the first step"},
     {DigestField::kLossScale, "loss_scale", "loss scale"},
     {DigestField::kSkippedSteps, "skipped_steps", "number of skipped steps"},
     {DigestField::kOptimizerSteps, "optimizer_steps", "number of optimizer steps"},
@@ -48,6 +49,9 @@ std::vector<Fix> fixes_for_field(DigestField field) {
     case DigestField::kMembers:
     case DigestField::kGroups:
       return {{"give the optimizer the same parameters in the same groups on every rank", kSafe}};
+    case DigestField::kState:
+      return {{"load the state of the optimizer on every rank, as the weights", kSafe},
+              {"broadcast it from the rank that loaded it", kSafe}};
     case DigestField::kLossScale:
       return {
           {"reduce the flag that an Inf was found with a maximum over the ranks before the scale "

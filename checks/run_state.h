@@ -164,6 +164,7 @@ class RunState {
   void on(const RestedStepEvent&) {}
   void on(const TensorBitsEvent&) {}
   void on(const EvaluationEvent&) {}
+  void on(const OptimizerStateEvent&) {}
   void on(const BatchRequestEvent&) {}
   void on(const LossTargetsEvent&) {}
   void on(const OptimizerRatesEvent& event);

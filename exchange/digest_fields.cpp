@@ -23,7 +23,7 @@ std::string printed(const char* form, auto value) {
 }  // namespace
 
 std::array<std::optional<std::uint64_t>, kDigestFields> words_of(const StepDigest& digest) {
-  static_assert(static_cast<std::size_t>(DigestField::kClipFactor) + 1 == kDigestFields);
+  static_assert(static_cast<std::size_t>(DigestField::kState) + 1 == kDigestFields);
   const auto of_optimizers = [&digest](std::uint64_t word) {
     return digest.optimizers == 0 ? std::nullopt : std::optional(word);
   };
@@ -44,12 +44,19 @@ std::array<std::optional<std::uint64_t>, kDigestFields> words_of(const StepDiges
           number(digest.forwards),
           number(digest.backwards),
           number(digest.call_count),
-          said(digest.clip_factor)};
+          said(digest.clip_factor),
+          digest.members == 0 || digest.optimizers == 0 ? std::nullopt : said(digest.state)};
 }
 
 std::string text_of(DigestField field, std::uint64_t word) {
   if (field <= DigestField::kBuffers) {
     return printed("%016llx", static_cast<unsigned long long>(word));
+  }
+  if (field == DigestField::kState) {
+    const std::uint64_t members = (word >> 32) - 1;
+    if (members == 0) return "of no member";
+    return printed("of %llu members", static_cast<unsigned long long>(members)) +
+           printed(" (%08llx)", static_cast<unsigned long long>(word & 0xffffffff));
   }
   if (field <= DigestField::kLossScale || field == DigestField::kClipFactor) {
     return printed("%.9g", std::bit_cast<double>(word));

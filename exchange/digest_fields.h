@@ -9,7 +9,7 @@
 
 namespace ddpscope {
 
-inline constexpr std::size_t kDigestFields = 17;
+inline constexpr std::size_t kDigestFields = 18;
 
 /// The fields in the order of DigestField as words to be compared; nothing where a rank says
 /// nothing of a field.

@@ -20,7 +20,7 @@ namespace ddpscope {
 // the process. Little endian, version in its head, internal: only ddpscope of this version reads
 // it.
 
-inline constexpr std::uint32_t kRingVersion = 9;
+inline constexpr std::uint32_t kRingVersion = 10;
 inline constexpr std::size_t kDigestSlots = 4096;
 
 struct RingSizes {

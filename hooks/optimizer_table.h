@@ -17,6 +17,7 @@ namespace ddpscope {
 
 struct KnownOptimizer {
   OptimizerId id = 0;
+  bool has_begun = false;  ///< its first step
   std::uint64_t told_hash = 0;
   std::uint64_t told_rates = 0;
   std::int64_t backwards_at_step = 0;

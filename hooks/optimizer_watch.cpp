@@ -11,6 +11,7 @@
 #include "hooks/loop_phase.h"
 #include "hooks/model_discovery.h"
 #include "hooks/near_tls.h"
+#include "hooks/optimizer_state.h"
 #include "hooks/optimizer_table.h"
 #include "hooks/pending_gradients.h"
 #include "hooks/reduced_gradients.h"
@@ -171,6 +172,9 @@ class OutermostStep {
     as_guest("zero_gradient", [&](Capture& capture) {
       known_ = &OptimizerTable::known(optimizer);
       stepping = known_->id;
+      if (!std::exchange(known_->has_begun, true)) {
+        tell_first_state(capture, optimizer, known_->id);
+      }
       if (Capture::watch() != Watch::kNothing) tell_scaling(capture);
       tell_repaired(capture);
       if (!with_closure && capture.options().values)

@@ -14,19 +14,6 @@ ScalarKind kind_with(std::size_t element_bytes) {
                                   : ScalarKind::kHalf;
 }
 
-// Whatever the elements are, as numbers of their size; 0 where it cannot be read.
-std::uint64_t bits_of(const at::Tensor& tensor) {
-  if (!is_readable(tensor)) return 0;
-  const std::size_t bytes = tensor.nbytes();
-  const ScalarKind kind = kind_with(tensor.itemsize());
-  const std::size_t element = kind == ScalarKind::kDouble ? 8 : kind == ScalarKind::kFloat ? 4 : 2;
-  const auto* data = static_cast<const unsigned char*>(tensor.unsafeGetTensorImpl()->data());
-  std::uint64_t bits = fingerprint_of(
-      {.data = data, .elements = static_cast<std::int64_t>(bytes / element), .kind = kind});
-  for (std::size_t i = bytes - bytes % element; i < bytes; ++i) bits = bits * 31 + data[i] + 1;
-  return bits == 0 ? 1 : bits;
-}
-
 // A full pass takes three times as long as the bits alone: less than a millisecond per step once
 // training runs. All ranks choose alike, as their tensors are in one order.
 constexpr std::int64_t kSketchedAtStart = 1 << 26;  // elements
@@ -81,21 +68,34 @@ void tell_parameters(Capture& capture, std::int64_t step, std::int64_t summed) {
 bool compares_parameters(std::int64_t step) {
   return step <= kComparesEachUntil || is_compared_step(step);
 }
-
-bool compares(const Capture& capture) {
-  return capture.options().compares_ranks && capture.options().values;
-}
 }  // namespace
 
+// As numbers of the size of its elements.
+std::uint64_t bits_of(const at::Tensor& tensor) {
+  if (!is_readable(tensor)) return 0;
+  const std::size_t bytes = tensor.nbytes();
+  const ScalarKind kind = kind_with(tensor.itemsize());
+  const std::size_t element = kind == ScalarKind::kDouble ? 8 : kind == ScalarKind::kFloat ? 4 : 2;
+  const auto* data = static_cast<const unsigned char*>(tensor.unsafeGetTensorImpl()->data());
+  std::uint64_t bits = fingerprint_of(
+      {.data = data, .elements = static_cast<std::int64_t>(bytes / element), .kind = kind});
+  for (std::size_t i = bytes - bytes % element; i < bytes; ++i) bits = bits * 31 + data[i] + 1;
+  return bits == 0 ? 1 : bits;
+}
+
+bool compares_replicas(const Capture& capture) {
+  return capture.options().compares_ranks && capture.options().values;
+}
+
 void ReplicaBits::model_attached(const Capture& capture) noexcept {
-  if (!compares(capture) || capture.marker().completed_steps() > 0) return;
+  if (!compares_replicas(capture) || capture.marker().completed_steps() > 0) return;
   // In a forward that runs already, buffers may have changed.
   awaits_forward_.store(!capture.marker().inside_forward(), std::memory_order_relaxed);
   awaits_backward_.store(true, std::memory_order_relaxed);
 }
 
 void ReplicaBits::buffers_attached(Capture& capture, const std::vector<at::Tensor>& buffers) {
-  const bool is_before = compares(capture) && capture.marker().completed_steps() == 0;
+  const bool is_before = compares_replicas(capture) && capture.marker().completed_steps() == 0;
   if (is_before && !capture.marker().inside_forward()) {
     tell(capture, kAtAttach, /*of_buffers=*/true, buffers);
   }
@@ -110,7 +110,7 @@ void ReplicaBits::before_forward() noexcept {
 
 void ReplicaBits::see_backward(Capture& capture) {
   const std::int64_t summed = summed_.exchange(0, std::memory_order_relaxed);
-  if (!awaits_backward_.load(std::memory_order_relaxed) || !compares(capture)) return;
+  if (!awaits_backward_.load(std::memory_order_relaxed) || !compares_replicas(capture)) return;
   awaits_backward_.store(false, std::memory_order_relaxed);
   // A forward that was not seen may have changed its buffers.
   awaits_forward_.store(false, std::memory_order_relaxed);
@@ -120,7 +120,7 @@ void ReplicaBits::see_backward(Capture& capture) {
 }
 
 void ReplicaBits::step_ended(Capture& capture, const Stamp& at) {
-  if (!compares(capture)) return;
+  if (!compares_replicas(capture)) return;
   // Not at the end of a step: programs send what their part of an optimizer made after it.
   if (compares_parameters(at.step + 1)) awaits_backward_.store(true, std::memory_order_relaxed);
   evaluated_.store(false, std::memory_order_relaxed);
@@ -140,7 +140,7 @@ void ReplicaBits::before_evaluation() noexcept {
       "replica_bits",
       [](Capture& capture) {
         const bool is_after_step = capture.marker().completed_steps() > 0;
-        if (!compares(capture) || !is_after_step || evaluated_.exchange(true)) return;
+        if (!compares_replicas(capture) || !is_after_step || evaluated_.exchange(true)) return;
         capture.put(EvaluationEvent{.at = capture.marker().now()});
       },
       Timed::kSampled);

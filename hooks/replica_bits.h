@@ -9,6 +9,12 @@ namespace ddpscope {
 
 class Capture;
 
+/// Of the bytes of a tensor, whatever its elements are; 0 where it cannot be read.
+std::uint64_t bits_of(const at::Tensor& tensor);
+
+/// Whether the values of this rank's tensors are compared with those of others.
+bool compares_replicas(const Capture& capture);
+
 /// Reads fingerprints of the registered tensors of this thread's models where ranks are compared:
 /// buffers when a model comes, before the first forward and at the end of the steps that all ranks
 /// compare, parameters before the first backward of such a step, of one after weights were averaged

@@ -47,7 +47,7 @@ using Event = std::variant<
     std::unique_ptr<DeviceWaitsEvent>, ValuesAwaitedEvent, std::unique_ptr<DeviceValuesEvent>,
     std::unique_ptr<GradientsRepairedEvent>, std::unique_ptr<SpoiltStepEvent>,
     std::unique_ptr<CollectiveEvent>, std::unique_ptr<PendingUseEvent>, CollectiveEndEvent,
-    StepEndEvent, RestedStepEvent, EvaluationEvent, BatchRequestEvent,
+    OptimizerStateEvent, StepEndEvent, RestedStepEvent, EvaluationEvent, BatchRequestEvent,
     std::unique_ptr<TensorBitsEvent>, std::unique_ptr<OptimizerRatesEvent>,
     std::unique_ptr<DeviceMemoryEvent>, std::unique_ptr<ReducerEvent>,
     std::unique_ptr<ReducedGradientsEvent>, std::unique_ptr<BatchEvent>, RandomStateEvent,

@@ -39,6 +39,14 @@ struct OptimizerRatesEvent {
   std::vector<GroupOptions> options;  ///< by group
 };
 
+/// The state with which an optimizer begins its first step, where ranks are compared and its class
+/// is known.
+struct OptimizerStateEvent {
+  OptimizerId optimizer = 0;
+  std::int64_t members = 0;  ///< that have any
+  std::uint64_t fingerprint = 0;
+};
+
 /// A member whose gradient was defined and all zero when its optimizer stepped.
 struct ZeroGradient {
   TensorId tensor = 0;

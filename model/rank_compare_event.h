@@ -100,6 +100,7 @@ enum class DigestField : std::uint8_t {
   kBackwards,
   kCallCount,
   kClipFactor,
+  kState,
 };
 
 /// A field of the steps' digests of which ranks of one cohort say different things. Steps of which

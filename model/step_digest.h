@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "model/finding.h"
@@ -18,6 +19,7 @@ struct StepDigest {
   std::uint64_t structure = 0;   ///< of the ordered parameters and buffers of all models
   std::uint64_t gradients = 0;   ///< of the set of parameters that received one in this step
   std::uint64_t optimizers = 0;  ///< of type, groups, members, rates, decays, momenta
+  std::uint64_t state = 0;       ///< with which optimizers began, state_word()
   std::uint64_t parameters = 0;  ///< fingerprint over the bits of all parameters
   std::uint64_t buffers = 0;
   std::uint64_t batch = 0;   ///< fingerprint of what the first forward was given
@@ -43,6 +45,13 @@ struct StepDigest {
   std::uint8_t unused = 0;
   float targets = 0;  ///< valid ones of a loss that is their mean; 0: not known, or weighed
 };
-static_assert(sizeof(StepDigest) == 168);
+static_assert(sizeof(StepDigest) == 176);
+
+/// How many members of optimizers began with a state, and a fingerprint of 32 bits of all of it.
+constexpr std::uint64_t state_word(std::int64_t members, std::uint64_t fingerprint) {
+  constexpr std::uint64_t kMost = (std::uint64_t{1} << 31) - 1;
+  const std::uint64_t count = std::min(static_cast<std::uint64_t>(members), kMost - 1) + 1;
+  return count << 32 | (fingerprint ^ fingerprint >> 32) << 32 >> 32;
+}
 
 }  // namespace ddpscope

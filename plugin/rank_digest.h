@@ -43,6 +43,9 @@ class RankDigest {
   void on(const TreeEndEvent& event, const RunState& state);
   void on(const DeclarationEvent& event, const RunState& state);
   void on(const OptimizerMembersEvent&, const RunState&) { optimizers_changed_ = true; }
+  void on(const OptimizerStateEvent& event, const RunState&) {
+    first_states_[event.optimizer] = event;
+  }
   void on(const OptimizerRatesEvent&, const RunState&) { optimizers_changed_ = true; }
   void on(const OptimizerStepEvent&, const RunState&);
   void on(const TensorBitsEvent& event, const RunState& state);
@@ -86,6 +89,7 @@ class RankDigest {
   StepDigest last_;        // of the last step that ended
   StepDigest optimizers_;  // the fields of optimizers alone, and of which gradients
   StepDigest shown_;
+  std::map<OptimizerId, OptimizerStateEvent> first_states_;
   bool start_changed_ = false;
   bool attached_told_ = false;
   bool steps_began_ = false;

@@ -50,11 +50,15 @@ void RankDigest::add_optimizers(StepDigest& digest, const RunState& state) {
   digest.momentum = optimizers_.momentum;
   digest.groups = optimizers_.groups;
   digest.members = optimizers_.members;
+  digest.state = optimizers_.state;
 }
 
 StepDigest RankDigest::look_at_optimizers(const RunState& state) const {
   StepDigest digest;
   Hash hash;
+  Hash states;
+  std::int64_t with_state = 0;
+  bool states_known = true;
   const auto is_local = [this](const OptimizerMember& member) {
     return std::ranges::any_of(
         models_, [&](const auto& entry) { return entry.second.declares(member.tensor); });
@@ -75,11 +79,17 @@ StepDigest RankDigest::look_at_optimizers(const RunState& state) const {
     digest.optimizers = hash.value();
     digest.groups += static_cast<std::int32_t>(optimizer.groups.size());
     digest.members += static_cast<std::int32_t>(members);
+    const auto began = first_states_.find(id);
+    states_known &= began != first_states_.end();
+    if (!states_known) continue;
+    states.add(began->second.fingerprint);
+    with_state += began->second.members;
   }
   // Where each rank steps a part of the parameters, it holds what the others do not.
   const bool complete = std::ranges::all_of(
       models_, [&](const auto& entry) { return entry.second.all_are_owned(state); });
   if (!complete) digest.members = 0;
+  if (states_known) digest.state = state_word(with_state, states.value());
   return digest;
 }
 

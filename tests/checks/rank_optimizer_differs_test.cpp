@@ -55,6 +55,18 @@ TEST_CASE("rank-optimizer-differs names decay and momentum of the first group", 
   CHECK(findings[1].what == "momentum 0.01 on rank 3, 0.1 on ranks 0-2, since step 1");
 }
 
+TEST_CASE("rank-optimizer-differs names the state that one rank loaded", "[check]") {
+  DigestsDiffer state = differ(DigestField::kState, 1, 50);
+  state.sides = {{"of 4 members (00c0ffee)", {0}}, {"of no member", {1, 2, 3}}};
+  const Findings findings = judge_run(with({state}), kId);
+  REQUIRE(findings.size() == 1);
+  CHECK(findings[0].what ==
+        "state at the first step of 4 members (00c0ffee) on rank 0, of no member on ranks 1-3, "
+        "since step 1");
+  CHECK(fact_in(findings[0], "field") == text_of("state"));
+  CHECK(findings[0].fixes.at(0).text.starts_with("load the state of the optimizer on every rank"));
+}
+
 TEST_CASE("rank-optimizer-differs says options where only their hash differs", "[check]") {
   const Findings findings = judge_run(with({differ(DigestField::kOptimizers, 1, 50)}), kId);
   REQUIRE(findings.size() == 1);

@@ -172,6 +172,36 @@ TEST_CASE("a rank without digests does not hide a difference of the others", "[c
   CHECK(find(only(run.compared()), DigestField::kMembers) != nullptr);
 }
 
+TEST_CASE("the state that optimizers began with is told with its members", "[compare]") {
+  TestRun run(3);
+  put_steps(run, 4, [](std::int64_t rank, StepDigest& digest) {
+    digest.state = rank == 0 ? state_word(0, 7) : state_word(4, 7);
+  });
+  const Cohort cohort = only(run.compared());
+  const DigestsDiffer* state = find(cohort, DigestField::kState);
+  REQUIRE(state != nullptr);
+  REQUIRE(state->sides.size() == 2);
+  CHECK(state->sides[0].value == "of no member");
+  CHECK(state->sides[1].value == "of 4 members (00000007)");
+}
+
+TEST_CASE("a state is not told of optimizers with a part of the parameters", "[compare]") {
+  TestRun run(2);
+  put_steps(run, 4, [](std::int64_t rank, StepDigest& digest) {
+    digest.state = rank == 0 ? state_word(0, 7) : state_word(4, 7);
+    digest.members = 0;
+  });
+  CHECK(only(run.compared()).digests.empty());
+}
+
+TEST_CASE("a state that was not read is on no side", "[compare]") {
+  TestRun run(2);
+  put_steps(run, 4, [](std::int64_t rank, StepDigest& digest) {
+    digest.state = rank == 0 ? 0 : state_word(4, 7);
+  });
+  CHECK(only(run.compared()).digests.empty());
+}
+
 TEST_CASE("a rank that saw no optimizer in a step says nothing of its options", "[compare]") {
   TestRun run(2);
   put_steps(run, 8, [](std::int64_t rank, StepDigest& digest) {

@@ -27,9 +27,9 @@ struct CenteredImpl : torch::nn::Module {
 };
 TORCH_MODULE(Centered);
 
-void train(const Place& place, const Group& group, int ranks, Centered net) {
+void train(const Place& place, const Group& group, int ranks, Centered net,
+           torch::optim::Optimizer& optimizer) {
   torch::manual_seed(static_cast<std::uint64_t>(place.rank) + 2);  // data of its own
-  torch::optim::SGD optimizer(net->parameters(), 0.02);
   for (int step = 1; step <= kSteps; ++step) {
     optimizer.zero_grad();
     (net(torch::randn({16, 8})) - 1).square().mean().backward();
@@ -40,6 +40,11 @@ void train(const Place& place, const Group& group, int ranks, Centered net) {
     }
     optimizer.step();
   }
+}
+
+void train(const Place& place, const Group& group, int ranks, const Centered& net) {
+  torch::optim::SGD optimizer(net->parameters(), 0.02);
+  train(place, group, ranks, net, optimizer);
 }
 
 struct Start {
@@ -61,6 +66,26 @@ Merged run(const Start& start) {
   };
   CHECK(Ranks(2, program).exit_codes() == std::vector<int>{0, 0});
   return merge();
+}
+
+/// Rank 0 goes on with what a run before left of its optimizer.
+int go_on_alone(const Place& place) {
+  torch::manual_seed(1);
+  Centered net(torch::zeros({8}));
+  net->follows = false;
+  torch::optim::Adam optimizer(net->parameters(), 0.01);
+  if (place.rank == 0) {
+    for (const at::Tensor& parameter : net->parameters()) {
+      auto state = std::make_unique<torch::optim::AdamParamState>();
+      state->step(100);
+      state->exp_avg(torch::full_like(parameter, 0.1));
+      state->exp_avg_sq(torch::full_like(parameter, 0.01));
+      optimizer.state()[parameter.unsafeGetTensorImpl()] = std::move(state);
+    }
+  }
+  attach_diagnostics(net, quiet());
+  train(place, place.group(), place.ranks, net, optimizer);
+  return 0;
 }
 
 /// Pairs of ranks share the name `pair` and average by themselves.
@@ -96,6 +121,16 @@ TEST_CASE("A buffer that a rank begins with alone is found, whatever forward mak
   const Merged merged = run(start);
   INFO(merged.said);
   CHECK(merged.says("error: 1 of 1 buffer differ between ranks before training (init_not_synced)"));
+}
+
+TEST_CASE("A state of the optimizer that one rank loaded is why parameters drift") {
+  CHECK(Ranks(2, go_on_alone).exit_codes() == std::vector<int>{0, 0});
+  const Merged merged = merge();
+  INFO(merged.said);
+  CHECK(
+      merged.says("step 1 state at the first step: error: state at the first step of 2 members ("));
+  CHECK(merged.says(") on rank 0, of no member on rank 1, since step 1 [rank-optimizer-differs]"));
+  CHECK(merged.says("the ranks differed in their state first"));
 }
 
 TEST_CASE("Replicas that average in pairs alone are a note") {
