@@ -115,10 +115,11 @@ void add_fingerprints(ByPath<Fingerprints>& tensors, const Told& side, std::uint
     std::memcpy(&word, bytes.data() + i * 8, 8);
     if (tensor.is_buffer != difference.of_buffers || tensor.declared || word == 0) continue;
     Fingerprints& own = tensors.at(tensor.path);
+    // One that a single rank unfroze is trained.
     own.tensor = {.model = list->second.model,
                   .path = tensor.path,
                   .is_buffer = tensor.is_buffer,
-                  .requires_grad = tensor.requires_grad && !is_copy};
+                  .requires_grad = own.tensor.requires_grad || (tensor.requires_grad && !is_copy)};
     add_ranks(own.ranks_of[hex(word)], side.ranks);
   }
 }

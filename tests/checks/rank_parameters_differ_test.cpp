@@ -106,6 +106,8 @@ TEST_CASE("rank-parameters-differ names what the ranks differed in first", "[che
         text_of("absent"));
   CHECK(input_of({{.field = DigestField::kSkippedSteps, .step = 5, .first_step = 5}}, false) ==
         text_of("skip"));
+  CHECK(input_of({{.field = DigestField::kState, .step = 1, .first_step = 1}}, false) ==
+        text_of("state"));
   CHECK(input_of({{.field = DigestField::kOptimizers, .step = 5, .first_step = 5}}, false) ==
         text_of("options"));
   CHECK(input_of({{.field = DigestField::kLearningRate, .step = 5, .first_step = 5}}, true) ==

@@ -166,6 +166,7 @@ namespace {
 struct Drift {
   std::map<std::size_t, std::int64_t> since;
   std::set<std::size_t> frozen = {};
+  std::size_t unfrozen_on = 2;  ///< the rank, if one of them
   bool second_lacks_last = false;
   std::string received = {};  ///< bits of those with a gradient; empty: not known
 
@@ -174,7 +175,9 @@ struct Drift {
     for (std::size_t rank = 0; rank < 2; ++rank) {
       TensorList list = test_list();
       list.tensors.pop_back();
-      for (const std::size_t place : frozen) list.tensors[place].requires_grad = false;
+      for (const std::size_t place : frozen) {
+        list.tensors[place].requires_grad = rank == unfrozen_on;
+      }
       if (rank == 1 && second_lacks_last) list.tensors.pop_back();
       run[rank].list(list);
       if (!received.empty()) {
@@ -208,6 +211,16 @@ TEST_CASE("parameters that differ are placed at the deepest module above them", 
   CHECK(path_of({.since = {{1, 4}, {2, 4}}}) == "");
   // Of those that train alone, if some do.
   CHECK(path_of({.since = {{0, 4}, {2, 4}}, .frozen = {0}}) == "fc2");
+}
+
+TEST_CASE("a parameter that one rank alone unfroze is trained", "[compare]") {
+  const auto is_trained = [](std::size_t rank) {
+    const Drift drift{.since = {{0, 4}}, .frozen = {0}, .unfrozen_on = rank};
+    return drift.values().at(0).tensors.at(0).requires_grad;
+  };
+  CHECK(is_trained(0));
+  CHECK(is_trained(1));
+  CHECK_FALSE(is_trained(2));
 }
 
 TEST_CASE("frozen parameters that differ do not hide others that do later", "[compare]") {
