@@ -172,9 +172,7 @@ class OutermostStep {
     as_guest("zero_gradient", [&](Capture& capture) {
       known_ = &OptimizerTable::known(optimizer);
       stepping = known_->id;
-      if (!std::exchange(known_->has_begun, true)) {
-        tell_first_state(capture, optimizer, known_->id);
-      }
+      if (!std::exchange(known_->has_begun, true)) tell_first_state(capture, optimizer, stepping);
       if (Capture::watch() != Watch::kNothing) tell_scaling(capture);
       tell_repaired(capture);
       if (!with_closure && capture.options().values)

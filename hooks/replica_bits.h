@@ -1,6 +1,10 @@
 #pragma once
 
+#include <ATen/core/Tensor.h>
+
 #include <atomic>
+#include <cstdint>
+#include <vector>
 
 #include "hooks/hook_state.h"
 #include "model/tensor_info.h"

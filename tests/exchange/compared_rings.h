@@ -1,6 +1,8 @@
 #pragma once
 
+#include <cstring>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "exchange/rank_compare.h"
@@ -10,6 +12,13 @@
 #include "tests/support/temporary_dir.h"
 
 namespace ddpscope::test {
+
+/// Fingerprints of the tensors of model 0, in the order of their list.
+inline void put_words(TestRank& rank, std::int64_t step, const std::vector<std::uint64_t>& words) {
+  std::string bytes(words.size() * 8, '\0');
+  std::memcpy(bytes.data(), words.data(), bytes.size());
+  rank.writer.put(Blob{BlobKind::kFingerprints, 0, step, bytes});
+}
 
 /// Rings of some ranks in one folder, and what comparing them tells.
 class TestRun {

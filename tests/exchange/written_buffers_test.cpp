@@ -1,0 +1,52 @@
+// Buffers that differ before the first step, and who wrote them.
+#include "tests/exchange/compared_rings.h"
+
+namespace ddpscope::test {
+
+TEST_CASE("a buffer that was equal at attach and that each step writes did not begin apart",
+          "[compare]") {
+  using Words = std::vector<std::uint64_t>;  // of one buffer, on two ranks
+  const auto first_step = [](const Words& at_attach, const Words& later) {
+    TestRun run(2);
+    for (std::size_t rank = 0; rank < 2; ++rank) {
+      const std::uint64_t own = rank + 1;
+      run[rank].list(test_list());
+      if (!at_attach.empty()) put_words(run[rank], -1, {0, 0, 0, at_attach[rank]});
+      put_words(run[rank], 0, {5, 5, 5, own});
+      if (!later.empty()) put_words(run[rank], 1, {0, 0, 0, later[rank]});
+      run[rank].digest({.step = 0, .parameters = 5, .buffers = own});
+    }
+    const RanksComparedEvent event = run.compared();
+    REQUIRE(event.cohorts[0].values.size() == 1);
+    return event.cohorts[0].values[0].step;
+  };
+  CHECK(first_step({7, 7}, {8, 9}) == 1);
+  CHECK(first_step({7, 7}, {}) == 1);      // as far as is known
+  CHECK(first_step({7, 7}, {1, 9}) == 0);  // rank 0 does not write it
+  CHECK(first_step({7, 6}, {8, 9}) == 0);
+  CHECK(first_step({0, 0}, {8, 9}) == 0);  // not known
+  CHECK(first_step({}, {8, 9}) == 0);
+}
+
+TEST_CASE("beside a buffer that began apart those that forward writes are not told", "[compare]") {
+  TestRun run(2);
+  for (std::size_t rank = 0; rank < 2; ++rank) {
+    const std::uint64_t own = rank + 1;
+    TensorList list = test_list();
+    list.tensors.push_back(list.tensors.back());
+    list.tensors.back().path = "mask";
+    run[rank].list(list);
+    put_words(run[rank], -1, {0, 0, 0, 7, own});
+    put_words(run[rank], 0, {5, 5, 5, own, own});
+    run[rank].digest({.step = 0, .parameters = 5, .buffers = own});
+  }
+  const RanksComparedEvent event = run.compared();
+  REQUIRE(event.cohorts[0].values.size() == 1);
+  const ValuesDiffer& values = event.cohorts[0].values[0];
+  CHECK(values.step == 0);
+  CHECK(values.differing == 1);
+  REQUIRE(values.tensors.size() == 1);
+  CHECK(values.tensors[0].path == "mask");
+}
+
+}  // namespace ddpscope::test
