@@ -2,11 +2,11 @@
 // on made-up data and averages each gradient by a call of its own; `rank_step calls N` reduces one
 // small tensor again and again; `rank_step alone N` trains without any call, and `rank_step paused
 // N` does so with pauses that leave the cores to others. `rank_step gate N` trains as `steps` with
-// all hooks of ddpscope in the gate in every second block of steps; `rank_step log N` switches the
-// hooks of calls alone, and `rank_step delay N` in their place waits for 2 us before each call:
-// what any delay does to the meeting of ranks. Prints the median and the 99th percentile of what
-// one of them took; alone, of the second half, and `begun` after a quarter; of blocks for both
-// kinds.
+// all hooks of ddpscope in the gate in every second block of steps, `rank_step flat N` likewise
+// with all gradients averaged by one call; `rank_step log N` switches the hooks of calls alone, and
+// `rank_step delay N` in their place waits for 2 us before each call: what any delay does to the
+// meeting of ranks. Prints the median and the 99th percentile of what one of them took; alone, of
+// the second half, and `begun` after a quarter; of blocks for both kinds.
 #include <ddpscope/ddpscope.h>
 #include <torch/torch.h>
 
@@ -36,6 +36,7 @@ constexpr digits::Bug kNoBug = digits::Bug::kNone;
 struct Loop {
   std::size_t steps = 0;
   std::size_t tells_begun_after = 0;  ///< 0: never
+  bool in_one_call = false;           ///< gradients are averaged
   std::chrono::milliseconds pause{0};
   std::chrono::nanoseconds delay{0};         ///< before each call
   std::function<void(bool)> turn = nullptr;  ///< told before each block of steps, in turn
@@ -52,6 +53,24 @@ void average(const samples::Group& group, const digits::NetImpl& net,
     while (delay.count() > 0 && std::chrono::steady_clock::now() < end) continue;
     samples::add_over_ranks(group, parameter.grad());
     parameter.grad().div_(group->getSize());
+  }
+}
+
+/// In one buffer.
+void average_in_one(const samples::Group& group, const digits::NetImpl& net) {
+  if (!group) return;
+  torch::NoGradGuard guard;
+  std::vector<torch::Tensor> parts;
+  for (const auto& parameter : net.parameters()) {
+    if (parameter.grad().defined()) parts.push_back(parameter.grad().reshape(-1));
+  }
+  const torch::Tensor flat = torch::cat(parts);
+  samples::add_over_ranks(group, flat);
+  flat.div_(group->getSize());
+  std::int64_t at = 0;
+  for (const torch::Tensor& part : parts) {
+    part.copy_(flat.narrow(0, at, part.numel()));
+    at += part.numel();
   }
 }
 
@@ -76,7 +95,7 @@ double train(const samples::World& world, const samples::Group& group, StepTimes
     torch::Tensor loss = torch::cross_entropy_loss(outputs.logits, labels);
     loss = loss + 0.3 * torch::cross_entropy_loss(outputs.aux_logits, labels);
     loss.backward();
-    average(group, *net, loop.delay);
+    loop.in_one_call ? average_in_one(group, *net) : average(group, *net, loop.delay);
     for (const auto& optimizer : optimizers) optimizer->step();
     sum += loss.item<double>();
     if (loop.pause.count() > 0) std::this_thread::sleep_for(loop.pause);
@@ -114,7 +133,7 @@ int run_alone(const samples::World& world, std::size_t steps, std::chrono::milli
 /// Steps with and without something in turn.
 int run_turns(const samples::World& world, const samples::Group& group, std::size_t steps,
               const std::string& what) {
-  Loop loop{.steps = steps};
+  Loop loop{.steps = steps, .in_one_call = what == "flat"};
   GateSwitch gate(DDPSCOPE_GATE_NAMES, what == "log" ? "_ZN4c10d" : "");
   loop.turn = [&](bool on) {
     if (what == "delay") {
@@ -136,12 +155,13 @@ int run(const std::string& what, std::size_t count) {
   const samples::World world = samples::world_from_environment();
   const bool is_alone = what == "alone" || what == "paused";
   const samples::Group group = is_alone ? samples::Group() : samples::connect(world);
-  const bool has_turns = what == "gate" || what == "log" || what == "delay" || what == "nothing";
+  const bool has_turns =
+      what == "gate" || what == "flat" || what == "log" || what == "delay" || what == "nothing";
   const bool is_together = group && (has_turns || what == "steps" || what == "calls");
   if (count <= kWarmUp || (!is_alone && !is_together)) {
     std::fprintf(stderr,
                  "usage: RANK=r WORLD_SIZE=n rank_step "
-                 "steps|calls|gate|log|delay|nothing|alone|paused NUMBER, above "
+                 "steps|calls|gate|flat|log|delay|nothing|alone|paused NUMBER, above "
                  "%zu\n",
                  kWarmUp);
     return 2;
