@@ -105,7 +105,9 @@ void find_unreduced(const Cohort& cohort, bool is_live, Findings& findings) {
 }
 
 void find_split(const Cohort& apart, Findings& findings) {
-  const auto by_part = [](const ReductionStep& step) { return step.differs_by_part; };
+  const auto by_part = [](const ReductionStep& step) {
+    return step.differing > 0 && step.differs_by_part;
+  };
   const ReductionRun run = first_run_of(apart.reductions, kInARow, by_part);
   if (run.first == nullptr) return;
   Finding finding = finding_of(run, apart, "split");

@@ -40,8 +40,7 @@ class Written {
     for (const auto& blobs : blobs_) {
       when_attached.insert(word_at(blobs, tensor, kAtAttach));
       const std::uint64_t at_start = word_at(blobs, tensor, 0);
-      const std::uint64_t later = word_at(blobs, tensor, 1);
-      if (later == at_start) return false;
+      if (word_at(blobs, tensor, 2) == at_start) return false;  // step 1 had written it by then
     }
     return when_attached.size() == 1 && !when_attached.contains(0);
   }

@@ -13,7 +13,7 @@ TEST_CASE("a buffer that was equal at attach and that each step writes did not b
       run[rank].list(test_list());
       if (!at_attach.empty()) put_words(run[rank], -1, {0, 0, 0, at_attach[rank]});
       put_words(run[rank], 0, {5, 5, 5, own});
-      if (!later.empty()) put_words(run[rank], 1, {0, 0, 0, later[rank]});
+      if (!later.empty()) put_words(run[rank], 2, {0, 0, 0, later[rank]});
       run[rank].digest({.step = 0, .parameters = 5, .buffers = own});
     }
     const RanksComparedEvent event = run.compared();

@@ -47,9 +47,23 @@ void train(const Place& place, const Group& group, int ranks, const Centered& ne
   train(place, group, ranks, net, optimizer);
 }
 
+/// The buffers that another run left of it.
+void load_ones(const Centered& net) {
+  const Centered other(torch::ones({8}));
+  const torch::NoGradGuard no_grad;
+  for (std::size_t i = 0; i < net->parameters().size(); ++i) {
+    other->parameters()[i].copy_(net->parameters()[i]);
+  }
+  std::stringstream archive;
+  torch::save(other, archive);
+  Centered loaded = net;
+  torch::load(loaded, archive);
+}
+
 struct Start {
-  bool is_drawn = false;  ///< by each rank for itself
-  bool is_set = false;    ///< by one rank, once all have attached
+  bool is_drawn = false;   ///< by each rank for itself
+  bool is_set = false;     ///< by one rank, once all have attached
+  bool is_loaded = false;  ///< likewise, from an archive
   bool follows = true;
 };
 
@@ -61,6 +75,7 @@ Merged run(const Start& start) {
     if (start.is_drawn) net->center.fill_(place.rank);
     attach_diagnostics(net, quiet());
     if (start.is_set && place.rank == 1) net->center.fill_(1);
+    if (start.is_loaded && place.rank == 1) load_ones(net);
     train(place, place.group(), place.ranks, net);
     return 0;
   };
@@ -109,14 +124,14 @@ int train_in_pairs(const Place& place) {
 TEST_CASE("A buffer that forward writes before a layer reads it drifts from the first step on") {
   const Merged merged = run({});
   INFO(merged.said);
-  CHECK(
-      merged.says("ranks 0-1 step 1: warning: 1 of 1 buffer differ between ranks at the end of "
-                  "step 1 (drift), center first [rank-buffers-differ]"));
+  CHECK(merged.says("ranks 0-1 step 1 "));
+  CHECK(merged.says("warning: 1 of 1 buffer differ between ranks at the end of step 1 (drift), "));
 }
 
 TEST_CASE("A buffer that a rank begins with alone is found, whatever forward makes of it") {
   Start start;
   SECTION("drawn by each rank") { start = {.is_drawn = true}; }
+  SECTION("loaded by one rank later") { start = {.is_loaded = true}; }
   SECTION("set by one rank later, and kept") { start = {.is_set = true, .follows = false}; }
   const Merged merged = run(start);
   INFO(merged.said);
@@ -127,10 +142,9 @@ TEST_CASE("A state of the optimizer that one rank loaded is why parameters drift
   CHECK(Ranks(2, go_on_alone).exit_codes() == std::vector<int>{0, 0});
   const Merged merged = merge();
   INFO(merged.said);
-  CHECK(
-      merged.says("step 1 state at the first step: error: state at the first step of 2 members ("));
-  CHECK(merged.says(") on rank 0, of no member on rank 1, since step 1 [rank-optimizer-differs]"));
-  CHECK(merged.says("the ranks differed in their state first"));
+  CHECK(merged.says("error: state at the first step of no member on rank 1, of 2 members ("));
+  CHECK(merged.says(") on rank 0, since step 1 [rank-optimizer-differs]"));
+  CHECK(merged.says("led to: ranks 0-1 step 2 line: error: 2 of 2 parameters differ"));
 }
 
 TEST_CASE("Replicas that average in pairs alone are a note") {
@@ -138,8 +152,7 @@ TEST_CASE("Replicas that average in pairs alone are a note") {
   const Merged merged = merge();
   INFO(merged.said);
   CHECK(merged.says("0 errors, 0 warnings,"));
-  CHECK(
-      merged.says("step 1: note: 2 of 2 sampled gradients differ between ranks at step() (split)"));
+  CHECK(merged.says("note: 2 of 2 sampled gradients differ between ranks at step() (split)"));
 }
 
 }  // namespace ddpscope::test
