@@ -35,8 +35,11 @@ class OpWatch final : public OpObserver {
   }
   void clipped(const ClipFacts& clip) noexcept override {
     if (!clip.is_refused) {
-      WholeClip whole{
-          .values = clip.gradients, .unscaled_by = clip.inverse_scale, .factor = clip.coefficient};
+      WholeClip whole{.values = clip.gradients};
+      if (!clip.is_deferred) {
+        whole.unscaled_by = clip.inverse_scale;
+        whole.factor = clip.coefficient;
+      }
       if (clip.is_limited) whole.quotient = {.limit = clip.max_norm, .norm = clip.total_norm};
       see_clip(whole);
     }

@@ -10,6 +10,7 @@
 #include "ops/clip/measure.h"
 #include "ops/clip/result.h"
 #include "ops/clip/scale.h"
+#include "ops/clip/shards.h"
 #include "ops/clip/table.h"
 
 namespace ddpscope {
@@ -20,8 +21,8 @@ constexpr const char* kFunction = "clip_grad_norm_";
 thread_local std::string unthrown;  // by kThrowLater
 
 void check_options(at::TensorList tensors, const ClipOptions& options) {
-  TORCH_CHECK(!options.defer, kFunction, ": `defer` is not built yet; leave it false");
-  TORCH_CHECK(!options.shards, kFunction, ": `shards` is not built yet; leave it null");
+  TORCH_CHECK(!options.defer || options.on_non_finite != NonFinite::kZeroTensor, kFunction,
+              ": kZeroTensor writes gradients, which `defer` leaves as they are");
   TORCH_CHECK(!std::isnan(options.norm_type), kFunction, ": norm_type must be a number, not NaN");
   TORCH_CHECK(std::isfinite(options.eps) && options.eps >= 0, kFunction,
               ": eps must be finite and not negative, but is ", options.eps);
@@ -54,9 +55,13 @@ double coefficient_of(double total, double max_norm, double eps) {
 Verdict judge(const Measure& measure, double max_norm, const ClipOptions& options) {
   Verdict verdict;
   verdict.inverse_scale = value_of_scale(options.inverse_scale);
-  verdict.has_bad = measure.first_bad() >= 0;
   verdict.zeroes_bad = options.on_non_finite == NonFinite::kZeroTensor;
-  verdict.total = measure.total(verdict.zeroes_bad);
+  ShardNorm norm{.norm = measure.total(verdict.zeroes_bad),
+                 .is_present = measure.has_any(verdict.zeroes_bad),
+                 .is_bad = measure.first_bad() >= 0};
+  if (options.shards) norm = over_shards(*options.shards, options.norm_type, norm);
+  verdict.total = norm.norm;
+  verdict.has_bad = norm.is_bad;
   if (options.norm_type != 0) verdict.total *= std::fabs(verdict.inverse_scale);
   const bool is_skipped = options.inverse_scale.defined() && verdict.has_bad;
   const bool is_spared = options.on_non_finite == NonFinite::kSkip &&
@@ -93,15 +98,16 @@ ClipResult clip_grad_norm_(at::TensorList tensors, double max_norm, const ClipOp
                        .inverse_scale = verdict.inverse_scale,
                        .coefficient = verdict.coefficient,
                        .is_limited = verdict.is_limited,
-                       .is_refused = is_refused});
+                       .is_refused = is_refused,
+                       .is_deferred = options.defer});
   if (!is_finite) {
-    const std::string what = told(culprit_of(measure, verdict.total));
+    const std::string what = told(culprit_of(measure, verdict));
     TORCH_CHECK(!is_refused, kFunction, ": ", what, ". No gradient was changed");
     if (options.on_non_finite == NonFinite::kThrowLater) clip::unthrown = what;
   }
   // The result first: what fails while memory is short must not leave gradients changed.
   ClipResult result = make_result(measure, verdict, options);
-  clip::scale(table, measure, verdict);
+  if (!options.defer) clip::scale(table, measure, verdict);
   return result;
 }
 

@@ -1,6 +1,10 @@
 #include "ops/clip/device.h"
 
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/full_like.h>
+#include <ATen/ops/ones_like.h>
+#include <ATen/ops/where.h>
+#include <ATen/ops/zeros_like.h>
 #include <c10/core/DeviceGuard.h>
 
 #include <algorithm>
@@ -8,6 +12,7 @@
 #include <limits>
 
 #include "ops/clip/result.h"
+#include "ops/clip/shards.h"
 
 namespace ddpscope::clip {
 namespace {
@@ -50,6 +55,42 @@ at::Tensor scale_on(const at::Tensor& scale, const device::Place& place) {
               ", but is ", scale.scalar_type(), " of shape ", scale.sizes(), " on ",
               scale.device());
   return scale.to(place.device);
+}
+
+struct Decision {
+  at::Tensor coefficient;  // Double, [], as the others
+  at::Tensor factor;
+  at::Tensor found_inf;
+};
+
+// As the kernel that finishes a norm decides.
+Decision decide(const ShardTensors& all, const cuda::ClipRule& rule,
+                const at::Tensor& inverse_scale) {
+  const at::Tensor one = at::ones_like(all.norm);
+  at::Tensor is_spared = at::zeros_like(all.norm, at::kBool);
+  if (rule.unscales || rule.spares_bad) is_spared = all.is_bad.gt(0);
+  if (rule.spares_bad) is_spared = is_spared.logical_or(all.norm.isfinite().logical_not());
+  const bool is_limited = !std::isinf(rule.max_norm);
+  const at::Tensor limit =
+      is_limited ? (rule.max_norm / (all.norm + rule.eps)).clamp_max(1) : one;  // a NaN stays
+  Decision decision{.coefficient = at::where(is_spared, one, limit)};
+  decision.factor = decision.coefficient;
+  if (inverse_scale.defined()) {
+    decision.factor = decision.coefficient * inverse_scale.to(at::kDouble).reshape({});
+  }
+  decision.found_inf = rule.spares_bad ? is_spared.logical_or(all.is_bad.gt(0)) : all.is_bad.gt(0);
+  return decision;
+}
+
+void check_shards(const ClipOptions& options) {
+  if (!options.shards) return;
+  TORCH_CHECK(
+      options.on_non_finite != NonFinite::kThrowLater,
+      "clip_grad_norm_: on a device kThrowLater knows the norm of the own shards alone; use "
+      "throw_if_non_finite() of the result");
+  TORCH_CHECK(options.on_non_finite != NonFinite::kZeroTensor || options.norm_type >= 0,
+              "clip_grad_norm_: on a device kZeroTensor with shards is not for norms of order ",
+              options.norm_type);
 }
 
 cuda::ClipNotice* notice_of_thread(const device::Place& place) {
@@ -115,6 +156,24 @@ ClipResult DeviceMeasure::result() const {
   return result;
 }
 
+void DeviceMeasure::combine(Communicator& group, const cuda::ClipRule& rule,
+                            const at::Tensor& inverse_scale) const {
+  const c10::DeviceGuard guard(place_.device);
+  const at::NoGradGuard no_grad;
+  const ClipResult own = result();
+  const bool is_present = std::ranges::any_of(rows_, &cuda::ClipRow::elements);
+  const ShardTensors all = over_shards(
+      group, rule.p, {.norm = own.total_norm, .is_bad = own.found_inf.to(at::kDouble)}, is_present);
+  const Decision decision = decide(all, rule, inverse_scale);
+  own.total_norm.copy_(all.norm);
+  own.coefficient.copy_(decision.coefficient);
+  item(cuda::ClipLayout::kFactor).copy_(decision.factor);
+  own.found_inf.copy_(decision.found_inf);
+  own.grad_scale.copy_(decision.factor.reciprocal());
+  const at::Tensor is_elsewhere = all.is_bad.gt(0).logical_and(own.first_bad.lt(0));
+  own.first_bad.copy_(at::where(is_elsewhere, at::full_like(own.first_bad, -2), own.first_bad));
+}
+
 void DeviceMeasure::scale(bool zeroes_bad) const {
   write({.factor = result_.const_data_ptr<double>() + cuda::ClipLayout::kFactor,
          .zeroes_bad = zeroes_bad});
@@ -158,6 +217,7 @@ void DeviceMeasure::write(cuda::ClipWriteCall call) const {
 
 ClipResult clip_on_device(const Table& table, double max_norm, const ClipOptions& options,
                           const device::Place& place) {
+  check_shards(options);
   const at::Tensor inverse_scale = scale_on(options.inverse_scale, place);
   const bool zeroes_bad = options.on_non_finite == NonFinite::kZeroTensor;
   const cuda::ClipRule rule = {
@@ -171,6 +231,7 @@ ClipResult clip_on_device(const Table& table, double max_norm, const ClipOptions
   const bool throws_late = options.on_non_finite == NonFinite::kThrowLater;
   const DeviceMeasure measure(table, place, options.module_of, rule,
                               throws_late ? notice_of_thread(place) : nullptr);
+  if (options.shards) measure.combine(*options.shards, rule, inverse_scale);
   ClipResult result = measure.result();
   if (options.on_non_finite == NonFinite::kThrow) {
     const double total = measure.total();
@@ -184,7 +245,7 @@ ClipResult clip_on_device(const Table& table, double max_norm, const ClipOptions
     }
   }
   const bool is_changed = !std::isinf(max_norm) || inverse_scale.defined() || zeroes_bad;
-  if (is_changed) measure.scale(zeroes_bad);
+  if (is_changed && !options.defer) measure.scale(zeroes_bad);
   return result;
 }
 

@@ -23,6 +23,10 @@ class DeviceMeasure {
   /// Waits.
   double total() const;
 
+  /// Makes the result that of the shards of all ranks. `inverse_scale` is that of the rule.
+  void combine(Communicator& group, const cuda::ClipRule& rule,
+               const at::Tensor& inverse_scale) const;
+
   /// Every gradient times the factor that was found.
   void scale(bool zeroes_bad) const;
   /// Every gradient times `factor`.

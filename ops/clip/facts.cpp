@@ -8,7 +8,7 @@ namespace ddpscope::clip {
 void tell_observer(const Table& table, const Measure& measure, ClipFacts facts) {
   OpObserver* const observer = op_observer();
   if (observer == nullptr) return;
-  const Culprit culprit = culprit_of(measure, facts.total_norm);
+  const Culprit culprit = culprit_of(measure, {.total = facts.total_norm});
   const std::vector<const void*> starts = table.starts();
   facts.gradients = starts;
   facts.tensors = static_cast<std::int64_t>(starts.size());

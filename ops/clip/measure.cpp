@@ -169,6 +169,12 @@ double Measure::total(bool leaves_out_bad) const {
   return norm_of(all);
 }
 
+bool Measure::has_any(bool leaves_out_bad) const {
+  Group all;
+  for (std::size_t i = 0; i < rows_.size(); ++i) add(i, leaves_out_bad, all);
+  return all.count > 0;
+}
+
 std::vector<double> Measure::module_norms(const std::vector<std::int32_t>& module_of,
                                           bool leaves_out_bad) const {
   const auto count = module_of.empty() ? 0 : 1 + std::ranges::max(module_of);

@@ -26,6 +26,8 @@ class Measure {
   double norm(std::size_t row) const;
   /// Of all rows; bad ones may be left out.
   double total(bool leaves_out_bad) const;
+  /// Whether any row counts for that total.
+  bool has_any(bool leaves_out_bad) const;
   /// Of the rows of each module, `module_of` row i.
   std::vector<double> module_norms(const std::vector<std::int32_t>& module_of,
                                    bool leaves_out_bad) const;

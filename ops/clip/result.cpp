@@ -57,7 +57,7 @@ ClipResult make_result(const Measure& measure, const Verdict& verdict, const Cli
   result.max_abs = vector_of(max_abs, at::kDouble);
   result.nan_counts = nan_counts_of(measure);
   result.inf_counts = inf_counts_of(measure);
-  result.first_bad = scalar_of(measure.first_bad(), at::kLong);
+  result.first_bad = scalar_of(culprit_of(measure, verdict).row, at::kLong);
   const bool is_found = verdict.has_bad || (options.on_non_finite == NonFinite::kSkip &&
                                             !std::isfinite(verdict.total));
   result.found_inf = scalar_of(is_found ? 1.0F : 0.0F, at::kFloat);
@@ -68,7 +68,9 @@ ClipResult make_result(const Measure& measure, const Verdict& verdict, const Cli
 std::string told(const Culprit& culprit) {
   std::ostringstream text;
   text << "the total norm is " << culprit.total << "; ";
-  if (culprit.row < 0) {
+  if (culprit.row == -2) {
+    text << "every element of this rank is finite, and not so on another";
+  } else if (culprit.row < 0) {
     text << "every element is finite, and their sum is not";
   } else {
     text << "the first gradient that is not finite is that of tensors[" << culprit.row << "], with "
@@ -77,11 +79,11 @@ std::string told(const Culprit& culprit) {
   return text.str();
 }
 
-Culprit culprit_of(const Measure& measure, double total) {
+Culprit culprit_of(const Measure& measure, const Verdict& verdict) {
   const std::int64_t row = measure.first_bad();
-  if (row < 0) return {.total = total};
+  if (row < 0) return {.total = verdict.total, .row = verdict.has_bad ? -2 : -1};
   const Sums& sums = measure.rows()[static_cast<std::size_t>(row)];
-  return {total, row, sums.nan_count, sums.inf_count};
+  return {verdict.total, row, sums.nan_count, sums.inf_count};
 }
 
 }  // namespace clip

@@ -14,7 +14,7 @@ struct Verdict {
   double inverse_scale = 1;
   double total = 0;
   double coefficient = 1;
-  bool has_bad = false;     // an element as given is not finite
+  bool has_bad = false;     // an element as given is not finite, of all shards
   bool zeroes_bad = false;  // the bad gradients become 0
   bool is_limited = false;  // the coefficient follows from the limit
 
@@ -30,11 +30,11 @@ at::Tensor inf_counts_of(const Measure& measure);
 /// Which gradient is not finite, as the end of a message.
 struct Culprit {
   double total = 0;
-  std::int64_t row = -1;
+  std::int64_t row = -1;  // -2: of another rank
   std::int64_t nan_count = 0;
   std::int64_t inf_count = 0;
 };
 std::string told(const Culprit& culprit);
-Culprit culprit_of(const Measure& measure, double total);
+Culprit culprit_of(const Measure& measure, const Verdict& verdict);
 
 }  // namespace ddpscope::clip

@@ -37,15 +37,21 @@ struct ClipOptions {
   NonFinite on_non_finite = NonFinite::kPropagate;
   /// Float, one element, on the CPU or with the gradients: multiplies every gradient first.
   at::Tensor inverse_scale = {};
-  bool defer = false;                        ///< not built yet: throws if set
+  /// Gradients stay as they are: who steps multiplies by `coefficient` and `inverse_scale`, or
+  /// divides by `grad_scale`, as torch's fused optimizers do. Not with kZeroTensor.
+  bool defer = false;
   std::vector<std::int32_t> module_of = {};  ///< module of each tensor from 0 on; empty: no norms
-  CommunicatorPtr shards = nullptr;          ///< not built yet: throws if set
+  /// Each rank of this group lists other parts of the gradients: their norm is of all parts. Every
+  /// rank has to call, with the same `max_norm` and options.
+  CommunicatorPtr shards = nullptr;
 };
 
 /// What one call found. P tensors were listed, i is the position in the list; norms and magnitudes
 /// are those after `inverse_scale`. All tensors are where the gradients are, on the CPU where there
 /// are none. There they hold their values on return; on a CUDA device they are pending on its
-/// current stream, parts of one piece of memory, and reading one on the host waits.
+/// current stream, parts of one piece of memory, and reading one on the host waits. With `shards`
+/// `total_norm`, `coefficient`, `found_inf` and `grad_scale` are of the group, the others of the
+/// tensors that this rank listed.
 struct DDPSCOPE_API ClipResult {
   at::Tensor total_norm;    ///< Double, []: before clipping
   at::Tensor coefficient;   ///< Double, []: factor applied beside `inverse_scale`; in [0, 1] or NaN
@@ -54,9 +60,10 @@ struct DDPSCOPE_API ClipResult {
   at::Tensor max_abs;       ///< Double, [P]: NaN apart, 0 for a gradient that is undefined or empty
   at::Tensor nan_counts;    ///< Long, [P]; a complex number counts where either part is one
   at::Tensor inf_counts;    ///< Long, [P]; likewise
-  at::Tensor first_bad;     ///< Long, []: lowest i with a NaN or Inf, -1 if there is none
-  at::Tensor found_inf;     ///< Float, []: 1 if an element as given is NaN or Inf, else 0
-  at::Tensor grad_scale;    ///< Float, []: 1 / (coefficient * inverse_scale)
+  /// Long, []: lowest i with a NaN or Inf, -1 if there is none, -2 if other ranks alone have one
+  at::Tensor first_bad;
+  at::Tensor found_inf;   ///< Float, []: 1 if an element as given is NaN or Inf, else 0
+  at::Tensor grad_scale;  ///< Float, []: 1 / (coefficient * inverse_scale)
 
   /// Waits for the value.
   double total_norm_value() const;
@@ -82,15 +89,20 @@ struct DDPSCOPE_API ClipResult {
 /// nothing waits but kThrow, which must not be captured in a graph. Each gradient that is not dense
 /// takes a copy and a launch more, and sparse ones what coalescing takes. An observer is not told.
 ///
+/// With `shards` one exchange of three numbers per rank comes between the norm and the change, and
+/// a dozen small launches on a device. The total is combined in the order of ranks: the same on
+/// each of them. A gradient of which several ranks hold a part counts once per part for p = 0.
+///
 /// @param tensors   P tensors. Their gradients are on the CPU or all on one CUDA device; Half,
 ///                  BFloat16, Float, Double or complex, of any shape, strided or sparse COO; dtypes
 ///                  may be mixed. Undefined tensors and gradients are skipped. Empty: norm 0.
 /// @param max_norm  Not negative, not NaN; infinity measures and never clips.
 /// @throws c10::Error for a wrong `max_norm` or option, an integer gradient, one on another device
 ///         than the first, or one whose elements overlap in memory; kThrow: also for a norm that is
-///         not finite. Every gradient is then as it was.
-/// Call it after the gradients are reduced over ranks: every rank then gets the same bits. It
-/// communicates with no other rank. Thread: any, on different gradients.
+///         not finite; what an exchange of `shards` throws. Every gradient is then as it was. One
+///         rank that throws before the exchange lets the others wait for it.
+/// Call it after the gradients are reduced over ranks: every rank then gets the same bits. Without
+/// `shards` it communicates with no other rank. Thread: any, on different gradients.
 /// Source: Pascanu, Mikolov and Bengio, "On the difficulty of training recurrent neural networks",
 /// ICML 2013.
 DDPSCOPE_API ClipResult clip_grad_norm_(at::TensorList tensors, double max_norm,

@@ -39,13 +39,14 @@ struct NormBatchFacts {
 /// One call of `clip_grad_norm_`, or of that of `compat`, before the gradients are changed.
 struct ClipFacts {
   double max_norm = 0;
-  double total_norm = 0;     ///< after `inverse_scale`
+  double total_norm = 0;     ///< after `inverse_scale`, of all shards
   double inverse_scale = 1;  ///< that gradients are multiplied by first
   double coefficient = 0;    ///< that they are multiplied by then
   /// Whether the coefficient follows from the limit: not from an infinite one, nor where a norm or
   /// gradient that is not finite is spared.
   bool is_limited = false;
-  bool is_refused = false;  ///< the call throws for a norm that is not finite, and writes nothing
+  bool is_refused = false;   ///< the call throws for a norm that is not finite, and writes nothing
+  bool is_deferred = false;  ///< it writes nothing: who steps multiplies
   /// Where the values of each gradient of the list begin; null where there are none, and for
   /// sparse ones.
   std::span<const void* const> gradients = {};

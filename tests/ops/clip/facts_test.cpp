@@ -47,6 +47,15 @@ TEST_CASE("an observer is told limit and norm and factor and where the gradients
   CHECK(log.gradients[0] == places);
 }
 
+TEST_CASE("an observer is told that a factor is deferred") {
+  const bool is_deferred = GENERATE(true, false);
+  Observed log;
+  clip_grad_norm_(with_gradient(torch::full({4}, 3.F)), 2, {.defer = is_deferred});
+  REQUIRE(log.clips.size() == 1);
+  CHECK(log.clips[0].is_deferred == is_deferred);
+  CHECK(log.clips[0].coefficient < 1);
+}
+
 TEST_CASE("an observer is told what became of a norm that is not finite") {
   const auto facts_of = [](NonFinite mode, double max_norm) {
     Observed log;

@@ -158,6 +158,58 @@ TEST_CASE("A norm that is not finite throws at once, or at the next call, with t
   CHECK(thrown_by(throw_if_earlier_non_finite).empty());
 }
 
+namespace {
+/// Of two ranks, of which the other one always brings the same.
+struct BesideAnother final : Communicator {
+  explicit BesideAnother(const std::vector<double>& record)
+      : other(torch::tensor(record, at::kDouble)) {}
+  int rank() const noexcept override { return 0; }
+  int size() const noexcept override { return 2; }
+  void all_reduce_sum(at::Tensor& record) override { record.add_(other); }
+  at::Tensor all_gather(const at::Tensor& record) override { return torch::stack({record, other}); }
+  at::Tensor other;
+};
+}  // namespace
+
+TEST_CASE("A device combines shards as the CPU does") {
+  torch::manual_seed(8);
+  const double p = GENERATE(0., 1., 2., 0.5, -1., 3.5, HUGE_VAL, -HUGE_VAL);
+  const std::vector<double> record =
+      GENERATE(std::vector<double>{3, 1, 0}, {0, 0, 0}, {NAN, 1, 1}, {HUGE_VAL, 1, 0});
+  CAPTURE(p, record[0]);
+  const auto shards = std::make_shared<BesideAnother>(record);
+  const auto scale = torch::full({}, 0.25, at::kFloat);
+  for (const double max_norm : {1e-2, 1e9, HUGE_VAL}) {
+    for (const auto mode : {NonFinite::kPropagate, NonFinite::kSkip}) {
+      CAPTURE(max_norm, static_cast<int>(mode));
+      check_same(mixed_list(), max_norm, {.norm_type = p, .on_non_finite = mode, .shards = shards});
+      check_same({}, max_norm, {.norm_type = p, .on_non_finite = mode, .shards = shards});
+    }
+  }
+  check_same(mixed_list(), 1, {.norm_type = p, .inverse_scale = scale, .shards = shards});
+}
+
+TEST_CASE("A device refuses what shards cannot tell it, and throws for the NaN of another rank") {
+  const Tensors gradients = {random_of(30, at::kFloat)};
+  const Tensors before = cloned(gradients);
+  const auto shards = std::make_shared<BesideAnother>(std::vector<double>{NAN, 1, 1});
+  const auto call = [&](NonFinite mode, double p) {
+    return thrown_by(
+        [&] { clip(gradients, 1, {.norm_type = p, .on_non_finite = mode, .shards = shards}); });
+  };
+  CHECK(says(call(NonFinite::kThrowLater, 2), "kThrowLater knows the norm of the own shards"));
+  CHECK(says(call(NonFinite::kZeroTensor, -1), "not for norms of order -1"));
+  CHECK(says(call(NonFinite::kThrow, 2), "and not so on another. No gradient was changed"));
+  CHECK(same_bits(gradients, before));
+}
+
+TEST_CASE("A device leaves gradients as they are where the factor is deferred") {
+  const Tensors gradients = {random_of(3000, at::kFloat)};
+  const Tensors before = cloned(gradients);
+  CHECK(clip(gradients, 1e-2, {.defer = true}).grad_scale.item<float>() > 100);
+  CHECK(same_bits(gradients, before));
+}
+
 TEST_CASE("A device clamps as the CPU does, to the bit") {
   torch::manual_seed(7);
   const auto type = GENERATE(at::kHalf, at::kBFloat16, at::kFloat, at::kDouble);

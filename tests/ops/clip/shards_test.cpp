@@ -1,0 +1,153 @@
+// Gradients of which each rank lists a part, and factors that somebody else applies.
+#include "tests/ops/clip/oracle.h"
+#include "tests/ops/thread_group.h"
+
+namespace ddpscope::test::shards_test {
+namespace {
+
+/// What rank r of four lists: nothing at all on the third.
+std::vector<Tensors> shards() {
+  torch::manual_seed(21);
+  return {{torch::randn({70'001}), torch::randn({5}, at::kDouble)},
+          {torch::randn({33}).to(at::kHalf)},
+          {},
+          {torch::randn({2, 3}), torch::empty({0})}};
+}
+
+Tensors all_of(const std::vector<Tensors>& parts) {
+  Tensors all;
+  for (const Tensors& part : parts) all.insert(all.end(), part.begin(), part.end());
+  return all;
+}
+
+/// The ranks clip together.
+std::vector<ClipResult> clip_on_ranks(const std::vector<Tensors>& parts, double max_norm,
+                                      ClipOptions options = {}) {
+  options.input = ClipInput::kGradients;
+  return on_ranks(static_cast<int>(parts.size()), [&](int rank, const CommunicatorPtr& group) {
+    ClipOptions own = options;
+    own.shards = group;
+    return clip_grad_norm_(parts[static_cast<std::size_t>(rank)], max_norm, own);
+  });
+}
+
+/// The same, of which rank 1 holds a NaN; what each of them threw.
+std::vector<std::string> clip_bad(std::vector<Tensors>& parts, const ClipOptions& options) {
+  parts[1][0][7] = kNan;
+  return try_on_ranks(4, [&](int rank, const CommunicatorPtr& group) {
+    ClipOptions own = options;
+    own.input = ClipInput::kGradients;
+    own.shards = group;
+    clip_grad_norm_(parts[static_cast<std::size_t>(rank)], 1, own);
+  });
+}
+
+}  // namespace
+
+TEST_CASE("Shards are clipped by the norm of all of them, as one list would be") {
+  const double p = GENERATE(0., 0.5, 1., 2., 3.5, -1., kInfinity, -kInfinity);
+  const double max_norm = GENERATE(1e-2, 1e9, kInfinity);
+  CAPTURE(p, max_norm);
+  const std::vector<Tensors> parts = shards();
+  const Tensors whole = cloned(all_of(parts));
+  const auto expected =
+      clip_grad_norm_(whole, max_norm, {.input = ClipInput::kGradients, .norm_type = p});
+  const auto found = clip_on_ranks(parts, max_norm, {.norm_type = p});
+  for (const ClipResult& one : found) {
+    CHECK(one.total_norm_value() == Approx(expected.total_norm_value()).epsilon(1e-13));
+    CHECK(same_bits(one.total_norm, found[0].total_norm));
+    CHECK(same_bits(one.coefficient, found[0].coefficient));
+    CHECK(one.found_inf.item<float>() == 0);
+    CHECK(one.first_bad.item<std::int64_t>() == -1);
+  }
+  const Tensors clipped = all_of(parts);
+  for (std::size_t i = 0; i < whole.size(); ++i) {
+    CHECK(torch::allclose(clipped[i].to(at::kDouble), whole[i].to(at::kDouble), 1e-6, 0));
+  }
+  CHECK(found[1].tensor_norms.sizes() == at::IntArrayRef{1});
+}
+
+TEST_CASE("A group without any gradient has the norm 0") {
+  const double p = GENERATE(0., 2., -1., kInfinity, -kInfinity);
+  for (const ClipResult& one : clip_on_ranks({{}, {torch::empty({0})}}, 1, {.norm_type = p})) {
+    CHECK(one.total_norm_value() == 0);
+  }
+}
+
+TEST_CASE("A NaN of one rank decides on all of them") {
+  std::vector<Tensors> parts = shards();
+  const Tensors before = cloned(all_of(parts));
+  SECTION("they throw, and no gradient is changed") {
+    const auto thrown = clip_bad(parts, {.on_non_finite = NonFinite::kThrow});
+    CHECK(says(thrown[1], "that of tensors[0], with 1 NaN and 0 Inf. No gradient was changed"));
+    for (const int other : {0, 2, 3}) {
+      CHECK(says(thrown[other],
+                 "the total norm is nan; every element of this rank is finite, and "
+                 "not so on another. No gradient was changed"));
+    }
+  }
+  SECTION("they skip") {
+    for (const auto& thrown : clip_bad(parts, {.on_non_finite = NonFinite::kSkip})) {
+      CHECK(thrown.empty());
+    }
+  }
+  SECTION("they unscale alone") {
+    const auto scale = torch::full({}, 0.5F);
+    clip_bad(parts, {.inverse_scale = scale});
+    for (const at::Tensor& gradient : before) gradient.mul_(0.5);
+  }
+  const Tensors after = all_of(parts);
+  for (std::size_t i = 0; i < before.size(); ++i) {
+    if (i != 2) CHECK(same_bits(after[i], before[i]));
+  }
+}
+
+TEST_CASE("A rank tells that only others hold a NaN") {
+  std::vector<Tensors> parts = shards();
+  parts[1][0][7] = kNan;
+  const auto found = clip_on_ranks(parts, 1, {.on_non_finite = NonFinite::kSkip});
+  CHECK(found[1].first_bad.item<std::int64_t>() == 0);
+  CHECK(found[0].first_bad.item<std::int64_t>() == -2);
+  CHECK(found[0].found_inf.item<float>() == 1);
+  CHECK(says(thrown_by([&] { found[0].throw_if_non_finite(); }), "and not so on another"));
+}
+
+TEST_CASE("The bad shards become 0, and the norm is that of the others") {
+  std::vector<Tensors> parts = shards();
+  parts[1][0][7] = kNan;
+  const double norm = exact_norm({parts[0][0], parts[0][1], parts[3][0]}, 2);
+  const auto found = clip_on_ranks(parts, 1, {.on_non_finite = NonFinite::kZeroTensor});
+  for (const ClipResult& one : found) CHECK(one.total_norm_value() == Approx(norm).epsilon(1e-13));
+  CHECK(parts[1][0].count_nonzero().item<std::int64_t>() == 0);
+}
+
+TEST_CASE("A scaler steps on all ranks of a group or on none") {
+  std::vector<Tensors> parts = shards();
+  parts[1][0][7] = kInfinity;
+  const auto stepped = on_ranks(4, [&](int rank, const CommunicatorPtr& group) {
+    const Tensors parameters = with_gradients(parts[static_cast<std::size_t>(rank)]);
+    torch::optim::SGD optimizer(parameters, 0.1);
+    GradScaler scaler;
+    scaler.unscale_and_clip_(parameters, 1, {.shards = group});
+    return int(scaler.step(optimizer));
+  });
+  CHECK(stepped == std::vector<int>(4, 0));
+}
+
+TEST_CASE("A deferred factor leaves gradients as they are, and is told") {
+  const Tensors gradients = {torch::full({4}, 3.F), torch::full({9}, 2.F)};
+  const Tensors before = cloned(gradients);
+  const auto result = clip_grad_norm_(
+      gradients, 1,
+      {.input = ClipInput::kGradients, .inverse_scale = torch::full({}, 0.5F), .defer = true});
+  CHECK(same_bits(gradients, before));
+  clip_grad_norm_(before, 1,
+                  {.input = ClipInput::kGradients, .inverse_scale = torch::full({}, 0.5F)});
+  const auto scale = result.grad_scale.item<float>();
+  CHECK(scale == Approx(1 / (result.coefficient.item<double>() * 0.5)).epsilon(1e-6));
+  for (std::size_t i = 0; i < before.size(); ++i) {
+    CHECK(torch::allclose(gradients[i] / scale, before[i], 1e-6, 0));
+  }
+}
+
+}  // namespace ddpscope::test::shards_test
