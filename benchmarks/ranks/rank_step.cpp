@@ -1,9 +1,9 @@
 // One of several ranks, as RANK and WORLD_SIZE say. `rank_step steps N` trains the digits network
-// on made-up data and averages each gradient by a call of its own; `rank_step calls N` reduces one
-// small tensor again and again; `rank_step alone N` trains without any call, and `rank_step paused
-// N` does so with pauses that leave the cores to others. `rank_step gate N` trains as `steps` with
-// all hooks of ddpscope in the gate in every second block of steps, `rank_step flat N` likewise
-// with all gradients averaged by one call; `rank_step log N` switches the hooks of calls alone, and
+// on made-up data and averages each gradient by a call of its own, all of them by one call where a
+// third word `flat` follows; `rank_step calls N` reduces one small tensor again and again;
+// `rank_step alone N` trains without any call, and `rank_step paused N` does so with pauses that
+// leave the cores to others. `rank_step gate N` trains as `steps` with all hooks of ddpscope in the
+// gate in every second block of steps; `rank_step log N` switches the hooks of calls alone, and
 // `rank_step delay N` in their place waits for 2 us before each call: what any delay does to the
 // meeting of ranks. Prints the median and the 99th percentile of what one of them took; alone, of
 // the second half, and `begun` after a quarter; of blocks for both kinds.
@@ -131,9 +131,9 @@ int run_alone(const samples::World& world, std::size_t steps, std::chrono::milli
 }
 
 /// Steps with and without something in turn.
-int run_turns(const samples::World& world, const samples::Group& group, std::size_t steps,
+int run_turns(const samples::World& world, const samples::Group& group, const Loop& base,
               const std::string& what) {
-  Loop loop{.steps = steps, .in_one_call = what == "flat"};
+  Loop loop = base;
   GateSwitch gate(DDPSCOPE_GATE_NAMES, what == "log" ? "_ZN4c10d" : "");
   loop.turn = [&](bool on) {
     if (what == "delay") {
@@ -142,7 +142,7 @@ int run_turns(const samples::World& world, const samples::Group& group, std::siz
       on ? gate.turn_on() : gate.turn_off();
     }
   };
-  StepTimes times(steps);
+  StepTimes times(loop.steps);
   const double sum = train(world, group, times, loop);
   gate.turn_on();
   times.print_turns(kWarmUp, kBlock);
@@ -150,18 +150,17 @@ int run_turns(const samples::World& world, const samples::Group& group, std::siz
   return 0;
 }
 
-int run(const std::string& what, std::size_t count) {
+int run(const std::string& what, std::size_t count, bool in_one_call) {
   torch::set_num_threads(1);
   const samples::World world = samples::world_from_environment();
   const bool is_alone = what == "alone" || what == "paused";
   const samples::Group group = is_alone ? samples::Group() : samples::connect(world);
-  const bool has_turns =
-      what == "gate" || what == "flat" || what == "log" || what == "delay" || what == "nothing";
+  const bool has_turns = what == "gate" || what == "log" || what == "delay" || what == "nothing";
   const bool is_together = group && (has_turns || what == "steps" || what == "calls");
   if (count <= kWarmUp || (!is_alone && !is_together)) {
     std::fprintf(stderr,
                  "usage: RANK=r WORLD_SIZE=n rank_step "
-                 "steps|calls|gate|flat|log|delay|nothing|alone|paused NUMBER, above "
+                 "steps|calls|gate|log|delay|nothing|alone|paused NUMBER [flat], above "
                  "%zu\n",
                  kWarmUp);
     return 2;
@@ -169,10 +168,11 @@ int run(const std::string& what, std::size_t count) {
   if (is_alone) {
     return run_alone(world, count, std::chrono::milliseconds(what == "paused" ? 200 : 0));
   }
-  if (has_turns) return run_turns(world, group, count, what);
+  const Loop loop{.steps = count, .in_one_call = in_one_call};
+  if (has_turns) return run_turns(world, group, loop, what);
   StepTimes times(count);
   const double sum =
-      what == "steps" ? train(world, group, times, {.steps = count}) : reduce(group, times, count);
+      what == "steps" ? train(world, group, times, loop) : reduce(group, times, count);
   times.print_tail(what.c_str(), kWarmUp, count);
   std::printf("sum %.17g\n", sum);  // equal with and without ddpscope
   return 0;
@@ -181,7 +181,8 @@ int run(const std::string& what, std::size_t count) {
 }  // namespace benchmarks
 
 int main(int argc, char** argv) try {
-  return benchmarks::run(argc > 2 ? argv[1] : "", argc > 2 ? std::stoul(argv[2]) : 0);
+  const bool in_one_call = argc > 3 && std::string(argv[3]) == "flat";
+  return benchmarks::run(argc > 2 ? argv[1] : "", argc > 2 ? std::stoul(argv[2]) : 0, in_one_call);
 } catch (const std::exception& error) {
   std::fprintf(stderr, "rank_step: %s\n", error.what());
   return 1;

@@ -3,8 +3,8 @@
 
 One round runs, in random order, rank_step without ddpscope twice (their difference is the noise:
 A/A) and once at each level, each on as many processes as there are ranks; then, at level watch,
-rank_step whose blocks of steps run in turn without and with the hooks of calls, and the same with
-a delay in place of hooks and with nothing. Differences are taken within a round, then the median
+rank_step whose blocks of steps run in turn without and with the hooks of calls, the same with a
+delay in place of hooks and with nothing, and at level values with all hooks. Differences are taken within a round, then the median
 and the quartiles over the rounds.
 """
 
@@ -22,7 +22,7 @@ import tempfile
 
 BASE = "off"
 VARIANTS = [BASE, "off again (A/A)", "watch", "values"]
-TURNS = ["log", "delay", "nothing"]
+LEVELS = {"gate": "values", "log": "watch", "delay": BASE, "nothing": BASE}  # of blocks in turn
 CALLS_PER_STEP = 21  # of the digits network: one per parameter
 # As in hook_overhead.py: else glibc gives heap back and asks for it again in every step.
 MALLOC = {"MALLOC_TRIM_THRESHOLD_": "1073741824", "MALLOC_TOP_PAD_": "268435456",
@@ -43,7 +43,8 @@ def run_once(arguments, what, count, variant, scratch):
         setting = f"level={variant}:report_dir={folder}:console=quiet"
     world = {"WORLD_SIZE": str(arguments.ranks), "MASTER_ADDR": "127.0.0.1",
              "MASTER_PORT": str(free_port()), "DDPSCOPE": setting}
-    ranks = [subprocess.Popen([arguments.program, what, str(count)], stdout=subprocess.PIPE,
+    command = [arguments.program, what, str(count)] + ["flat"] * arguments.flat
+    ranks = [subprocess.Popen(command, stdout=subprocess.PIPE,
                               text=True, env={**os.environ, **MALLOC, **world, "RANK": str(rank)})
              for rank in range(arguments.ranks)]
     outputs = [rank.communicate()[0].splitlines() for rank in ranks]
@@ -72,9 +73,8 @@ def measure_processes(arguments, scratch):
 def measure_turns(arguments, scratch):
     """By what is there in every second block: the times without and with it."""
     measured = {}
-    for what in random.sample(TURNS, len(TURNS)):
-        level = "watch" if what == "log" else BASE
-        lines, _ = run_once(arguments, what, arguments.turns, level, scratch)
+    for what in random.sample(list(LEVELS), len(LEVELS)):
+        lines, _ = run_once(arguments, what, arguments.turns, LEVELS[what], scratch)
         measured[what] = [times_in(line) for line in lines[:2]]
     return measured
 
@@ -118,7 +118,7 @@ def table_of_processes(rounds, keys):
 
 def table_of_turns(rounds, keys):
     lines = head("Blocks of steps of one process, in turn without and with", "", keys)
-    for what in TURNS:
+    for what in LEVELS:
         cells = [cell([(r[what][0][key], r[what][1][key]) for r in rounds]) for key, _ in keys]
         lines.append(f"| {what} | " + " | ".join(cells) + " |")
     return lines
@@ -140,6 +140,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--steps", type=int, default=300)
     parser.add_argument("--turns", type=int, default=800)
+    parser.add_argument("--flat", action="store_true", help="average all gradients by one call")
     parser.add_argument("--date", default=datetime.date.today().isoformat())
     parser.add_argument("--out", help="the file to write, else benchmarks/results/…-<date>.md")
     arguments = parser.parse_args()
@@ -147,6 +148,7 @@ def main():
             ("thread_p50", "training thread's CPU, p50"),
             ("thread_p99", "training thread's CPU, p99")]
     call, line = measure_log(arguments)
+    calls = 1 if arguments.flat else CALLS_PER_STEP
     processes = measure(arguments, measure_processes)
     turns = measure(arguments, measure_turns)
     step = statistics.median(r[BASE]["wall_p50"] for r in processes)
@@ -155,12 +157,14 @@ def main():
              f"{os.getloadavg()[0]:.1f} at the end",
              f"- Command: `benchmarks/ranks/rank_step.py {' '.join(sys.argv[1:])}`",
              f"- Rounds: {arguments.rounds}, of {arguments.steps} steps of the digits network per "
-             f"process, and of {arguments.turns} in blocks; rank 0 is shown. `log`: the hooks of "
-             "calls; `delay`: 2 µs before each call and no ddpscope; `nothing`: the noise."]
+             f"process, and of {arguments.turns} in blocks, gradients averaged by "
+             f"{'one call' if arguments.flat else 'a call each'}; rank 0 is shown. `gate`: all hooks "
+             "at level values; `log`: those of calls; `delay`: 2 µs before each call and no "
+             "ddpscope; `nothing`: the noise."]
     lines += table_of_processes(processes, keys)
     lines += table_of_turns(turns, keys)
-    lines += ["", f"`call_log`, caches emptied before each call: {line}. {CALLS_PER_STEP} calls: "
-              f"{CALLS_PER_STEP * call:.1f} µs, {100 * CALLS_PER_STEP * call / step:.2f} % of the "
+    lines += ["", f"`call_log`, caches emptied before each call: {line}. {calls} calls: "
+              f"{calls * call:.1f} µs, {100 * calls * call / step:.2f} % of the "
               "step (bar: 0.5 %)."]
     results = pathlib.Path(__file__).parent.parent / "results"
     out = pathlib.Path(arguments.out or results / f"rank_step-{arguments.date}.md")
