@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "model/finding.h"
+#include "model/rank_training.h"
 
 namespace ddpscope {
 

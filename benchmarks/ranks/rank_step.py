@@ -4,8 +4,8 @@
 One round runs, in random order, rank_step without ddpscope twice (their difference is the noise:
 A/A) and once at each level, each on as many processes as there are ranks; then, at level watch,
 rank_step whose blocks of steps run in turn without and with the hooks of calls, the same with a
-delay in place of hooks and with nothing, and at level values with all hooks. Differences are taken within a round, then the median
-and the quartiles over the rounds.
+delay in place of hooks and with nothing, and at level values with all hooks. Differences are taken
+within a round, then the median and the quartiles over the rounds.
 """
 
 import argparse
@@ -158,8 +158,8 @@ def main():
              f"- Command: `benchmarks/ranks/rank_step.py {' '.join(sys.argv[1:])}`",
              f"- Rounds: {arguments.rounds}, of {arguments.steps} steps of the digits network per "
              f"process, and of {arguments.turns} in blocks, gradients averaged by "
-             f"{'one call' if arguments.flat else 'a call each'}; rank 0 is shown. `gate`: all hooks "
-             "at level values; `log`: those of calls; `delay`: 2 µs before each call and no "
+             f"{'one call' if arguments.flat else 'a call each'}; rank 0 is shown. `gate`: all "
+             "hooks at level values; `log`: those of calls; `delay`: 2 µs before each call and no "
              "ddpscope; `nothing`: the noise."]
     lines += table_of_processes(processes, keys)
     lines += table_of_turns(turns, keys)

@@ -59,10 +59,10 @@ Verdict judge(const Measure& measure, double max_norm, const ClipOptions& option
   ShardNorm norm{.norm = measure.total(verdict.zeroes_bad),
                  .is_present = measure.has_any(verdict.zeroes_bad),
                  .is_bad = measure.first_bad() >= 0};
+  if (options.norm_type != 0) norm.norm *= std::fabs(verdict.inverse_scale);
   if (options.shards) norm = over_shards(*options.shards, options.norm_type, norm);
   verdict.total = norm.norm;
   verdict.has_bad = norm.is_bad;
-  if (options.norm_type != 0) verdict.total *= std::fabs(verdict.inverse_scale);
   const bool is_skipped = options.inverse_scale.defined() && verdict.has_bad;
   const bool is_spared = options.on_non_finite == NonFinite::kSkip &&
                          (verdict.has_bad || !std::isfinite(verdict.total));

@@ -174,8 +174,9 @@ struct BesideAnother final : Communicator {
 TEST_CASE("A device combines shards as the CPU does") {
   torch::manual_seed(8);
   const double p = GENERATE(0., 1., 2., 0.5, -1., 3.5, HUGE_VAL, -HUGE_VAL);
-  const std::vector<double> record =
-      GENERATE(std::vector<double>{3, 1, 0}, {0, 0, 0}, {NAN, 1, 1}, {HUGE_VAL, 1, 0});
+  using Record = std::vector<double>;
+  const Record record =
+      GENERATE(Record{3, 1, 0}, Record{0, 0, 0}, Record{NAN, 1, 1}, Record{HUGE_VAL, 1, 0});
   CAPTURE(p, record[0]);
   const auto shards = std::make_shared<BesideAnother>(record);
   const auto scale = torch::full({}, 0.25, at::kFloat);
