@@ -27,6 +27,18 @@ std::uint64_t word_at(const std::vector<Blob>& blobs, const DifferingTensor& ten
   return 0;
 }
 
+// A batch norm writes its statistics after they were read: those were set by hand.
+bool is_of_batch_norm(const std::vector<Blob>& blobs, const DifferingTensor& tensor) {
+  const std::string module = tensor.path.substr(0, tensor.path.rfind('.') + 1);
+  for (const auto& [number, list] : lists_at(blobs, 0)) {
+    const auto counts = [&module](const ListedTensor& one) {
+      return one.path == module + "num_batches_tracked";
+    };
+    if (list.model == tensor.model && std::ranges::any_of(list.tensors, counts)) return true;
+  }
+  return false;
+}
+
 class Written {
  public:
   Written(const RingList& rings, const ValuesDiffer& values) {
@@ -38,6 +50,7 @@ class Written {
   bool operator()(const DifferingTensor& tensor) const {
     std::set<std::uint64_t> when_attached;
     for (const auto& blobs : blobs_) {
+      if (is_of_batch_norm(blobs, tensor)) return false;
       when_attached.insert(word_at(blobs, tensor, kAtAttach));
       const std::uint64_t at_start = word_at(blobs, tensor, 0);
       if (word_at(blobs, tensor, 2) == at_start) return false;  // step 1 had written it by then

@@ -49,4 +49,21 @@ TEST_CASE("beside a buffer that began apart those that forward writes are not to
   CHECK(values.tensors[0].path == "mask");
 }
 
+TEST_CASE("statistics of batch norm that one rank set by hand began apart", "[compare]") {
+  TestRun run(2);
+  for (std::size_t rank = 0; rank < 2; ++rank) {
+    const std::uint64_t own = rank + 1;
+    TensorList list = test_list();
+    list.tensors.push_back(list.tensors.back());
+    list.tensors.back().path = "bn.num_batches_tracked";
+    run[rank].list(list);
+    put_words(run[rank], -1, {0, 0, 0, 7, 7});
+    put_words(run[rank], 0, {5, 5, 5, own, own});
+    run[rank].digest({.step = 0, .parameters = 5, .buffers = own});
+  }
+  const RanksComparedEvent event = run.compared();
+  CHECK(event.cohorts[0].values.at(0).step == 0);
+  CHECK(event.cohorts[0].values[0].differing == 2);
+}
+
 }  // namespace ddpscope::test
