@@ -24,7 +24,7 @@ RankList ranks_without(const GradientSetsDiffer& gradients) {
 
 void add_causes_of(const RingReader& ring, GradientSetsDiffer& gradients) {
   const std::int64_t rank = ring.head().rank;
-  const std::vector<Blob> blobs = ring.blobs();
+  const std::vector<Blob>& blobs = ring.blobs();
   for (const auto& [model, list] : lists_at(blobs, gradients.step)) {
     const Blob* const told = latest_blob(blobs, BlobKind::kMissing, model, gradients.step);
     const Blob* const set = latest_blob(blobs, BlobKind::kGradients, model, gradients.step);

@@ -145,7 +145,7 @@ class RingReader {
   std::uint64_t digest_count() const;
   std::uint64_t first_digest() const;
   std::optional<StepDigest> digest(std::uint64_t place) const;
-  std::vector<Blob> blobs() const;
+  const std::vector<Blob>& blobs() const;  ///< until `show`
   std::string name(NameId id) const;
 
  private:

@@ -85,6 +85,7 @@ struct RingReader::File {
   ByteWindow beats;
   std::optional<std::vector<char>> kept;
   std::optional<std::vector<char>> recent;
+  std::optional<std::vector<Blob>> shown;  ///< of both, in the part
   std::optional<std::unordered_map<NameId, std::string_view>> names;
 
   std::string open();
@@ -223,7 +224,10 @@ Heartbeat RingReader::heartbeat() const {
   return {};
 }
 
-void RingReader::show(const RingPart& part) { file_->part = part; }
+void RingReader::show(const RingPart& part) {
+  file_->part = part;
+  file_->shown.reset();
+}
 const RingPart& RingReader::shown() const { return file_->part; }
 
 std::uint64_t RingReader::call_count() const { return file_->part.call_count; }
@@ -246,8 +250,9 @@ std::optional<StepDigest> RingReader::digest(std::uint64_t place) const {
   return digest && file_->part.has(digest->step) ? digest : std::nullopt;
 }
 
-std::vector<Blob> RingReader::blobs() const {
-  std::vector<Blob> blobs = ring::kept_blobs(file_->kept_bytes());
+const std::vector<Blob>& RingReader::blobs() const {
+  if (file_->shown) return *file_->shown;
+  std::vector<Blob>& blobs = file_->shown.emplace(ring::kept_blobs(file_->kept_bytes()));
   std::ranges::move(ring::recent_blobs(file_->recent_bytes(), file_->sizes.recent_bytes),
                     std::back_inserter(blobs));
   // What tells only of changes holds for later steps as well. What a step added to the counts is

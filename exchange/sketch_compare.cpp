@@ -28,7 +28,7 @@ bool is_sketched(const GradientSketch& sketch) {
 
 void add_sketches_of(const RingReader& ring, std::int64_t step, const ValuesDiffer& values,
                      SketchedByPath& all) {
-  const std::vector<Blob> blobs = ring.blobs();
+  const std::vector<Blob>& blobs = ring.blobs();
   const bool of_trained = !values.tensors.empty() && values.tensors.front().requires_grad;
   for (const auto& [model, list] : lists_at(blobs, step)) {
     const Blob* told = latest_blob(blobs, BlobKind::kSketches, model, step);

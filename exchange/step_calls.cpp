@@ -50,7 +50,7 @@ bool StepCalls::always_have_fewer(std::uint64_t elements) const {
 }
 
 bool exchanges_tensors(const RingReader& ring, const std::set<std::uint64_t>* groups) {
-  const std::vector<Blob> blobs = ring.blobs();
+  const std::vector<Blob>& blobs = ring.blobs();
   std::uint64_t elements = 0;
   for (const auto& [model, list] : lists_at(blobs, std::numeric_limits<std::int64_t>::max())) {
     elements += trained_elements(list);

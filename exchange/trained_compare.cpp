@@ -55,7 +55,7 @@ std::string words_at(const std::vector<Blob>& blobs, std::int64_t step, const Pa
 
 void add_rank(const RingReader& ring, std::int64_t after, const Paths& compared,
               SidesByStep& sides) {
-  const std::vector<Blob> blobs = ring.blobs();
+  const std::vector<Blob>& blobs = ring.blobs();
   std::set<std::int64_t> steps;
   for (const Blob& blob : blobs) {
     if (blob.kind == BlobKind::kFingerprints && blob.step > after) steps.insert(blob.step);
