@@ -1,4 +1,6 @@
 // Buffers that differ before the first step, and who wrote them.
+#include <array>
+
 #include "tests/exchange/compared_rings.h"
 
 namespace ddpscope::test {
@@ -28,21 +30,28 @@ TEST_CASE("a buffer that was equal at attach and that each step writes did not b
   CHECK(first_step({}, {8, 9}) == 0);
 }
 
-TEST_CASE("beside a buffer that began apart those that forward writes are not told", "[compare]") {
+namespace {
+/// Two ranks of which these two buffers differ before the first step. `bn.running_mean` was equal
+/// at attach, the other one had the bits `at_attach` there.
+ValuesDiffer values_beside(const std::string& other,
+                           const std::array<std::uint64_t, 2>& at_attach) {
   TestRun run(2);
   for (std::size_t rank = 0; rank < 2; ++rank) {
     const std::uint64_t own = rank + 1;
     TensorList list = test_list();
     list.tensors.push_back(list.tensors.back());
-    list.tensors.back().path = "mask";
+    list.tensors.back().path = other;
     run[rank].list(list);
-    put_words(run[rank], -1, {0, 0, 0, 7, own});
+    put_words(run[rank], -1, {0, 0, 0, 7, at_attach[rank]});
     put_words(run[rank], 0, {5, 5, 5, own, own});
     run[rank].digest({.step = 0, .parameters = 5, .buffers = own});
   }
-  const RanksComparedEvent event = run.compared();
-  REQUIRE(event.cohorts[0].values.size() == 1);
-  const ValuesDiffer& values = event.cohorts[0].values[0];
+  return run.compared().cohorts.at(0).values.at(0);
+}
+}  // namespace
+
+TEST_CASE("beside a buffer that began apart those that forward writes are not told", "[compare]") {
+  const ValuesDiffer values = values_beside("mask", {1, 2});
   CHECK(values.step == 0);
   CHECK(values.differing == 1);
   REQUIRE(values.tensors.size() == 1);
@@ -50,20 +59,9 @@ TEST_CASE("beside a buffer that began apart those that forward writes are not to
 }
 
 TEST_CASE("statistics of batch norm that one rank set by hand began apart", "[compare]") {
-  TestRun run(2);
-  for (std::size_t rank = 0; rank < 2; ++rank) {
-    const std::uint64_t own = rank + 1;
-    TensorList list = test_list();
-    list.tensors.push_back(list.tensors.back());
-    list.tensors.back().path = "bn.num_batches_tracked";
-    run[rank].list(list);
-    put_words(run[rank], -1, {0, 0, 0, 7, 7});
-    put_words(run[rank], 0, {5, 5, 5, own, own});
-    run[rank].digest({.step = 0, .parameters = 5, .buffers = own});
-  }
-  const RanksComparedEvent event = run.compared();
-  CHECK(event.cohorts[0].values.at(0).step == 0);
-  CHECK(event.cohorts[0].values[0].differing == 2);
+  const ValuesDiffer values = values_beside("bn.num_batches_tracked", {7, 7});
+  CHECK(values.step == 0);
+  CHECK(values.differing == 2);
 }
 
 }  // namespace ddpscope::test
