@@ -20,8 +20,8 @@ constexpr std::int64_t kClippedCycles = 2;
 
 std::vector<Fix> fixes_for_order() {
   return {{"average the gradients, then clip on every rank", kSafe},
-          {"where the gradients are shards: sum the squared norm over the group before the factor "
-           "is computed",
+          {"where the gradients are shards: ClipOptions::shards, or sum the squared norm over the "
+           "group before the factor is computed",
            kNeedsDecision}};
 }
 

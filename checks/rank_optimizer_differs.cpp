@@ -24,7 +24,7 @@ constexpr auto kComparedFields = std::to_array<FieldWords>({
     {DigestField::kLearningRate, "learning_rate", "learning rate"},
     {DigestField::kWeightDecay, "weight_decay", "weight decay"},
     {DigestField::kMomentum, "momentum", "momentum"},
-    {DigestField::kState, "state", "state at the first step"},
+    {DigestField::kState, "state", "state at the first step:"},
     {DigestField::kLossScale, "loss_scale", "loss scale"},
     {DigestField::kSkippedSteps, "skipped_steps", "number of skipped steps"},
     {DigestField::kOptimizerSteps, "optimizer_steps", "number of optimizer steps"},
@@ -63,6 +63,11 @@ std::vector<Fix> fixes_for_field(DigestField field) {
           {"reduce what decides whether the optimizer steps, as a flag that an Inf was found, "
            "with a maximum over the ranks",
            kSafe}};
+    case DigestField::kWeightDecay:
+    case DigestField::kMomentum:
+    case DigestField::kOptimizers:
+      return {
+          {"build the optimizer of the same type, with the same options, on every rank", kSafe}};
     default:
       return {{"all-reduce the metric that the scheduler sees before it sees it", kSafe},
               {"broadcast the options of rank 0 to the other ranks", kLikely}};
@@ -78,8 +83,8 @@ Finding describe_field(const DigestsDiffer& differ, const FieldWords& words, con
   finding.occurrences = std::max<std::int64_t>(differ.differing, 1);
   const bool is_hash = differ.field == DigestField::kOptimizers;
   finding.what = is_hash ? fmt::format(
-                               "the type of an optimizer or the options of a later group "
-                               "differ between ranks since step {}",
+                               "the type of an optimizer, an option as its second beta or "
+                               "eps, or those of a later group differ between ranks since step {}",
                                differ.step)
                          : fmt::format("{} {}, since step {}", words.words,
                                        sides_text(differ.sides), differ.step);

@@ -51,8 +51,8 @@ std::string why_parameters_differ(const ValuesDiffer& values, const std::string&
       : are_frozen(values)
           ? "the program changed them on some ranks alone, as an average of weights that one rank "
             "keeps"
-      : input.empty() ? "something changed the parameters of some ranks alone, or their gradients "
-                        "were not the same when the optimizer stepped"
+      : input.empty() ? "something changed the parameters or the optimizer's state of some ranks "
+                        "alone, or their gradients were not the same when it stepped"
                       : fmt::format("the ranks differed in their {} first", input);
   return seen + severity_words(cohort);
 }

@@ -54,9 +54,9 @@ std::string text_of(DigestField field, std::uint64_t word) {
   }
   if (field == DigestField::kState) {
     const std::uint64_t members = (word >> 32) - 1;
-    if (members == 0) return "of no member";
-    return printed("of %llu members", static_cast<unsigned long long>(members)) +
-           printed(" (%08llx)", static_cast<unsigned long long>(word & 0xffffffff));
+    if (members == 0) return "none";
+    return printed("%llu members", static_cast<unsigned long long>(members)) +
+           printed(" (fingerprint %08llx)", static_cast<unsigned long long>(word & 0xffffffff));
   }
   if (field <= DigestField::kLossScale || field == DigestField::kClipFactor) {
     return printed("%.9g", std::bit_cast<double>(word));

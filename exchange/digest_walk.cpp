@@ -143,6 +143,24 @@ void add_difference(const Steps& steps, std::size_t index, const RingList& told,
   difference.sides = sides_at(told, difference.field, run.step);
   if (difference.sides.size() > 1) cohort.digests.push_back(std::move(difference));
 }
+// Skipped steps are counted once it is known how many backwards a step has. Where the same ranks
+// differed in their backwards before, that was why.
+void date_early_skips(Cohort& cohort) {
+  const auto skipped =
+      std::ranges::find(cohort.digests, DigestField::kSkippedSteps, &DigestsDiffer::field);
+  const auto backwards =
+      std::ranges::find(cohort.digests, DigestField::kBackwards, &DigestsDiffer::field);
+  if (skipped == cohort.digests.end() || backwards == cohort.digests.end()) return;
+  const auto groups_of = [](const DigestsDiffer& differ) {
+    std::vector<RankList> groups;
+    for (const RankSide& side : differ.sides) groups.push_back(side.ranks);
+    std::ranges::sort(groups);
+    return groups;
+  };
+  if (backwards->step >= skipped->step || groups_of(*backwards) != groups_of(*skipped)) return;
+  skipped->step = backwards->step;
+  skipped->first_step = std::min(skipped->first_step, backwards->step);
+}
 }  // namespace
 
 void walk_digests(const RingList& rings, Cohort& cohort, const std::function<void()>& after_each) {
@@ -155,6 +173,7 @@ void walk_digests(const RingList& rings, Cohort& cohort, const std::function<voi
   if (told.size() < 2) return;
   for (const auto& [number, step] : steps) cohort.compared_steps += step.ranks >= told.size();
   for (std::size_t i = 0; i < kDigestFields; ++i) add_difference(steps, i, told, cohort);
+  date_early_skips(cohort);
   constexpr auto kParameters = static_cast<std::size_t>(DigestField::kParameters);
   for (const auto& [number, step] : steps) {
     const bool all_say = step.ranks >= told.size() && step.sayers[kParameters] == told.size();

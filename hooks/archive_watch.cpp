@@ -11,6 +11,7 @@
 #include "hooks/interposed.h"
 #include "hooks/model_discovery.h"
 #include "hooks/per_thread.h"
+#include "hooks/replica_bits.h"
 #include "hooks/step_wait.h"
 
 namespace ddpscope {
@@ -105,6 +106,7 @@ bool on_try_read(InputArchive* self, const std::string& key, at::Tensor& tensor,
   const bool found = InterposedRead::original(self, key, tensor, is_buffer);
   as_guest("archive", [&](Capture& capture) {
     tell_read(capture, before, prefix_of(self) + key, tensor, found);
+    if (found && is_buffer) ReplicaBits::buffers_attached(capture, {tensor});
   });
   return found;
 }

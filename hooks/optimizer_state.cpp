@@ -53,18 +53,17 @@ bool add_state(Hash& hash, const OptimizerParamState& state) {
 void tell_first_state(Capture& capture, const torch::optim::Optimizer& optimizer, OptimizerId id) {
   if (!compares_replicas(capture)) return;
   OptimizerStateEvent event{.optimizer = id};
-  Hash hash;
   const auto& states = optimizer.state();
   for (const auto& group : optimizer.param_groups()) {
     for (const at::Tensor& member : group.params()) {
       const auto found = states.find(member.unsafeGetTensorImpl());
-      hash.fold(found == states.end() ? 1 : 2);
       if (found == states.end()) continue;
+      Hash hash;
       if (found->second == nullptr || !add_state(hash, *found->second)) return;
+      event.fingerprint += hash.value();  // ranks may list their members in another order
       ++event.members;
     }
   }
-  event.fingerprint = hash.value();
   capture.put(event);
 }
 

@@ -53,6 +53,7 @@ std::uint64_t hash_members(Capture& capture, const std::vector<OptimizerParamGro
   for (const GroupOptions& options : options_of(groups)) {
     hash.fold(std::bit_cast<std::uint64_t>(options.weight_decay));
     hash.fold(std::bit_cast<std::uint64_t>(options.momentum));
+    hash.fold(options.others);
   }
   for (const OptimizerParamGroup& group : groups) {
     hash.fold(group.params().size());

@@ -27,7 +27,7 @@ class ReplicaBits {
  public:
   /// A model came; before the first step it is read.
   static void model_attached(const Capture& capture) noexcept;
-  /// Its tree is known.
+  /// Its tree is known; or these were read from an archive.
   static void buffers_attached(Capture& capture, const std::vector<at::Tensor>& buffers);
   /// A part of a forward is about to run.
   static void see_forward() noexcept {

@@ -3,9 +3,12 @@
 #include <torch/optim.h>
 
 #include <algorithm>
+#include <bit>
+#include <initializer_list>
 #include <optional>
 
 #include "hooks/capture.h"
+#include "model/hash.h"
 
 namespace ddpscope {
 namespace {
@@ -48,19 +51,35 @@ const Kind* as(const OptimizerOptions& options) {
   return typeid(options) == typeid(Kind) ? static_cast<const Kind*>(&options) : nullptr;
 }
 
+GroupOptions options_with(double weight_decay, double momentum,
+                          std::initializer_list<double> others) {
+  Hash hash;
+  for (const double other : others) hash.fold(std::bit_cast<std::uint64_t>(other));
+  return {.weight_decay = weight_decay, .momentum = momentum, .others = hash.value()};
+}
+
+template <class Adam>
+GroupOptions options_of_adam(const Adam& adam) {
+  const auto [first, second] = adam.betas();
+  return options_with(adam.weight_decay(), first, {second, adam.eps(), double(adam.amsgrad())});
+}
+
+/// All but the rate.
 std::optional<GroupOptions> decays_of(const OptimizerOptions& options) {
   using namespace torch::optim;  // NOLINT(google-build-using-namespace)
-  if (const auto* sgd = as<SGDOptions>(options)) return {{sgd->weight_decay(), sgd->momentum()}};
-  if (const auto* adam = as<AdamOptions>(options)) {
-    return {{adam->weight_decay(), std::get<0>(adam->betas())}};
+  if (const auto* sgd = as<SGDOptions>(options)) {
+    return options_with(sgd->weight_decay(), sgd->momentum(),
+                        {sgd->dampening(), double(sgd->nesterov())});
   }
-  if (const auto* adam = as<AdamWOptions>(options)) {
-    return {{adam->weight_decay(), std::get<0>(adam->betas())}};
-  }
+  if (const auto* adam = as<AdamOptions>(options)) return options_of_adam(*adam);
+  if (const auto* adam = as<AdamWOptions>(options)) return options_of_adam(*adam);
   if (const auto* prop = as<RMSpropOptions>(options)) {
-    return {{prop->weight_decay(), prop->momentum()}};
+    return options_with(prop->weight_decay(), prop->momentum(),
+                        {prop->alpha(), prop->eps(), double(prop->centered())});
   }
-  if (const auto* grad = as<AdagradOptions>(options)) return {{grad->weight_decay(), 0}};
+  if (const auto* grad = as<AdagradOptions>(options)) {
+    return options_with(grad->weight_decay(), 0, {grad->lr_decay(), grad->eps()});
+  }
   if (as<LBFGSOptions>(options) != nullptr) return GroupOptions{};
   return std::nullopt;
 }

@@ -19,6 +19,7 @@ struct GroupOptions {
   double weight_decay = 0;
   double momentum = 0;  ///< beta1 of Adam
   double learning_rate = 0;
+  std::uint64_t others = 0;  ///< a hash: second beta, eps, dampening, flags
 };
 
 /// The members of an optimizer by group. Sent before the step in which they or the options but the

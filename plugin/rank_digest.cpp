@@ -99,7 +99,10 @@ void RankDigest::on(const OptimizerStepEvent&, const RunState& state) {
 }
 
 void RankDigest::on(const TensorBitsEvent& event, const RunState&) {
-  if (event.step == kAtAttach) return put_attached(event.tensors);
+  if (event.step == kAtAttach) {
+    for (const TensorBits& one : event.tensors) attached_[one.tensor] = one.fingerprint;
+    return;
+  }
   if (event.step != bits_step_) {
     bits_.clear();
     sketches_.clear();
@@ -112,29 +115,12 @@ void RankDigest::on(const TensorBitsEvent& event, const RunState&) {
   start_changed_ |= event.step == 0 && !steps_began_;
 }
 
-void RankDigest::put_attached(const std::vector<TensorBits>& tensors) {
-  ModelTensors::Bits bits;
-  for (const TensorBits& one : tensors) bits[one.tensor] = one.fingerprint;
-  for (const auto& [id, model] : models_) {
-    if (model.fingerprint(bits, /*of_buffers=*/true) == 0) continue;
-    attached_told_ = true;
-    put(BlobKind::kFingerprints, id, kAtAttach, model.fingerprints(bits));
-  }
-}
-
-// To save running statistics is to use them. What buffers were before a load says nothing.
+// To save running statistics is to use them.
 void RankDigest::on(const ArchiveTensorEvent& event, const RunState&) {
-  const auto has_it = [&](const auto& entry) { return entry.second.has_buffer(event.tensor); };
   const bool is_save = event.access == ArchiveAccess::kWritten && last_.step > 0;
-  const bool is_load = event.access == ArchiveAccess::kRead && attached_told_;
-  if (is_save && !statistics_.were_used() && std::ranges::any_of(models_, has_it)) {
-    statistics_.used(buffer_elements());
-  }
-  if (!is_load || std::ranges::none_of(models_, has_it)) return;
-  attached_told_ = false;
-  for (const auto& [id, model] : models_) {
-    put(BlobKind::kFingerprints, id, kAtAttach, model.fingerprints({}));
-  }
+  if (!is_save || statistics_.were_used()) return;
+  const auto has_it = [&](const auto& entry) { return entry.second.has_buffer(event.tensor); };
+  if (std::ranges::any_of(models_, has_it)) statistics_.used(buffer_elements());
 }
 
 // What came after the last step is told with it.
@@ -195,6 +181,10 @@ void RankDigest::put_start(const RunState&) {
   StepDigest digest{.unix_ns = unix_ns(), .phase = Phase::kInit, .averages = averages_};
   add_structure(digest);
   add_values(digest);
+  for (const auto& [id, model] : models_) {
+    if (model.fingerprint(attached_, /*of_buffers=*/true) == 0) continue;
+    put(BlobKind::kFingerprints, id, kAtAttach, model.fingerprints(attached_));
+  }
   sinks_.digest(digest);
   show(digest);
 }

@@ -67,7 +67,6 @@ class RankDigest {
   std::int64_t buffer_elements() const;
   void put(BlobKind kind, ModelId model, std::int64_t step, const std::string& bytes);
   void put_list(ModelId model, const std::string& bytes);
-  void put_attached(const std::vector<TensorBits>& tensors);
   void put_start(const RunState& state);
   void put_in_progress(const RunState& state);
   void add_structure(StepDigest& digest);
@@ -83,6 +82,7 @@ class RankDigest {
   TrainedWith trained_with_{models_, sinks_.blob};
   ModelTensors::Bits bits_;          // of one step: parameters when it begins, buffers at its end
   ModelTensors::Sketches sketches_;  // likewise
+  ModelTensors::Bits attached_;      // of buffers, when a model came or an archive was read
   std::int64_t bits_step_ = 0;
   LossScale scale_;
   bool scale_known_ = false;
@@ -91,7 +91,6 @@ class RankDigest {
   StepDigest shown_;
   std::map<OptimizerId, OptimizerStateEvent> first_states_;
   bool start_changed_ = false;
-  bool attached_told_ = false;
   bool steps_began_ = false;
   bool optimizers_changed_ = true;
   bool lost_events_ = false;

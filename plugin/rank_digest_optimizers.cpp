@@ -14,6 +14,7 @@ void add_options(Hash& hash, const OptimizerState& optimizer) {
     hash.add(options.learning_rate);
     hash.add(options.weight_decay);
     hash.add(options.momentum);
+    hash.add(options.others);
   }
 }
 

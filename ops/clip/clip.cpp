@@ -52,7 +52,8 @@ double coefficient_of(double total, double max_norm, double eps) {
   return factor > 1 ? 1 : factor;
 }
 
-Verdict judge(const Measure& measure, double max_norm, const ClipOptions& options) {
+Verdict judge(const Measure& measure, double max_norm, const ClipOptions& options,
+              const ShardCall& shards) {
   Verdict verdict;
   verdict.inverse_scale = value_of_scale(options.inverse_scale);
   verdict.zeroes_bad = options.on_non_finite == NonFinite::kZeroTensor;
@@ -60,7 +61,7 @@ Verdict judge(const Measure& measure, double max_norm, const ClipOptions& option
                  .is_present = measure.has_any(verdict.zeroes_bad),
                  .is_bad = measure.first_bad() >= 0};
   if (options.norm_type != 0) norm.norm *= std::fabs(verdict.inverse_scale);
-  if (options.shards) norm = over_shards(*options.shards, options.norm_type, norm);
+  if (shards.group != nullptr) norm = over_shards(shards, norm);
   verdict.total = norm.norm;
   verdict.has_bad = norm.is_bad;
   const bool is_skipped = options.inverse_scale.defined() && verdict.has_bad;
@@ -80,17 +81,18 @@ inline namespace api0 {
 
 ClipResult clip_grad_norm_(at::TensorList tensors, double max_norm, const ClipOptions& options) {
   using clip::kFunction;
+  const clip::ShardCall shards = clip::begin_shards(max_norm, options);
   throw_if_earlier_non_finite();
   TORCH_CHECK(max_norm >= 0, kFunction, ": max_norm must not be negative or NaN, but is ",
               max_norm);
   clip::check_options(tensors, options);
   const clip::Table table(tensors, options.input, clip::Change::kScale);
   if (!table.device().is_cpu()) {
-    return clip_on_device(table, max_norm, options, device::current_place(table.device()));
+    return clip_on_device(table, max_norm, options, device::current_place(table.device()), shards);
   }
   const clip::Measure measure(table, options.norm_type);
-  const clip::Verdict verdict = clip::judge(measure, max_norm, options);
-  const bool is_finite = std::isfinite(verdict.total);
+  const clip::Verdict verdict = clip::judge(measure, max_norm, options, shards);
+  const bool is_finite = std::isfinite(verdict.total) && !verdict.has_bad;
   const bool is_refused = !is_finite && options.on_non_finite == NonFinite::kThrow;
   clip::tell_observer(table, measure,
                       {.max_norm = max_norm,

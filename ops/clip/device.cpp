@@ -12,7 +12,6 @@
 #include <limits>
 
 #include "ops/clip/result.h"
-#include "ops/clip/shards.h"
 
 namespace ddpscope::clip {
 namespace {
@@ -156,14 +155,14 @@ ClipResult DeviceMeasure::result() const {
   return result;
 }
 
-void DeviceMeasure::combine(Communicator& group, const cuda::ClipRule& rule,
+void DeviceMeasure::combine(const ShardCall& shards, const cuda::ClipRule& rule,
                             const at::Tensor& inverse_scale) const {
   const c10::DeviceGuard guard(place_.device);
   const at::NoGradGuard no_grad;
   const ClipResult own = result();
   const bool is_present = std::ranges::any_of(rows_, &cuda::ClipRow::elements);
   const ShardTensors all = over_shards(
-      group, rule.p, {.norm = own.total_norm, .is_bad = own.found_inf.to(at::kDouble)}, is_present);
+      shards, {.norm = own.total_norm, .is_bad = own.found_inf.to(at::kDouble)}, is_present);
   const Decision decision = decide(all, rule, inverse_scale);
   own.total_norm.copy_(all.norm);
   own.coefficient.copy_(decision.coefficient);
@@ -216,7 +215,7 @@ void DeviceMeasure::write(cuda::ClipWriteCall call) const {
 }
 
 ClipResult clip_on_device(const Table& table, double max_norm, const ClipOptions& options,
-                          const device::Place& place) {
+                          const device::Place& place, const ShardCall& shards) {
   check_shards(options);
   const at::Tensor inverse_scale = scale_on(options.inverse_scale, place);
   const bool zeroes_bad = options.on_non_finite == NonFinite::kZeroTensor;
@@ -231,11 +230,11 @@ ClipResult clip_on_device(const Table& table, double max_norm, const ClipOptions
   const bool throws_late = options.on_non_finite == NonFinite::kThrowLater;
   const DeviceMeasure measure(table, place, options.module_of, rule,
                               throws_late ? notice_of_thread(place) : nullptr);
-  if (options.shards) measure.combine(*options.shards, rule, inverse_scale);
+  if (shards.group != nullptr) measure.combine(shards, rule, inverse_scale);
   ClipResult result = measure.result();
   if (options.on_non_finite == NonFinite::kThrow) {
     const double total = measure.total();
-    if (!std::isfinite(total)) {
+    if (!std::isfinite(total) || result.found_inf.item<float>() != 0) {
       Culprit culprit = {.total = total, .row = result.first_bad.item<std::int64_t>()};
       if (culprit.row >= 0) {
         culprit.nan_count = result.nan_counts.select(0, culprit.row).item<std::int64_t>();

@@ -2,6 +2,7 @@
 
 #include <ddpscope/ops/clip_grad.h>
 
+#include "ops/clip/shards.h"
 #include "ops/clip/table.h"
 #include "ops/device/place.h"
 
@@ -24,7 +25,7 @@ class DeviceMeasure {
   double total() const;
 
   /// Makes the result that of the shards of all ranks. `inverse_scale` is that of the rule.
-  void combine(Communicator& group, const cuda::ClipRule& rule,
+  void combine(const ShardCall& shards, const cuda::ClipRule& rule,
                const at::Tensor& inverse_scale) const;
 
   /// Every gradient times the factor that was found.
@@ -47,7 +48,7 @@ class DeviceMeasure {
 
 /// `clip_grad_norm_` of a list on a device. kThrow waits, nothing else does.
 ClipResult clip_on_device(const Table& table, double max_norm, const ClipOptions& options,
-                          const device::Place& place);
+                          const device::Place& place, const ShardCall& shards = {});
 
 ValueClipResult clamp_on_device(const Table& table, double limit, const device::Place& place);
 

@@ -35,6 +35,7 @@ ClipResult GradScaler::unscale_and_clip_(at::TensorList parameters, double max_n
   options.inverse_scale = scale_.to(at::kDouble).reciprocal().to(at::kFloat);
   ClipResult result = clip_grad_norm_(parameters, max_norm, options);
   found_inf_ = result.found_inf;
+  is_deferred_ = options.defer;
   // The scale is kept where the gradients are: from the second step on nothing is copied.
   scale_ = scale_.to(found_inf_.device());
   growth_tracker_ = growth_tracker_.to(found_inf_.device());
@@ -45,6 +46,11 @@ bool GradScaler::step(torch::optim::Optimizer& optimizer) {
   TORCH_CHECK(found_inf_.defined(),
               "GradScaler: step was called before unscale_and_clip_, so gradients still carry the "
               "scale; the order is backward, reduce, unscale_and_clip_, step, update");
+  TORCH_CHECK(
+      !is_deferred_,
+      "GradScaler: step was called after unscale_and_clip_ with `defer`, so gradients still "
+      "carry the scale; step with an optimizer that takes `grad_scale` and `found_inf`, then "
+      "call update()");
   if (found_inf_.item<float>() != 0) return false;
   optimizer.step();
   return true;

@@ -69,7 +69,7 @@ std::string told(const Culprit& culprit) {
   std::ostringstream text;
   text << "the total norm is " << culprit.total << "; ";
   if (culprit.row == -2) {
-    text << "every element of this rank is finite, and not so on another";
+    text << "every element of this rank is finite, and another rank has a NaN or an Inf";
   } else if (culprit.row < 0) {
     text << "every element is finite, and their sum is not";
   } else {

@@ -57,11 +57,11 @@ TEST_CASE("rank-optimizer-differs names decay and momentum of the first group", 
 
 TEST_CASE("rank-optimizer-differs names the state that one rank loaded", "[check]") {
   DigestsDiffer state = differ(DigestField::kState, 1, 50);
-  state.sides = {{"of 4 members (00c0ffee)", {0}}, {"of no member", {1, 2, 3}}};
+  state.sides = {{"4 members (fingerprint 00c0ffee)", {0}}, {"none", {1, 2, 3}}};
   const Findings findings = judge_run(with({state}), kId);
   REQUIRE(findings.size() == 1);
   CHECK(findings[0].what ==
-        "state at the first step of 4 members (00c0ffee) on rank 0, of no member on ranks 1-3, "
+        "state at the first step: 4 members (fingerprint 00c0ffee) on rank 0, none on ranks 1-3, "
         "since step 1");
   CHECK(fact_in(findings[0], "field") == text_of("state"));
   CHECK(findings[0].fixes.at(0).text.starts_with("load the state of the optimizer on every rank"));
@@ -71,8 +71,8 @@ TEST_CASE("rank-optimizer-differs says options where only their hash differs", "
   const Findings findings = judge_run(with({differ(DigestField::kOptimizers, 1, 50)}), kId);
   REQUIRE(findings.size() == 1);
   CHECK(findings[0].what ==
-        "the type of an optimizer or the options of a later group differ between ranks since step "
-        "1");
+        "the type of an optimizer, an option as its second beta or eps, or those of a later group "
+        "differ between ranks since step 1");
   CHECK(fact_in(findings[0], "field") == text_of("options"));
   CHECK(fact_in(findings[0], "value_per_rank") == text_of("absent"));
 }

@@ -101,6 +101,21 @@ TEST_CASE("a rank that was ended while it wrote a step is named with the others"
   CHECK(rate->sides.size() == 3);
 }
 
+TEST_CASE("skips that are counted late are dated by the backwards of these ranks", "[compare]") {
+  const bool are_these = GENERATE(true, false);
+  TestRun run(3);
+  put_steps(run, 20, [are_these](std::int64_t rank, StepDigest& digest) {
+    if (rank == 1 && digest.step >= 4) digest.skipped_steps = 1;
+    const std::int64_t more = are_these ? 1 : 2;
+    if (rank == more && digest.step >= 1) ++digest.backwards;
+  });
+  const Cohort cohort = only(run.compared());
+  const DigestsDiffer* skipped = find(cohort, DigestField::kSkippedSteps);
+  REQUIRE(skipped != nullptr);
+  CHECK(skipped->step == (are_these ? 1 : 4));
+  CHECK(skipped->first_step == skipped->step);
+}
+
 TEST_CASE("two steps in a row count before a single one that passed", "[compare]") {
   TestRun run(2);
   put_steps(run, 30, [](std::int64_t rank, StepDigest& digest) {
@@ -181,8 +196,8 @@ TEST_CASE("the state that optimizers began with is told with its members", "[com
   const DigestsDiffer* state = find(cohort, DigestField::kState);
   REQUIRE(state != nullptr);
   REQUIRE(state->sides.size() == 2);
-  CHECK(state->sides[0].value == "of no member");
-  CHECK(state->sides[1].value == "of 4 members (00000007)");
+  CHECK(state->sides[0].value == "none");
+  CHECK(state->sides[1].value == "4 members (fingerprint 00000007)");
 }
 
 TEST_CASE("a state is not told of optimizers with a part of the parameters", "[compare]") {

@@ -42,7 +42,7 @@ struct ClipOptions {
   bool defer = false;
   std::vector<std::int32_t> module_of = {};  ///< module of each tensor from 0 on; empty: no norms
   /// Each rank of this group lists other parts of the gradients: their norm is of all parts. Every
-  /// rank has to call, with the same `max_norm` and options.
+  /// rank has to call, with the same `max_norm` and options but `input` and `module_of`.
   CommunicatorPtr shards = nullptr;
 };
 
@@ -54,7 +54,7 @@ struct ClipOptions {
 /// tensors that this rank listed.
 struct DDPSCOPE_API ClipResult {
   at::Tensor total_norm;    ///< Double, []: before clipping
-  at::Tensor coefficient;   ///< Double, []: factor applied beside `inverse_scale`; in [0, 1] or NaN
+  at::Tensor coefficient;   ///< Double, []: factor beside `inverse_scale`; in [0, 1] or NaN
   at::Tensor tensor_norms;  ///< Double, [P]; 0 for a gradient that is undefined or empty
   at::Tensor module_norms;  ///< Double, [highest `module_of` + 1]; undefined without `module_of`
   at::Tensor max_abs;       ///< Double, [P]: NaN apart, 0 for a gradient that is undefined or empty
@@ -62,8 +62,9 @@ struct DDPSCOPE_API ClipResult {
   at::Tensor inf_counts;    ///< Long, [P]; likewise
   /// Long, []: lowest i with a NaN or Inf, -1 if there is none, -2 if other ranks alone have one
   at::Tensor first_bad;
-  at::Tensor found_inf;   ///< Float, []: 1 if an element as given is NaN or Inf, else 0
-  at::Tensor grad_scale;  ///< Float, []: 1 / (coefficient * inverse_scale)
+  /// Float, []: 1 if an element as given is NaN or Inf, with kSkip also if the norm is; else 0
+  at::Tensor found_inf;
+  at::Tensor grad_scale;  ///< Float, []: 1 / (coefficient * inverse_scale), for a deferred factor
 
   /// Waits for the value.
   double total_norm_value() const;
@@ -98,9 +99,10 @@ struct DDPSCOPE_API ClipResult {
 ///                  may be mixed. Undefined tensors and gradients are skipped. Empty: norm 0.
 /// @param max_norm  Not negative, not NaN; infinity measures and never clips.
 /// @throws c10::Error for a wrong `max_norm` or option, an integer gradient, one on another device
-///         than the first, or one whose elements overlap in memory; kThrow: also for a norm that is
-///         not finite; what an exchange of `shards` throws. Every gradient is then as it was. One
-///         rank that throws before the exchange lets the others wait for it.
+///         than the first, or one whose elements overlap in memory; kThrow: also for a gradient or
+///         a norm that is not finite; `shards`: for ranks that do not agree in their call, and what
+///         an exchange throws. Every gradient is then as it was. A rank that throws before the
+///         exchange lets the others wait for its next one, of which all ranks throw.
 /// Call it after the gradients are reduced over ranks: every rank then gets the same bits. Without
 /// `shards` it communicates with no other rank. Thread: any, on different gradients.
 /// Source: Pascanu, Mikolov and Bengio, "On the difficulty of training recurrent neural networks",

@@ -41,7 +41,8 @@ class DDPSCOPE_API GradScaler {
   at::Tensor scale(const at::Tensor& loss) const;
 
   /// Unscales the gradients of `parameters` and clips them by their norm after that, as
-  /// clip_grad_norm_ does with `inverse_scale`. `max_norm` may be infinity.
+  /// clip_grad_norm_ does with `inverse_scale`. `max_norm` may be infinity. With `defer` nothing is
+  /// written, and the program steps itself.
   /// @throws c10::Error where clip_grad_norm_ does; if `options` hold an `inverse_scale`; if the
   ///         gradients were unscaled already and `update` was not called since. Every gradient is
   ///         then as it was.
@@ -49,7 +50,7 @@ class DDPSCOPE_API GradScaler {
                                ClipOptions options = {});
 
   /// Calls `optimizer.step()` unless a gradient was not finite; whether it did. Waits for that.
-  /// @throws c10::Error before `unscale_and_clip_`.
+  /// @throws c10::Error before `unscale_and_clip_`, and after one with `defer`.
   bool step(torch::optim::Optimizer& optimizer);
 
   /// Ends the step: changes the scale, waits for nothing.
@@ -67,6 +68,7 @@ class DDPSCOPE_API GradScaler {
   at::Tensor scale_;           // Float, []
   at::Tensor growth_tracker_;  // Int, []
   at::Tensor found_inf_;       // Float, []; undefined before `unscale_and_clip_`
+  bool is_deferred_ = false;   // by that call
 };
 
 }  // namespace api0

@@ -109,7 +109,8 @@ TEST_CASE("A rank tells that only others hold a NaN") {
   CHECK(found[1].first_bad.item<std::int64_t>() == 0);
   CHECK(found[0].first_bad.item<std::int64_t>() == -2);
   CHECK(found[0].found_inf.item<float>() == 1);
-  CHECK(says(thrown_by([&] { found[0].throw_if_non_finite(); }), "and not so on another"));
+  CHECK(
+      says(thrown_by([&] { found[0].throw_if_non_finite(); }), "another rank has a NaN or an Inf"));
 }
 
 TEST_CASE("The bad shards become 0, and the norm is that of the others") {
@@ -148,6 +149,77 @@ TEST_CASE("A deferred factor leaves gradients as they are, and is told") {
   for (std::size_t i = 0; i < before.size(); ++i) {
     CHECK(torch::allclose(gradients[i] / scale, before[i], 1e-6, 0));
   }
+}
+
+TEST_CASE("Shards keep the range that one list has") {
+  const std::vector<Tensors> parts(2, {torch::full({2}, 1e-6, at::kDouble)});
+  for (const double p : {64., -64.}) {
+    const auto expected =
+        clip_grad_norm_(all_of(parts), kInfinity, {.input = ClipInput::kGradients, .norm_type = p});
+    for (const ClipResult& one : clip_on_ranks(parts, kInfinity, {.norm_type = p})) {
+      CHECK(one.total_norm_value() == Approx(expected.total_norm_value()).epsilon(1e-13));
+    }
+  }
+}
+
+TEST_CASE("Ranks that call with other arguments are told so, each of them") {
+  const Tensors gradients = {torch::full({4}, 3.F)};
+  const auto change = GENERATE(0, 1, 2, 3, 4);
+  const auto thrown = try_on_ranks(2, [&](int rank, const CommunicatorPtr& group) {
+    const Tensors own = cloned(gradients);
+    ClipOptions options{.input = ClipInput::kGradients, .shards = group};
+    if (rank == 1 && change == 1) options.norm_type = 1;
+    if (rank == 1 && change == 2) options.eps = 1;
+    if (rank == 1 && change == 3) options.on_non_finite = NonFinite::kSkip;
+    if (rank == 1 && change == 4) options.defer = true;
+    try {
+      clip_grad_norm_(own, rank == 1 && change == 0 ? 2 : 1, options);
+    } catch (const c10::Error&) {
+      CHECK(same_bits(own, gradients));
+      throw;
+    }
+  });
+  for (const std::string& what : thrown) {
+    CHECK(says(what, "rank 1 of the group called with another max_norm, or with other options"));
+  }
+}
+
+TEST_CASE("A rank that threw before an exchange is a call ahead in the next one") {
+  const auto thrown = try_on_ranks(2, [](int rank, const CommunicatorPtr& group) {
+    const ClipOptions options{.input = ClipInput::kGradients, .shards = group};
+    const Tensors gradients = {torch::full({4}, 3.F)};
+    if (rank == 0) {
+      const Tensors wrong = {torch::ones({4}, at::kLong)};
+      CHECK(says(thrown_by([&] { clip_grad_norm_(wrong, 1, options); }), "is Long"));
+    }
+    clip_grad_norm_(gradients, 1, options);
+  });
+  for (const std::string& what : thrown) {
+    CHECK(says(what, "rank 1 of the group is at call 1 over its shards and rank 0 at call 2"));
+  }
+}
+
+TEST_CASE("What an exchange throws names the clip, and gradients stay as they are") {
+  const Tensors gradients = {torch::full({4}, 3.F)};
+  const Tensors before = cloned(gradients);
+  const auto group = make_host_communicator(
+      0, 2, [](double*, std::size_t) { throw std::runtime_error("the network is gone"); });
+  const auto what = thrown_by(
+      [&] { clip_grad_norm_(gradients, 1, {.input = ClipInput::kGradients, .shards = group}); });
+  CHECK(says(what, "the network is gone"));
+  CHECK(says(what, "clip_grad_norm_ could not add up the norms of its shards"));
+  CHECK(same_bits(gradients, before));
+}
+
+TEST_CASE("A scaler refuses to step with gradients that it left as they are") {
+  const Tensors parameters = with_gradients({torch::full({4}, 3.F)});
+  torch::optim::SGD optimizer(parameters, 0.1);
+  GradScaler scaler;
+  scaler.unscale_and_clip_(parameters, 1, {.defer = true});
+  CHECK(says(thrown_by([&] { scaler.step(optimizer); }), "gradients still carry the scale"));
+  scaler.update();
+  scaler.unscale_and_clip_(parameters, 1);
+  CHECK(scaler.step(optimizer));
 }
 
 }  // namespace ddpscope::test::shards_test

@@ -9,7 +9,7 @@ ClipResult clip(const Tensors& gradients, double max_norm, ClipOptions options =
   const at::NoGradGuard no_grad;
   const device::Place& place = test_place();
   const clip::Table table(gradients, ClipInput::kGradients, clip::Change::kScale);
-  return clip_on_device(table, max_norm, options, place);
+  return clip_on_device(table, max_norm, options, place, clip::begin_shards(max_norm, options));
 }
 
 ClipResult clip_on_cpu(const Tensors& gradients, double max_norm, ClipOptions options = {}) {
@@ -159,15 +159,19 @@ TEST_CASE("A norm that is not finite throws at once, or at the next call, with t
 }
 
 namespace {
-/// Of two ranks, of which the other one always brings the same.
+/// Of two ranks, of which the other one always brings the same, to every call.
 struct BesideAnother final : Communicator {
-  explicit BesideAnother(const std::vector<double>& record)
-      : other(torch::tensor(record, at::kDouble)) {}
+  explicit BesideAnother(const std::vector<double>& norm)
+      : norm(torch::tensor(norm, at::kDouble)) {}
   int rank() const noexcept override { return 0; }
   int size() const noexcept override { return 2; }
-  void all_reduce_sum(at::Tensor& record) override { record.add_(other); }
-  at::Tensor all_gather(const at::Tensor& record) override { return torch::stack({record, other}); }
-  at::Tensor other;
+  void all_reduce_sum(at::Tensor&) override {}
+  at::Tensor all_gather(const at::Tensor& record) override {
+    const at::Tensor agreed = record.slice(0, 3) + (is_ahead ? 1 : 0);
+    return torch::stack({record, torch::cat({norm, agreed})});
+  }
+  at::Tensor norm;
+  bool is_ahead = false;
 };
 }  // namespace
 
@@ -202,6 +206,15 @@ TEST_CASE("A device refuses what shards cannot tell it, and throws for the NaN o
   CHECK(says(call(NonFinite::kZeroTensor, -1), "not for norms of order -1"));
   CHECK(says(call(NonFinite::kThrow, 2), "and not so on another. No gradient was changed"));
   CHECK(same_bits(gradients, before));
+}
+
+TEST_CASE("A device finds no finite norm where ranks do not agree in their call") {
+  const auto shards = std::make_shared<BesideAnother>(std::vector<double>{3, 1, 0});
+  shards->is_ahead = true;
+  const auto result =
+      clip({random_of(30, at::kFloat)}, 1, {.on_non_finite = NonFinite::kSkip, .shards = shards});
+  CHECK(std::isnan(result.total_norm_value()));
+  CHECK(result.found_inf.item<float>() == 1);
 }
 
 TEST_CASE("A device leaves gradients as they are where the factor is deferred") {
