@@ -97,7 +97,7 @@ Finding describe_buffers(const ValuesDiffer& values, const Cohort& cohort) {
   if (shows_in_evaluation(values, cause, cohort)) {
     finding.what += words_of_evaluation(values, cohort);
   }
-  finding.why = why_buffers_differ(cause);
+  finding.why = minority_words(values.sides) + why_buffers_differ(cause);
   finding.fixes = fixes_for_buffers(cause);
   std::vector<FactScalar> paths;
   for (const DifferingTensor& tensor : values.tensors) {

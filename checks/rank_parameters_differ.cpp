@@ -85,7 +85,7 @@ Finding describe_parameters(const ValuesDiffer& values, const Cohort& cohort,
     set_place(finding, values.tensors.front().model, values.tensors.front().path);
   }
   finding.what = text_of_parameters(values, cause);
-  finding.why = why_parameters_differ(values, input, cohort);
+  finding.why = minority_words(values.sides) + why_parameters_differ(values, input, cohort);
   finding.fixes = fixes_for_parameters(values);
   tell_meant(cohort, local, differ_by_part(values, cohort), finding);
   finding.facts = {{fact::kCause, cause},

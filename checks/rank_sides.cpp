@@ -44,6 +44,13 @@ RankList minority_of(const std::vector<RankSide>& sides) {
   return all_of(others);
 }
 
+std::string minority_words(const std::vector<RankSide>& sides) {
+  const RankList minority = minority_of(sides);
+  if (minority.empty() || minority == all_of(sides)) return "";
+  return fmt::format("{} {} unlike the others; ", rank_words(minority),
+                     minority.size() == 1 ? "is" : "are");
+}
+
 Severity severity_in(const Cohort& cohort) {
   if (cohort.averages) return Severity::kError;
   const bool are_alone = cohort.equal_at_start && !cohort.exchanges_tensors;

@@ -15,6 +15,8 @@ std::vector<FactScalar> as_fact(const RankList& ranks);
 
 /// Those that are fewer than the largest side; all where no side is the largest.
 RankList minority_of(const std::vector<RankSide>& sides);
+/// `rank 1 is unlike the others; `, empty where no side is the largest.
+std::string minority_words(const std::vector<RankSide>& sides);
 RankList all_of(const std::vector<RankSide>& sides);
 
 /// What a difference between replicas weighs: an error where gradients are averaged, a warning

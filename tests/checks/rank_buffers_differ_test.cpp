@@ -31,6 +31,7 @@ TEST_CASE("rank-buffers-differ is an error before training", "[check]") {
   CHECK(finding.severity == Severity::kError);
   CHECK(finding.what ==
         "1 of 12 buffers differ between ranks before training (init_not_synced), trunk.mask first");
+  CHECK(finding.why.starts_with("rank 1 is unlike the others; the parameters may be broadcast"));
   CHECK(finding.module_path == "trunk");
   CHECK(finding.subject == "mask");
   CHECK(finding.ranks == RankList{0, 1, 2, 3});

@@ -93,6 +93,11 @@ TEST_CASE("rank-parameters-differ is a note on what parts of the ranks average b
   CHECK(judge_run(run, kId).at(0).severity == Severity::kError);
 }
 
+TEST_CASE("rank-parameters-differ names the ranks that are unlike most", "[check]") {
+  CHECK(judge_run(with(drift()), kId).at(0).why.starts_with("rank 1 is unlike the others; "));
+  CHECK(judge_run(with(unequal_start()), kId).at(0).why.starts_with("each process draws"));
+}
+
 TEST_CASE("rank-parameters-differ names what the ranks differed in first", "[check]") {
   const auto input_of = [](const std::vector<DigestsDiffer>& digests, bool gradients) {
     RanksComparedEvent run = with(drift());
