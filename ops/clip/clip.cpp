@@ -92,7 +92,7 @@ ClipResult clip_grad_norm_(at::TensorList tensors, double max_norm, const ClipOp
   }
   const clip::Measure measure(table, options.norm_type);
   const clip::Verdict verdict = clip::judge(measure, max_norm, options, shards);
-  const bool is_finite = std::isfinite(verdict.total) && !verdict.has_bad;
+  const bool is_finite = std::isfinite(verdict.total);
   const bool is_refused = !is_finite && options.on_non_finite == NonFinite::kThrow;
   clip::tell_observer(table, measure,
                       {.max_norm = max_norm,

@@ -16,7 +16,8 @@ inline namespace api0 {
 class Communicator;
 using CommunicatorPtr = std::shared_ptr<Communicator>;
 
-/// What becomes of gradients that hold a NaN or an Inf, or whose norm is one.
+/// What becomes of gradients that hold a NaN or an Inf, or whose norm is one. The norm is finite in
+/// spite of them where p is 0 (a count), of an Inf also where p is below 0: nothing throws then.
 enum class NonFinite : std::uint8_t {
   kPropagate,   ///< as torch: a NaN makes every gradient NaN, an Inf makes the finite ones 0
   kThrowLater,  ///< the same, and the thread's next clip_grad_norm_ throws before it reads anything
@@ -99,8 +100,8 @@ struct DDPSCOPE_API ClipResult {
 ///                  may be mixed. Undefined tensors and gradients are skipped. Empty: norm 0.
 /// @param max_norm  Not negative, not NaN; infinity measures and never clips.
 /// @throws c10::Error for a wrong `max_norm` or option, an integer gradient, one on another device
-///         than the first, or one whose elements overlap in memory; kThrow: also for a gradient or
-///         a norm that is not finite; `shards`: for ranks that do not agree in their call, and what
+///         than the first, or one whose elements overlap in memory; kThrow: also for a norm that is
+///         not finite; `shards`: for ranks that do not agree in their call, and what
 ///         an exchange throws. Every gradient is then as it was. A rank that throws before the
 ///         exchange lets the others wait for its next one, of which all ranks throw.
 /// Call it after the gradients are reduced over ranks: every rank then gets the same bits. Without

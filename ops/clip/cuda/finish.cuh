@@ -137,7 +137,7 @@ __device__ void judge(const ClipSums& all, std::int64_t first_bad, const ClipRul
   auto* const flags = reinterpret_cast<float*>(buffers.result + ClipLayout::kFlags);
   flags[0] = has_bad || (rule.spares_bad && !is_finite) ? 1.0F : 0.0F;
   flags[1] = static_cast<float>(1 / (coefficient * unscale));
-  if (buffers.notice == nullptr || (is_finite && !has_bad)) return;
+  if (buffers.notice == nullptr || is_finite) return;
   const ClipSums bad = has_bad ? read_sums(buffers.rows + first_bad) : ClipSums();
   buffers.notice->total = total;
   buffers.notice->first_bad = first_bad;

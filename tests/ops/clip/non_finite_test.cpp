@@ -170,18 +170,4 @@ TEST_CASE("A complex number counts where either part is NaN or Inf") {
   CHECK(std::isnan(result.total_norm_value()));
 }
 
-TEST_CASE("A NaN throws also where the norm counts gradients and is finite") {
-  const Tensors gradients = {torch::tensor({1., kNan}, at::kFloat)};
-  const auto call = [&](NonFinite mode) {
-    return thrown_by([&] {
-      clip_grad_norm_(gradients, 1,
-                      {.input = ClipInput::kGradients, .norm_type = 0, .on_non_finite = mode});
-    });
-  };
-  CHECK(
-      says(call(NonFinite::kThrow), "the total norm is 1; the first gradient that is not finite"));
-  CHECK(call(NonFinite::kThrowLater).empty());
-  CHECK(says(thrown_by([] { throw_if_earlier_non_finite(); }), "tensors[0], with 1 NaN"));
-}
-
 }  // namespace ddpscope::test::non_finite_test
