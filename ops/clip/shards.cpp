@@ -7,14 +7,13 @@
 #include <ATen/ops/stack.h>
 #include <ATen/ops/where.h>
 #include <ATen/ops/zeros_like.h>
+#include <c10/util/hash.h>
 #include <ddpscope/ops/communicator.h>
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
 #include <vector>
-
-#include "model/hash.h"
 
 namespace ddpscope::clip {
 namespace {
@@ -81,15 +80,13 @@ at::Tensor norm_of(const at::Tensor& norms, const at::Tensor& are_present, doubl
 
 ShardCall begin_shards(double max_norm, const ClipOptions& options) {
   if (!options.shards) return {};
-  Hash hash;
-  for (const double number : {max_norm, options.norm_type, options.eps}) hash.add(number);
-  hash.fold(static_cast<std::uint64_t>(options.on_non_finite));
-  hash.fold(options.defer ? 1 : 0);
-  hash.fold(options.inverse_scale.defined() ? 1 : 0);
+  const std::size_t hash = c10::get_hash(max_norm, options.norm_type, options.eps,
+                                         static_cast<int>(options.on_non_finite), options.defer,
+                                         options.inverse_scale.defined());
   constexpr int kExact = 53;  // bits of a double
   return {.group = options.shards.get(),
           .number = options.shards->count_call("clip_grad_norm_"),
-          .arguments = static_cast<std::int64_t>(hash.value() >> (64 - kExact)),
+          .arguments = static_cast<std::int64_t>(hash >> (64 - kExact)),
           .p = options.norm_type};
 }
 
