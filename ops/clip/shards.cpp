@@ -83,10 +83,10 @@ ShardCall begin_shards(double max_norm, const ClipOptions& options) {
   const std::size_t hash = c10::get_hash(max_norm, options.norm_type, options.eps,
                                          static_cast<int>(options.on_non_finite), options.defer,
                                          options.inverse_scale.defined());
-  constexpr int kExact = 53;  // bits of a double
+  constexpr std::size_t kExact = (std::size_t{1} << 53) - 1;  // in a double
   return {.group = options.shards.get(),
           .number = options.shards->count_call("clip_grad_norm_"),
-          .arguments = static_cast<std::int64_t>(hash >> (64 - kExact)),
+          .arguments = static_cast<std::int64_t>(hash & kExact),
           .p = options.norm_type};
 }
 
