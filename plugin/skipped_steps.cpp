@@ -21,7 +21,9 @@ void SkippedSteps::step_ended(const Step& step) {
     count_ += skipped_before(step);
     return;
   }
-  if (!was_known && backwards_ > 0 && early_.size() < kMostEarly) early_.push_back(last_);
+  if (!was_known && backwards_ > 0 && early_.size() < kMostEarly) {
+    early_.insert(early_.end(), static_cast<std::size_t>(agreed_), last_);
+  }
   backwards_ = step.backwards;
   agreed_ = 1;
   most_calls_ = step.calls;

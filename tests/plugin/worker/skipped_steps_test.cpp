@@ -35,6 +35,10 @@ TEST_CASE("Steps skipped before their number is known are counted once it is", "
     for (const std::int32_t backwards : {1, 2, 1, 1}) CHECK(after(backwards) == 0);
     CHECK(after(1) == 1);
   }
+  SECTION("two in a row") {
+    for (const std::int32_t backwards : {2, 2, 1, 1}) CHECK(after(backwards) == 0);
+    CHECK(after(1) == 2);
+  }
   SECTION("of several backwards each") {
     for (const std::int32_t backwards : {8, 4, 4}) CHECK(after(backwards) == 0);
     CHECK(after(4) == 1);
