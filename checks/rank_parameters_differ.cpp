@@ -57,7 +57,7 @@ std::string why_parameters_differ(const ValuesDiffer& values, const std::string&
   return seen + severity_words(cohort);
 }
 
-std::vector<Fix> fixes_for_parameters(const ValuesDiffer& values) {
+std::vector<Fix> fixes_for_parameters(const ValuesDiffer& values, const std::string& input) {
   using enum Applicability;
   if (values.step > 0 && are_frozen(values)) {
     return {{"none, if the other ranks do not use them; else broadcast them", kNeedsDecision}};
@@ -65,6 +65,9 @@ std::vector<Fix> fixes_for_parameters(const ValuesDiffer& values) {
   if (values.step == 0) {
     return {{"broadcast every parameter and buffer of rank 0 after the model is built", kSafe},
             {"seed every rank alike before the model is built", kLikely}};
+  }
+  if (!input.empty() && input != kByGradient) {
+    return {{"make equal on all ranks what rank-optimizer-differs tells of", kLikely}};
   }
   return {{"average every gradient over all ranks before each optimizer step", kLikely},
           {"change parameters by hand on all ranks alike, or broadcast them afterwards", kLikely},
@@ -86,7 +89,7 @@ Finding describe_parameters(const ValuesDiffer& values, const Cohort& cohort,
   }
   finding.what = text_of_parameters(values, cause);
   finding.why = minority_words(values.sides) + why_parameters_differ(values, input, cohort);
-  finding.fixes = fixes_for_parameters(values);
+  finding.fixes = fixes_for_parameters(values, input);
   tell_meant(cohort, local, differ_by_part(values, cohort), finding);
   finding.facts = {{fact::kCause, cause},
                    {fact::kFirstBadStep, values.step},

@@ -119,6 +119,16 @@ TEST_CASE("rank-parameters-differ names what the ranks differed in first", "[che
         text_of("gradient"));
 }
 
+TEST_CASE("rank-parameters-differ sends to the finding of what the optimizers differ in",
+          "[check]") {
+  RanksComparedEvent run = with(drift());
+  CHECK(judge_run(run, kId).at(0).fixes.at(0).text.starts_with("average every gradient"));
+  run.cohorts[0].digests = {{.field = DigestField::kState, .step = 1, .first_step = 1}};
+  const Findings findings = judge_run(run, kId);
+  REQUIRE(findings.at(0).fixes.size() == 1);
+  CHECK(findings[0].fixes[0].text.starts_with("make equal on all ranks what rank-optimizer"));
+}
+
 TEST_CASE("rank-parameters-differ compares no gradients of ranks that skipped steps", "[check]") {
   RanksComparedEvent run = with(drift());
   run.cohorts[0].reductions = {{.step = 5, .differing = 1}, {.step = 6, .differing = 1}};
