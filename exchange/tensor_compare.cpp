@@ -111,8 +111,7 @@ void add_fingerprints(ByPath<Fingerprints>& tensors, const Told& side, std::uint
   const auto order = in_told_order(list->second, true);
   for (std::size_t i = 0; i < order.size() && (i + 1) * 8 <= bytes.size(); ++i) {
     const ListedTensor& tensor = *order[i];
-    std::uint64_t word = 0;
-    std::memcpy(&word, bytes.data() + i * 8, 8);
+    const std::uint64_t word = fingerprint_in(bytes, i);
     if (tensor.is_buffer != difference.of_buffers || tensor.declared || word == 0) continue;
     Fingerprints& own = tensors.at(tensor.path);
     // One that a single rank unfroze is trained.
@@ -205,6 +204,12 @@ std::vector<const ListedTensor*> in_told_order(const TensorList& list, bool with
     }
   }
   return order;
+}
+
+std::uint64_t fingerprint_in(std::string_view bytes, std::size_t place) {
+  std::uint64_t word = 0;
+  if ((place + 1) * 8 <= bytes.size()) std::memcpy(&word, bytes.data() + place * 8, 8);
+  return word;
 }
 
 const Blob* latest_blob(const std::vector<Blob>& blobs, BlobKind kind, std::uint32_t model,

@@ -22,6 +22,9 @@ std::map<std::uint32_t, TensorList> lists_at(const std::vector<Blob>& blobs, std
 /// A list's tensors in the order in which gradients, fingerprints and sketches tell of them.
 std::vector<const ListedTensor*> in_told_order(const TensorList& list, bool with_buffers);
 
+/// The fingerprint at that place of a blob of them; 0 beyond its bytes, and where none was read.
+std::uint64_t fingerprint_in(std::string_view bytes, std::size_t place);
+
 /// The last of that kind and model up to `step`, or null.
 const Blob* latest_blob(const std::vector<Blob>& blobs, BlobKind kind, std::uint32_t model,
                         std::int64_t step);

@@ -1,7 +1,6 @@
 #include "exchange/written_buffers.h"
 
 #include <algorithm>
-#include <cstring>
 #include <set>
 
 #include "exchange/tensor_compare.h"
@@ -20,9 +19,7 @@ std::uint64_t word_at(const std::vector<Blob>& blobs, const DifferingTensor& ten
     const auto found = std::ranges::find(order, tensor.path, &ListedTensor::path);
     const auto place = static_cast<std::size_t>(found - order.begin());
     if (found == order.end() || told->bytes.size() != order.size() * 8) return 0;
-    std::uint64_t word = 0;
-    std::memcpy(&word, told->bytes.data() + place * 8, 8);
-    return word;
+    return fingerprint_in(told->bytes, place);
   }
   return 0;
 }

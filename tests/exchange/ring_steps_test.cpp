@@ -69,6 +69,7 @@ TEST_CASE("of some steps a ring shows their calls, digests and reductions alone"
   run[0].list(test_list(), 8);
   RingSet set = rings_of(run);
   RingReader& ring = set.rings.front();
+  CHECK(steps_of_blobs(ring, BlobKind::kTensors) == Steps{0, 8});
   show_steps(ring, 3, 6);
   CHECK(steps_of_calls(ring) == Steps{3, 4, 5, 6});
   CHECK(steps_of_digests(ring) == Steps{3, 4, 5, 6});
