@@ -5,7 +5,10 @@
 // hook of the program's own in every second block of 8 steps, and the blocks are compared; with
 // `gate` the hooks of ddpscope are in the gate in every second block; `nothing` compares the same
 // blocks without a difference. With `stale` gradients are not cleared from that step on, counted
-// from 1.
+// from 1. `resnet-cuda` is `resnet` on a GPU, with 128 images, and `resnet-cuda-4` with as few as
+// on the CPU; both need a LibTorch for CUDA.
+#include <ATen/Context.h>
+#include <dlfcn.h>
 #include <torch/torch.h>
 #include <unistd.h>
 
@@ -184,13 +187,23 @@ Mode mode_of(const std::string& word) {
   return modes.at(word);
 }
 
+/// The same sums in every run.
+void prepare_cuda() {
+  if (dlopen("libtorch_cuda.so", RTLD_NOW | RTLD_GLOBAL) == nullptr) {
+    throw std::runtime_error("this LibTorch is not one for CUDA");
+  }
+  at::globalContext().setDeterministicCuDNN(true);
+}
+
 int main_of(std::vector<std::string> words) try {
   static const std::map<std::string, void (*)(std::size_t, Mode)> models = {
       {"digits", run<DigitsTask>},
       {"mlp", run<MlpTask>},
       {"chars", run<CharsTask>},
       {"gan", run<GanTask>},
-      {"resnet", run<ResnetTask>}};
+      {"resnet", run<ResnetTask<>>},
+      {"resnet-cuda", run<ResnetTask<c10::kCUDA, 128>>},
+      {"resnet-cuda-4", run<ResnetTask<c10::kCUDA>>}};
   if (words.size() == 4 && words[2] == "stale") {
     first_stale = std::stoul(words[3]);
     words.pop_back();
@@ -204,15 +217,15 @@ int main_of(std::vector<std::string> words) try {
   if (mode == Mode::kAnomaly) find_anomalies();
   if (mode == Mode::kThread) start_thread();
   torch::set_num_threads(1);
+  if (words[0].find("cuda") != std::string::npos) prepare_cuda();
   train(steps, mode);
   return 0;
 } catch (const std::logic_error&) {
-  std::fprintf(
-      stderr,
-      "usage: hook_overhead digits|mlp|chars|gan|resnet STEPS [thread|hooks|gate|nothing|stale "
-      "STEP], %zu or more, or\n"
-      "       hook_overhead MODEL STEPS anomaly\n",
-      2 * kWarmUp);
+  std::fprintf(stderr,
+               "usage: hook_overhead digits|mlp|chars|gan|resnet|resnet-cuda|resnet-cuda-4 STEPS\n"
+               "         [thread|hooks|gate|nothing|stale STEP], %zu or more, or\n"
+               "       hook_overhead MODEL STEPS anomaly\n",
+               2 * kWarmUp);
   return 2;
 }
 

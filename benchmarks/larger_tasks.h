@@ -118,13 +118,13 @@ struct ResidualBlockImpl : torch::nn::Module {
 TORCH_MODULE(ResidualBlock);
 
 /// A network of the size of ResNet-18 (11.2 million parameters) on 32 x 32 images.
+template <c10::DeviceType kDevice = c10::kCPU, std::int64_t kBatch = 4>
 class ResnetTask {
  public:
-  static constexpr std::int64_t kBatch = 4;
-
   ResnetTask() : optimizer_(make_optimizer()) {
     for (int i = 0; i < 8; ++i) {
-      batches_.push_back({torch::randn({kBatch, 3, 32, 32}), torch::randint(10, {kBatch})});
+      batches_.push_back({torch::randn({kBatch, 3, 32, 32}).to(kDevice),
+                          torch::randint(10, {kBatch}).to(kDevice)});
     }
     watch(net_);
   }
@@ -155,6 +155,7 @@ class ResnetTask {
     net_->push_back(torch::nn::AdaptiveAvgPool2d(1));
     net_->push_back(torch::nn::Flatten());
     net_->push_back(torch::nn::Linear(512, 10));
+    net_->to(kDevice);
     return torch::optim::SGD(net_->parameters(), torch::optim::SGDOptions(0.01).momentum(0.9));
   }
 
