@@ -24,6 +24,11 @@ class EmptyHooks {
     for (const auto& add : add_) add();
   }
   void remove() { handles_.clear(); }
+  /// Before the process ends: what lies on a GPU cannot be given back any more then.
+  void forget() {
+    remove();
+    add_.clear();
+  }
 
  private:
   std::vector<std::function<void()>> add_;  // of each model

@@ -23,7 +23,12 @@ template <>
 struct Scalar<ScalarKind::kBFloat16> {
   using Bits = std::uint16_t;
   using Wide = float;
-  __device__ static Wide widen(Bits bits) { return __bfloat162float(__ushort_as_bfloat16(bits)); }
+  __device__ static Wide widen(Bits bits) {
+    const std::uint32_t of_float = std::uint32_t{bits} << 16;
+    Wide value;
+    memcpy(&value, &of_float, sizeof value);
+    return value;
+  }
   __device__ static Bits narrow(Wide value) {
     return __bfloat16_as_ushort(__float2bfloat16_rn(value));
   }

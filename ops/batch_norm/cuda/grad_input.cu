@@ -3,13 +3,11 @@
 namespace ddpscope::cuda {
 namespace {
 
+/// What a mean in `Wide` leaves of the mean is part of the shift.
 template <class Wide>
 struct Slope {
-  Centre<Wide> centre;
-  Wide scale, shift, slope;
-  __device__ Wide of(Wide x, Wide dy) const {
-    return (dy - shift - centre.away(x) * slope) * scale;
-  }
+  Wide centre, scale, shift, slope;
+  __device__ Wide of(Wide x, Wide dy) const { return (dy - shift - (x - centre) * slope) * scale; }
 };
 
 struct GradInputPass {
@@ -40,10 +38,13 @@ struct GradInputPass {
     const double inverse_count = call.statistics[2 * channels];
     const double inverse_deviation = call.statistics[channels + channel];
     using Wide = decltype(Made::scale);
-    return {Centre<Wide>::of(call.statistics[channel]),
-            static_cast<Wide>(inverse_deviation * read_channel(call.weight, channel, 1)),
-            static_cast<Wide>(gradients * inverse_count),
-            static_cast<Wide>(inverse_deviation * inverse_deviation * products * inverse_count)};
+    const double mean = call.statistics[channel];
+    const Wide centre = static_cast<Wide>(mean);
+    const double rest = mean - static_cast<double>(centre);
+    const double slope = inverse_deviation * inverse_deviation * products * inverse_count;
+    const double scale = inverse_deviation * read_channel(call.weight, channel, 1);
+    return {centre, static_cast<Wide>(scale),
+            static_cast<Wide>(gradients * inverse_count - rest * slope), static_cast<Wide>(slope)};
   }
 
   __device__ static void end(const GradInputCall&, const NormTiles&) {}

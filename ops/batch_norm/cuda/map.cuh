@@ -11,60 +11,77 @@ struct MapArguments {
   NormTiles tiles;
 };
 
-template <class Pass, ScalarKind K, int V, NormLayout L, class Numbers>
-__device__ void map_accesses(const typename Pass::Call& call, const Spot<L, V>& spot,
-                             const NormTiles& tiles, const Numbers* numbers) {
-  constexpr bool kIsPlanes = L == NormLayout::kPlanes;
-  constexpr int W = kIsPlanes ? 1 : V;
-  Numbers mine[W];
+/// Where an access holds elements of other planes, those are left to others.
+template <ScalarKind K, int V>
+__device__ void store_valid(void* data, std::int64_t at, unsigned valid,
+                            const Elements<K, V>& elements) {
+  if (valid == (1U << V) - 1) return store_elements<K, V>(data, at, elements);
 #pragma unroll
-  for (int j = 0; j < W; ++j) mine[j] = numbers[kIsPlanes ? 0 : spot.lane * V + j];
-  const int accesses = kIsPlanes ? kLaneValues / V : tiles.lane_values;
-#pragma unroll 4
-  for (int i = 0; i < accesses; ++i) {
-    if (!spot.has(i)) break;
-    const std::int64_t at = spot.at(i);
-    const auto x = load_elements<K, V>(call.x, at);
-    Elements<K, V> dy = {}, out;
-    if constexpr (Pass::kReadsGradient) dy = load_elements<K, V>(call.dy, at);
-#pragma unroll
-    for (int j = 0; j < V; ++j) {
-      out.bits[j] = Scalar<K>::narrow(
-          mine[kIsPlanes ? 0 : j].of(Scalar<K>::widen(x.bits[j]), Scalar<K>::widen(dy.bits[j])));
-    }
-    store_elements<K, V>(Pass::output(call), at, out);
+  for (int j = 0; j < V; ++j) {
+    if ((valid >> j & 1) != 0) store_elements<K, 1>(data, at + j, {{elements.bits[j]}});
   }
 }
 
-template <class Pass, ScalarKind K, int V, NormLayout L>
-__global__ void __launch_bounds__(kThreads)
+template <class Pass, ScalarKind K, int V, Access A, class Batch, class Numbers>
+__device__ void map_batch(const typename Pass::Call& call, const Batch& batch,
+                          const Numbers* numbers) {
+  constexpr int kAccesses = sizeof batch.valid / sizeof batch.valid[0];
+#pragma unroll
+  for (int k = 0; k < kAccesses; ++k) {
+    if (batch.valid[k] == 0) continue;
+    Elements<K, V> out;
+#pragma unroll
+    for (int j = 0; j < V; ++j) {
+      typename Scalar<K>::Wide dy = 0;
+      if constexpr (Pass::kReadsGradient) dy = Scalar<K>::widen(batch.dy[k].bits[j]);
+      out.bits[j] = Scalar<K>::narrow(
+          numbers[A == Access::kRows ? j : 0].of(Scalar<K>::widen(batch.x[k].bits[j]), dy));
+    }
+    if constexpr (A == Access::kPartPlanes) {
+      store_valid<K, V>(Pass::output(call), batch.at[k], batch.valid[k], out);
+    } else {
+      store_elements<K, V>(Pass::output(call), batch.at[k], out);
+    }
+  }
+}
+
+template <class Pass, ScalarKind K, int V, Access A>
+__global__ void __launch_bounds__(kThreads, A == Access::kRows && V > 1 ? 3 : 4)
     map_kernel(const __grid_constant__ MapArguments<typename Pass::Call> arguments) {
   using Numbers = typename Pass::template Numbers<typename Scalar<K>::Wide>;
-  __shared__ Numbers numbers[L == NormLayout::kPlanes ? 1 : kMostLanes * V];
+  constexpr bool kIsRows = A == Access::kRows;
+  constexpr int kAccesses = V == 1 ? 4 : 2;
+  __shared__ Numbers numbers[kIsRows ? kMostLanes<V> * V : 1];
   const NormTiles& tiles = arguments.tiles;
+  const auto& call = arguments.call;
   // Backwards: what the pass before has read last may still be in the cache.
-  const Spot<L, V> spot(arguments.call.view, tiles, tiles.blocks() - 1 - blockIdx.x);
+  Spot<A, V> spot(call.view, tiles, tiles.blocks() - 1 - blockIdx.x);
+  Batch<K, V, kAccesses, Pass::kReadsGradient> batch;
+  batch.load(call, spot);  // under way while the numbers are made
   const auto inside = static_cast<std::int64_t>(threadIdx.x);
   const std::int64_t channel = spot.band * tiles.band + inside;
-  if (inside < tiles.band && channel < arguments.call.view.channels) {
+  if (inside < tiles.band && channel < call.view.channels) {
     // Of each channel one block tells what it found.
-    numbers[inside] = Pass::template prepare<Numbers>(arguments.call, channel, spot.tile == 0);
+    numbers[inside] = Pass::template prepare<Numbers>(call, channel, spot.tile == 0);
   }
   __syncthreads();
-  map_accesses<Pass, K, V>(arguments.call, spot, tiles, numbers);
-  if (spot.tile == 0) Pass::end(arguments.call, tiles);
+  Numbers mine[kIsRows ? V : 1];
+  for (int j = 0; j < (kIsRows ? V : 1); ++j) mine[j] = numbers[kIsRows ? spot.lane * V + j : 0];
+  while (true) {
+    map_batch<Pass, K, V, A>(call, batch, mine);
+    if (spot.left <= 0) break;
+    batch.load(call, spot);
+  }
+  if (spot.tile == 0) Pass::end(call, tiles);
 }
 
 template <class Pass>
 int launch_map(const typename Pass::Call& call, bool is_aligned, CUstream_st* stream) noexcept {
   const MapArguments<typename Pass::Call> arguments = {call, tiles_of(call.view, is_aligned)};
-  const Grid grid = {arguments.tiles.blocks(), stream};
-  return with_access(call.view.kind, arguments.tiles.vector, [&](auto kind, auto vector) {
-    constexpr ScalarKind K = decltype(kind)::value;
-    constexpr int V = decltype(vector)::value;
-    return call.view.layout == NormLayout::kPlanes
-               ? launch(map_kernel<Pass, K, V, NormLayout::kPlanes>, grid, arguments)
-               : launch(map_kernel<Pass, K, V, NormLayout::kRows>, grid, arguments);
+  return with_access(call.view.kind, arguments.tiles, [&](auto kind, auto vector, auto access) {
+    return launch(
+        map_kernel<Pass, decltype(kind)::value, decltype(vector)::value, decltype(access)::value>,
+        {arguments.tiles.blocks(), stream}, arguments);
   });
 }
 

@@ -56,11 +56,11 @@ __device__ void tell(const NormalizeCall& call, std::int64_t channel, const AllM
   if (all.count >= 2) move(call.running_variance, channel, all.m2 / (all.count - 1), momentum);
 }
 
+/// What a mean in `Wide` leaves of the mean is part of the shift.
 template <class Wide>
 struct Normal {
-  Centre<Wide> centre;
-  Wide scale, shift;
-  __device__ Wide of(Wide x, Wide) const { return centre.away(x) * scale + shift; }
+  Wide centre, scale, shift;
+  __device__ Wide of(Wide x, Wide) const { return (x - centre) * scale + shift; }
 };
 
 struct NormalizePass {
@@ -90,9 +90,11 @@ struct NormalizePass {
       }
     }
     using Wide = decltype(Made::scale);
-    return {Centre<Wide>::of(mean),
-            static_cast<Wide>(inverse_deviation * read_channel(call.weight, channel, 1)),
-            static_cast<Wide>(read_channel(call.bias, channel, 0))};
+    const Wide centre = static_cast<Wide>(mean);
+    const double rest = mean - static_cast<double>(centre);
+    const double scale = inverse_deviation * read_channel(call.weight, channel, 1);
+    const double shift = read_channel(call.bias, channel, 0) - rest * scale;
+    return {centre, static_cast<Wide>(scale), static_cast<Wide>(shift)};
   }
 
   /// When all bands have read the counter, it counts.

@@ -11,66 +11,109 @@ inline bool is_aligned(const void* data) {
   return reinterpret_cast<std::uintptr_t>(data) % 16 == 0;
 }
 
-/// What a thread of a block reads: accesses from `row` on, `depth` apart, of which each holds one
-/// value of V channels, or of planes V values of one.
-template <NormLayout L, int V>
+/// The accesses of a thread, one after the other: each is of V elements that begin at a multiple of
+/// V where V is not 1, and of which some may belong to other planes.
+template <Access A, int V>
 struct Spot {
   __device__ Spot(const NormView& view, const NormTiles& tiles, std::int64_t block)
-      : tile(block / tiles.bands),
-        band(block % tiles.bands),
-        lane(static_cast<int>(threadIdx.x) % tiles.lanes),
-        row(static_cast<int>(threadIdx.x) / tiles.lanes),
-        depth(tiles.depth()),
-        channels(view.channels),
-        plane(view.plane) {
-    const std::int64_t begin = tile * tiles.tile;
-    const std::int64_t behind = view.values() - begin;
-    left = static_cast<int>(behind < tiles.tile ? behind : tiles.tile);
-    channel = L == NormLayout::kPlanes ? band : band * tiles.band + lane * V;
-    if (channel >= channels) left = 0;
-    if constexpr (L == NormLayout::kPlanes) {
-      const std::int64_t sample = plane == 0 ? 0 : begin / plane;
-      rest = begin - sample * plane;
-      first = (sample * channels + channel) * plane;
+      : tile(block / tiles.bands), band(block % tiles.bands) {
+    const int thread = static_cast<int>(threadIdx.x);
+    const int row = thread / tiles.lanes;
+    lane = thread % tiles.lanes;
+    const std::int64_t first = tile * tiles.tile + row;
+    const std::int64_t behind = tiles.accesses - tile * tiles.tile;
+    const std::int64_t here = behind < tiles.tile ? behind : tiles.tile;
+    left = here > row ? static_cast<int>((here - row + tiles.depth() - 1) / tiles.depth()) : 0;
+    if constexpr (A == Access::kRows) {
+      channel = band * tiles.band + lane * V;
+      if (channel >= view.channels) left = 0;
+      begin = first * view.channels + channel;
+      step = tiles.depth() * view.channels;
     } else {
-      first = begin * channels + channel;
+      channel = band;
+      of_plane = tiles.of_plane;
+      plane = view.plane;
+      sample = view.channels * plane;
+      const std::int64_t samples = of_plane == 0 ? 0 : first / of_plane;
+      inside = first - samples * of_plane;
+      begin = samples * sample + channel * plane;
+      const std::int64_t over = of_plane == 0 ? 0 : kThreads / of_plane;
+      step = over * sample;
+      rest = static_cast<int>(kThreads - over * of_plane);
     }
   }
 
-  /// Of access i of this thread: whether there is one, and its first element.
-  __device__ bool has(int i) const { return offset(i) < left; }
-  __device__ std::int64_t at(int i) const {
-    if constexpr (L == NormLayout::kRows) return first + offset(i) * channels;
-    std::int64_t value = rest + offset(i);  // from the plane on that holds the tile's first value
-    if (value < plane) return first + value;
-    // A plane that ends within the tile: what is left is below 2^31.
-    value -= plane;
-    const auto small = static_cast<unsigned>(value);
-    const unsigned planes = value < plane ? 0 : small / static_cast<unsigned>(plane);
-    const std::int64_t inside = small - planes * static_cast<unsigned>(plane);
-    return first + (std::int64_t{planes} + 1) * channels * plane + inside;
+  /// The first element.
+  __device__ std::int64_t at() const {
+    if constexpr (A == Access::kRows) return begin;
+    if constexpr (A == Access::kPlanes) return begin + inside * V;
+    return begin - static_cast<unsigned>(begin) % V + inside * V;
   }
-
-  /// Values of the tile before access i, over all threads of one lane.
-  __device__ std::int64_t offset(int i) const {
-    const std::int64_t access = std::int64_t{i} * depth + row;
-    return L == NormLayout::kPlanes ? access * V : access;
+  /// A bit for each of the V elements that are of this plane.
+  __device__ unsigned valid() const {
+    constexpr unsigned kAll = (1U << V) - 1;
+    if constexpr (A != Access::kPartPlanes) return kAll;
+    const std::int64_t first = begin - at(), behind = first + plane;
+    const unsigned from = first > 0 ? static_cast<unsigned>(first) : 0;
+    const unsigned to = behind >= V ? V : behind > 0 ? static_cast<unsigned>(behind) : 0;
+    return ((1U << to) - 1) & ~((1U << from) - 1);
+  }
+  __device__ void next() {
+    --left;
+    begin += step;
+    if constexpr (A == Access::kRows) return;
+    inside += rest;
+    if (inside < of_plane) return;
+    inside -= of_plane;
+    begin += sample;
   }
 
   std::int64_t tile, band;
-  int lane, row, depth, left;
-  std::int64_t channel, channels, plane, first, rest = 0;
+  int lane = 0, left = 0;  // accesses
+  std::int64_t channel = 0, begin = 0, step = 0;
+  std::int64_t inside = 0, of_plane = 0, plane = 0, sample = 0;  // of planes
+  int rest = 0;
 };
 
-/// A mean as two numbers, for one of float loses what a small deviation beside it needs.
-template <class Wide>
-struct Centre {
-  Wide high = 0, low = 0;
-  __device__ static Centre of(double mean) {
-    const Wide high = static_cast<Wide>(mean);
-    return {high, static_cast<Wide>(mean - static_cast<double>(high))};
+/// So many accesses at once, all under way before the first is waited for.
+template <ScalarKind K, int V, int N, bool kReadsGradient>
+struct Batch {
+  Elements<K, V> x[N], dy[kReadsGradient ? N : 1];
+  std::int64_t at[N];
+  unsigned valid[N];  // 0: none
+
+  template <Access A, class Call>
+  __device__ void load(const Call& call, Spot<A, V>& spot) {
+    const std::int64_t elements = call.view.values() * call.view.channels;
+#pragma unroll
+    for (int k = 0; k < N; ++k) {
+      valid[k] = 0;
+      if (spot.left <= 0) continue;
+      at[k] = spot.at();
+      valid[k] = spot.valid();
+      spot.next();
+      if (valid[k] == 0) continue;
+      x[k] = load_valid<A>(call.x, k, elements);
+      if constexpr (kReadsGradient) dy[k] = load_valid<A>(call.dy, k, elements);
+    }
   }
-  __device__ Wide away(Wide x) const { return (x - high) - low; }
+
+ private:
+  /// Of what is not valid anything.
+  template <Access A>
+  __device__ Elements<K, V> load_valid(const void* data, int k, std::int64_t elements) const {
+    if constexpr (A == Access::kPartPlanes) {
+      if (at[k] + V > elements) {  // the last access of all may be cut short
+        Elements<K, V> cut = {};
+#pragma unroll
+        for (int j = 0; j < V; ++j) {
+          if ((valid[k] >> j & 1) != 0) cut.bits[j] = load_elements<K, 1>(data, at[k] + j).bits[0];
+        }
+        return cut;
+      }
+    }
+    return load_elements<K, V>(data, at[k]);
+  }
 };
 
 __device__ inline double read_channel(const PerChannel& numbers, std::int64_t channel,
@@ -105,13 +148,21 @@ __device__ inline bool are_ids_equal(const double* records, const RecordForm& fo
   return true;
 }
 
-/// Calls `use(kind, vector)`, both integral constants, with what the kernels of a call are made of.
+/// Calls `use(kind, vector, access)`, integral constants, with what the kernels of a call are made
+/// of.
 template <class Use>
-int with_access(ScalarKind kind, int vector, const Use& use) {
+int with_access(ScalarKind kind, const NormTiles& tiles, const Use& use) {
   return with_kind(kind, [&](auto k) {
-    constexpr int kWhole = kVector<decltype(k)::value>;
-    return vector > 1 ? use(k, std::integral_constant<int, kWhole>())
-                      : use(k, std::integral_constant<int, 1>());
+    using One = std::integral_constant<int, 1>;
+    using Whole = std::integral_constant<int, kVector<decltype(k)::value>>;
+    using Planes = std::integral_constant<Access, Access::kPlanes>;
+    using PartPlanes = std::integral_constant<Access, Access::kPartPlanes>;
+    using Rows = std::integral_constant<Access, Access::kRows>;
+    if (tiles.access == Access::kPartPlanes) return use(k, Whole(), PartPlanes());
+    if (tiles.access == Access::kPlanes) {
+      return tiles.vector > 1 ? use(k, Whole(), Planes()) : use(k, One(), Planes());
+    }
+    return tiles.vector > 1 ? use(k, Whole(), Rows()) : use(k, One(), Rows());
   });
 }
 

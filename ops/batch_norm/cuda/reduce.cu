@@ -6,24 +6,20 @@ namespace {
 /// Sums of dy and of dy (x - mean) over at most kLaneValues values.
 template <class Wide>
 struct ProductLane {
-  Centre<Wide> centre;
-  Wide count = 0, gradients_sum = 0, products_sum = 0;
+  Wide centre = 0, gradients = 0, products = 0;
 
   __device__ void begin(const ReduceCall& call, std::int64_t channel) {
-    centre = Centre<Wide>::of(call.statistics[channel]);
+    centre = static_cast<Wide>(call.statistics[channel]);
   }
-
-  template <int N>
-  __device__ void add(const Wide (&values)[N], const Wide (&gradients)[N], int added) {
-#pragma unroll
-    for (int i = 0; i < N; ++i) {
-      if (i >= added) continue;
-      gradients_sum += gradients[i];
-      products_sum += gradients[i] * centre.away(values[i]);
-    }
-    count += static_cast<Wide>(added);
+  __device__ void add(Wide x, Wide dy) {
+    gradients += dy;
+    products += dy * (x - centre);
   }
-  __device__ Partial partial() const { return {count, gradients_sum, products_sum}; }
+  __device__ Partial partial(const ReduceCall& call, std::int64_t channel, int count) const {
+    if (count == 0) return {};
+    const double sum = gradients, rest = call.statistics[channel] - static_cast<double>(centre);
+    return {static_cast<double>(count), sum, static_cast<double>(products) - rest * sum};
+  }
 };
 
 struct ReducePass {
@@ -31,11 +27,10 @@ struct ReducePass {
   template <class Wide>
   using Lane = ProductLane<Wide>;
   static constexpr bool kReadsGradient = true;
+  static constexpr bool kIsMoments = false;
 
-  __device__ static void merge(const Partial& left, const Partial& right, double& gradients,
-                               double& products) {
-    gradients = left.first + right.first;
-    products = left.second + right.second;
+  __device__ static Partial merge(const Partial& left, const Partial& right) {
+    return {left.count + right.count, left.first + right.first, left.second + right.second};
   }
 
   __device__ static void emit(const ReduceCall& call, std::int64_t channel, const Partial& all) {

@@ -3,47 +3,24 @@
 namespace ddpscope::cuda {
 namespace {
 
-/// Mean and sum of (x - mean)^2 of at most kLaneValues values. Blocks of N are measured in two
-/// passes and merged by the method of Chan, Golub and LeVeque.
+/// Mean and sum of (x - mean)^2 of at most kLaneValues values: sums of what is away from a base,
+/// the mean of the first few, so that neither a large mean nor a value far off costs digits.
 template <class Wide>
 struct MomentLane {
-  // Where all values are far from zero, a mean in `Wide` lacks digits: it is counted from a base
-  // near it, from which the values differ exactly.
-  Wide base = 0;
-  Wide count = 0, mean = 0, m2 = 0;
+  Wide base = 0, sum = 0, squares = 0;
 
   __device__ void begin(const StatsCall&, std::int64_t) {}
-
-  template <int N>
-  __device__ void add(const Wide (&values)[N], const Wide*, int added) {
-    const auto number = static_cast<Wide>(added);
-    if (count == 0) base = sum_from(values, 0, added) / number;
-    const Wide block_mean = sum_from(values, base, added) / number;
-    Wide squares = 0;
-#pragma unroll
-    for (int i = 0; i < N; ++i) {
-      const Wide rest = (values[i] - base) - block_mean;
-      if (i < added) squares += rest * rest;
-    }
-    const Wide shift = block_mean - mean;
-    const Wide share = number / (count + number);
-    m2 += squares + shift * shift * (count * share);
-    mean += shift * share;
-    count += number;
+  __device__ void set_base(int count) { base /= static_cast<Wide>(count); }
+  __device__ void add(Wide x, Wide) {
+    const Wide away = x - base;
+    sum += away;
+    squares += away * away;
   }
-  __device__ Partial partial() const {
-    return {count, static_cast<double>(base) + static_cast<double>(mean), m2};
-  }
-
- private:
-  template <int N>
-  __device__ static Wide sum_from(const Wide (&values)[N], Wide from, int added) {
-    Wide sum = 0;
-#pragma unroll
-    for (int i = 0; i < N; ++i) {
-      if (i < added) sum += values[i] - from;
-    }
-    return sum;
+  __device__ Partial partial(const StatsCall&, std::int64_t, int count) const {
+    if (count == 0) return {};
+    const double total = sum, mean = total / count;
+    const double m2 = static_cast<double>(squares) - total * mean;
+    return {static_cast<double>(count), base + mean, m2 < 0 ? 0 : m2};  // a NaN stays
   }
 };
 
@@ -52,14 +29,16 @@ struct StatsPass {
   template <class Wide>
   using Lane = MomentLane<Wide>;
   static constexpr bool kReadsGradient = false;
+  static constexpr bool kIsMoments = true;
 
-  __device__ static void merge(const Partial& left, const Partial& right, double& mean,
-                               double& m2) {
-    if (right.count == 0) return;
-    const double share = left.count == right.count ? 0.5 : right.count / (left.count + right.count);
+  /// By the method of Chan, Golub and LeVeque.
+  __device__ static Partial merge(const Partial& left, const Partial& right) {
+    if (right.count == 0) return left;
+    const double count = left.count + right.count;
+    const double share = left.count == right.count ? 0.5 : right.count / count;
     const double shift = right.first - left.first;
-    mean = left.first + shift * share;
-    m2 = left.second + right.second + shift * shift * (left.count * share);
+    return {count, left.first + shift * share,
+            left.second + right.second + shift * shift * (left.count * share)};
   }
 
   __device__ static void emit(const StatsCall& call, std::int64_t channel, const Partial& all) {
@@ -85,11 +64,13 @@ std::int64_t most_of(const NormView& view, std::int64_t (*number)(const NormTile
 }  // namespace
 
 std::int64_t norm_workspace_items(const NormView& view) noexcept {
-  return 2 * view.channels * most_of(view, [](const NormTiles& tiles) { return tiles.tiles; });
+  const auto numbers = [](const NormTiles& tiles) { return tiles.partials() * tiles.bands; };
+  const auto partials = [](const NormTiles& tiles) { return tiles.partials(); };
+  return 2 * view.channels * most_of(view, partials) + most_of(view, numbers);
 }
 
 std::int64_t norm_tickets(const NormView& view) noexcept {
-  return most_of(view, [](const NormTiles& tiles) { return tiles.bands; });
+  return most_of(view, [](const NormTiles& tiles) { return tiles.tickets(); });
 }
 
 int launch_stats(const StatsCall& call, CUstream_st* stream) noexcept {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 
 #include "ops/batch_norm/cuda/launch.h"
@@ -11,53 +12,95 @@ namespace ddpscope::cuda {
 
 inline constexpr int kBlockThreads = 256;
 inline constexpr int kLaneValues = 64;  // at most so many of a channel in one run of a lane
-inline constexpr int kMostLanes = 32;   // of a row of threads beside each other
+/// Of threads beside each other: 128 bytes of a row where an access has 16.
+template <int V>
+inline constexpr int kMostLanes = V > 1 ? 8 : 32;
 
-/// A block reads `tile` values per channel of a band of adjacent channels; of planes a band is one
-/// channel. `lanes` threads lie beside each other over channels, each with `vector` of them; the
-/// others below each other over values.
+/// What one access of a thread holds.
+enum class Access : std::uint8_t {
+  kPlanes,      ///< values of one plane
+  kPartPlanes,  ///< likewise, and at the ends of a plane some of its neighbours
+  kRows,        ///< one value of each of adjacent channels
+};
+
+/// A block reads `tile` accesses per band: of a channel, if planes, or of some adjacent ones.
+/// `lanes` threads lie beside each other over channels, each with `vector` of them; the others
+/// below each other over values.
 struct NormTiles {
+  Access access = Access::kPlanes;
   int vector = 1;  // elements of one access
   int lanes = 1;
   int lane_values = kLaneValues;  // of each channel, per thread
+  std::int64_t accesses = 0;      // of a band, over all tiles
+  std::int64_t of_plane = 1;      // accesses, if planes
   std::int64_t tile = 0;
   std::int64_t tiles = 1;
   std::int64_t band = 1;  // channels
   std::int64_t bands = 1;
+  // Tiles are merged by groups, and these by the last block of a band.
+  std::int64_t group = 1;  // tiles
+  std::int64_t groups = 1;
 
   constexpr int depth() const { return kBlockThreads / lanes; }
   constexpr std::int64_t blocks() const { return tiles * bands; }
+  /// Partial results of each band.
+  constexpr std::int64_t partials() const { return tiles + (groups > 1 ? groups : 0); }
+  constexpr std::int64_t tickets() const { return bands * (1 + groups); }
 };
 
 constexpr std::int64_t parts_of(std::int64_t whole, std::int64_t part) {
   return (whole + part - 1) / part;
 }
 
+/// Fewer values per thread where whole runs would leave most of a device without work.
+inline void cut_into_tiles(NormTiles& tiles, int least) {
+  constexpr std::int64_t kManyBlocks = 512;
+  const int of_access = tiles.access == Access::kRows ? 1 : tiles.vector;
+  const auto tile_of = [&](int values) {
+    return std::int64_t{tiles.depth()} * std::max(values / of_access, 1);
+  };
+  const auto blocks_of = [&](int values) {
+    return parts_of(tiles.accesses, tile_of(values)) * tiles.bands;
+  };
+  int& values = tiles.lane_values;
+  while (values > least && blocks_of(values) < kManyBlocks) values /= 2;
+  tiles.tile = tile_of(values);
+  tiles.tiles = std::max<std::int64_t>(parts_of(tiles.accesses, tiles.tile), 1);
+  // One block is enough while its threads have few tiles of a channel each.
+  const std::int64_t threads = kBlockThreads / tiles.band;  // of a channel
+  tiles.group = tiles.tiles;
+  if (tiles.tiles > 8 * threads) {
+    tiles.group = static_cast<std::int64_t>(std::ceil(std::sqrt(tiles.tiles)));
+  }
+  tiles.groups = parts_of(tiles.tiles, tiles.group);
+}
+
 /// `is_aligned`: all tensors begin at a multiple of 16 bytes. Has at least one tile and one band,
 /// for also an empty rank has a record.
-constexpr NormTiles tiles_of(const NormView& view, bool is_aligned) {
+inline NormTiles tiles_of(const NormView& view, bool is_aligned) {
   const int whole = 16 / bytes_of(view.kind);
   NormTiles tiles;
   if (view.layout == NormLayout::kPlanes) {
-    tiles.vector = is_aligned && view.plane % whole == 0 ? whole : 1;
+    tiles.vector = is_aligned ? whole : 1;
+    const bool is_whole = view.plane % tiles.vector == 0;
+    tiles.access = is_whole ? Access::kPlanes : Access::kPartPlanes;
+    // A plane that begins anywhere reaches into so many accesses.
+    tiles.of_plane =
+        is_whole ? view.plane / tiles.vector : (view.plane + tiles.vector - 2) / tiles.vector + 1;
+    tiles.accesses = view.batch * tiles.of_plane;
     tiles.bands = std::max<std::int64_t>(view.channels, 1);
-    tiles.tile = std::int64_t{kBlockThreads} * kLaneValues;
-    tiles.tiles = std::max<std::int64_t>(parts_of(view.values(), tiles.tile), 1);
+    cut_into_tiles(tiles, /*least=*/16);
     return tiles;
   }
+  tiles.access = Access::kRows;
   tiles.vector = is_aligned && view.channels % whole == 0 ? whole : 1;
   const std::int64_t wanted = parts_of(view.channels, tiles.vector);
-  while (tiles.lanes < kMostLanes && tiles.lanes < wanted) tiles.lanes *= 2;
+  const int most_lanes = tiles.vector > 1 ? kMostLanes<2> : kMostLanes<1>;
+  while (tiles.lanes < most_lanes && tiles.lanes < wanted) tiles.lanes *= 2;
+  tiles.accesses = view.values();
   tiles.band = std::int64_t{tiles.lanes} * tiles.vector;
   tiles.bands = std::max<std::int64_t>(parts_of(view.channels, tiles.band), 1);
-  // Fewer values per thread where whole runs would leave most of a device without work.
-  constexpr std::int64_t kManyBlocks = 512;
-  const auto blocks = [&](int values) {
-    return parts_of(view.values(), std::int64_t{tiles.depth()} * values) * tiles.bands;
-  };
-  while (tiles.lane_values > 16 && blocks(tiles.lane_values) < kManyBlocks) tiles.lane_values /= 2;
-  tiles.tile = std::int64_t{tiles.depth()} * tiles.lane_values;
-  tiles.tiles = std::max<std::int64_t>(parts_of(view.values(), tiles.tile), 1);
+  cut_into_tiles(tiles, /*least=*/4);
   return tiles;
 }
 

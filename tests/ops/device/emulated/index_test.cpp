@@ -9,14 +9,15 @@
 namespace ddpscope::cuda {
 namespace {
 
-template <NormLayout L, int V>
+template <Access A, int V>
 void count_reads(const NormView& view, const NormTiles& tiles, std::vector<int>& reads) {
   for (std::int64_t block = 0; block < tiles.blocks(); ++block) {
     for (emulated::thread.x = 0; emulated::thread.x < kThreads; ++emulated::thread.x) {
-      const Spot<L, V> spot(view, tiles, block);
-      const int accesses = L == NormLayout::kPlanes ? kLaneValues / V : tiles.lane_values;
-      for (int i = 0; i < accesses && spot.has(i); ++i) {
-        for (int j = 0; j < V; ++j) ++reads.at(static_cast<std::size_t>(spot.at(i) + j));
+      for (Spot<A, V> spot(view, tiles, block); spot.left > 0; spot.next()) {
+        CHECK((V == 1 || spot.at() % V == 0));
+        for (int j = 0; j < V; ++j) {
+          if ((spot.valid() >> j & 1) != 0) ++reads.at(static_cast<std::size_t>(spot.at() + j));
+        }
       }
     }
   }
@@ -28,11 +29,8 @@ void check_reads(const NormView& view) {
     CAPTURE(view.batch, view.channels, view.plane, is_aligned);
     const NormTiles tiles = tiles_of(view, is_aligned);
     std::vector<int> reads(elements);
-    const bool is_planes = view.layout == NormLayout::kPlanes;
-    with_access(view.kind, tiles.vector, [&](auto, auto vector) {
-      constexpr int V = decltype(vector)::value;
-      is_planes ? count_reads<NormLayout::kPlanes, V>(view, tiles, reads)
-                : count_reads<NormLayout::kRows, V>(view, tiles, reads);
+    with_access(view.kind, tiles, [&](auto, auto vector, auto access) {
+      count_reads<decltype(access)::value, decltype(vector)::value>(view, tiles, reads);
       return 0;
     });
     CHECK(reads == std::vector<int>(elements, 1));
@@ -70,13 +68,23 @@ TEST_CASE("Elements beyond 2^31 are where 64-bit arithmetic has them") {
       const auto block =
           static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(tiles.blocks()));
       emulated::thread.x = static_cast<unsigned>(random() % kThreads);
-      const Spot<NormLayout::kPlanes, 8> spot(view, tiles, block);
-      const int i = static_cast<int>(random() % (kLaneValues / 8));
-      const std::int64_t value = spot.tile * tiles.tile + spot.offset(i);
-      if (!spot.has(i)) continue;
-      CHECK(spot.at(i) == (value / plane * view.channels + spot.channel) * plane + value % plane);
+      Spot<Access::kPlanes, 8> spot(view, tiles, block);
+      std::int64_t access = spot.tile * tiles.tile + emulated::thread.x;
+      for (; spot.left > 0; spot.next(), access += kThreads) {
+        const std::int64_t value = 8 * access;
+        CHECK(spot.at() == (value / plane * view.channels + spot.channel) * plane + value % plane);
+      }
     }
   }
+}
+
+TEST_CASE("Planes that begin anywhere are read from multiples of 16 bytes") {
+  const NormView view = view_of(NormLayout::kPlanes, 3, 2, (std::int64_t{1} << 31) + 5);
+  const NormTiles tiles = tiles_of(view, true);
+  emulated::thread.x = 0;
+  const Spot<Access::kPartPlanes, 8> first(view, tiles, 1);  // of the second channel
+  CHECK(first.at() == std::int64_t{1} << 31);
+  CHECK(first.valid() == 0b1110'0000);
 }
 
 TEST_CASE("A band fits a block, and tiles follow from the shape") {
@@ -88,7 +96,8 @@ TEST_CASE("A band fits a block, and tiles follow from the shape") {
       CHECK(kThreads % tiles.band == 0);
       CHECK(tiles.bands * tiles.band >= channels);
       CHECK(tiles.tile * tiles.tiles >= batch);
-      CHECK(tiles.lane_values % 16 == 0);
+      CHECK(tiles.group * tiles.groups >= tiles.tiles);
+      CHECK(tiles.group * (tiles.groups - 1) < tiles.tiles);
       CHECK(tiles.blocks() < (std::int64_t{1} << 31));
     }
   }

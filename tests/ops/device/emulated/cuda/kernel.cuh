@@ -8,6 +8,7 @@
 #include <cuda_runtime_api.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
@@ -62,6 +63,8 @@ std::uint64_t* words_of_lane(unsigned lane);
 inline void __syncthreads() { emulated::wait_for_block(); }
 inline void __threadfence() {}
 inline void __threadfence_system() {}
+
+inline int __popc(unsigned bits) { return std::popcount(bits); }
 
 template <class Number>
 Number atomicAdd(Number* at, Number added) {
