@@ -34,7 +34,14 @@ int launch(void (*kernel)(Arguments), const Grid& grid, const Arguments& argumen
 
 /// What another block has written: past the first cache, which may hold what was there before.
 __device__ inline double read_written(const double* value) { return __ldcg(value); }
-__device__ inline long long read_written(const long long* value) { return __ldcg(value); }
+template <class Vector>
+__device__ Vector read_written_vector(const void* data) {
+  static_assert(sizeof(Vector) == sizeof(uint4));
+  const uint4 bits = __ldcg(static_cast<const uint4*>(data));
+  Vector vector;
+  memcpy(&vector, &bits, sizeof vector);
+  return vector;
+}
 
 /// 16 bytes.
 template <class Vector>

@@ -4,9 +4,11 @@
 //   device_operators [<turns>]
 #include <cmath>
 #include <cstdlib>
+#include <cstring>
 #include <exception>
 
 #include "benchmarks/ops/device_timing.h"
+#include "ops/clip/cuda/blocks.h"
 #include "ops/device/kernels.h"
 
 namespace {
@@ -35,8 +37,8 @@ constexpr Layer kLayers[] = {{"64 x 64 x 112^2", 64, 64, 112 * 112},
 struct Norm {
   Norm(const NormView& of, std::int64_t bytes)
       : view(of),
-        x(device_memory(bytes, 0x3C)),
-        y(device_memory(bytes, 0x3C)),
+        x(device_numbers(bytes, of.kind == ScalarKind::kFloat)),
+        y(device_numbers(bytes, of.kind == ScalarKind::kFloat)),
         dx(device_memory(bytes, 0)),
         numbers(device_memory(16 * (of.channels + 1) * 8, 0)),
         partials(device_memory(norm_workspace_items(of) * 8, 0)),
@@ -48,9 +50,11 @@ struct Norm {
   Workspace workspace() const {
     return {static_cast<double*>(partials.get()), static_cast<unsigned*>(tickets.get())};
   }
-  void forward(cudaStream_t stream) const {
+  void statistics(cudaStream_t stream) const {
     must(launch_stats({.view = view, .x = x.get(), .record = at(0), .workspace = workspace()},
                       stream));
+  }
+  void normalize(cudaStream_t stream) const {
     must(launch_normalize({.view = view,
                            .x = x.get(),
                            .y = y.get(),
@@ -60,7 +64,7 @@ struct Norm {
                            .tickets = workspace().tickets},
                           stream));
   }
-  void backward(cudaStream_t stream) const {
+  void sums(cudaStream_t stream) const {
     must(launch_reduce({.view = view,
                         .x = x.get(),
                         .dy = y.get(),
@@ -69,6 +73,8 @@ struct Norm {
                         .own = at(9),
                         .workspace = workspace()},
                        stream));
+  }
+  void gradient(cudaStream_t stream) const {
     must(launch_grad_input({.view = view,
                             .x = x.get(),
                             .dy = y.get(),
@@ -101,13 +107,27 @@ void compare_norm(const Layer& layer, ScalarKind kind, NormLayout layout, Turns&
   const std::int64_t bytes = view.values() * view.channels * bytes_of(kind);
   const auto norm = std::make_shared<Norm>(view, bytes);
   const auto moved = static_cast<double>(bytes);
-  const Way forward = {"forward", 3 * moved, [norm](cudaStream_t on) { norm->forward(on); }};
-  const Way backward = {"backward", 5 * moved, [norm](cudaStream_t on) { norm->backward(on); }};
+  const auto way = [&](const char* name, double tensors, auto queue) {
+    return Way{name, tensors * moved, [norm, queue](cudaStream_t on) { queue(*norm, on); }};
+  };
+  const Way forward = way("forward", 3, [](const Norm& of, cudaStream_t on) {
+    of.statistics(on);
+    of.normalize(on);
+  });
+  const Way backward = way("backward", 5, [](const Norm& of, cudaStream_t on) {
+    of.sums(on);
+    of.gradient(on);
+  });
   forward.queue(stream);  // what the backward reads
+  const auto step = [&](const char* name, double tensors, void (Norm::*queue)(cudaStream_t) const) {
+    return way(name, tensors, [queue](const Norm& of, cudaStream_t on) { (of.*queue)(on); });
+  };
   const char* const of_layout = layout == NormLayout::kPlanes ? "NCHW" : "channels-last";
   const char* const of_kind = kind == ScalarKind::kFloat ? "float" : "bfloat16";
   turns.measure(std::string(layer.name) + " " + of_layout + " " + of_kind,
-                {copy_of(norm->x, norm->y, bytes), forward, backward, as_graph(forward, stream),
+                {copy_of(norm->x, norm->y, bytes), step("statistics", 1, &Norm::statistics),
+                 step("normalize", 2, &Norm::normalize), step("sums", 2, &Norm::sums),
+                 step("gradient", 3, &Norm::gradient), forward, backward, as_graph(forward, stream),
                  as_graph(backward, stream)});
 }
 
@@ -121,13 +141,13 @@ constexpr List kLists[] = {{"ResNet-18, 62 x 188,540", 62, 188'540},
                            {"GPT-2 medium, 292 x 1,215,147", 292, 1'215'147},
                            {"many small, 10,000 x 64", 10'000, 64}};
 
-/// One list with memory of its own; its gradients last, for the limit stays at the norm.
+/// One list with memory of its own.
 struct Clip {
   Clip(const List& list, ScalarKind kind)
       : bytes_each(list.elements * bytes_of(kind)),
-        memory(device_memory(list.tensors * bytes_each, 0)),
+        memory(device_numbers(list.tensors * bytes_each, kind == ScalarKind::kFloat)),
         copied(device_memory(list.tensors * bytes_each, 0)),
-        ticket(device_memory(4, 0)) {
+        tickets(device_memory(4 * (1 + list.tensors), 0)) {
     for (std::int64_t i = 0; i < list.tensors; ++i) {
       rows.push_back({.data = static_cast<char*>(memory.get()) + i * bytes_each,
                       .elements = list.elements,
@@ -136,44 +156,77 @@ struct Clip {
     layout.rows = list.tensors;
     sums = device_memory((layout.rows + clip_parts(rows)) * static_cast<int>(sizeof(ClipSums)), 0);
     result = device_memory(layout.items() * 8, 0);
+    const float unscale = std::nextafter(1.0F, 2.0F);  // all is written, and stays the same
+    DDPSCOPE_CUDA_CALL(cudaMemcpy(scale.get(), &unscale, sizeof unscale, cudaMemcpyHostToDevice));
+    if (rows.size() > kRowsOfArguments) make_listing();
   }
-  void norm(double max_norm, cudaStream_t stream) const {
+  /// As the operator does with long lists, of which it sends a copy each time.
+  void make_listing() {
+    listing.chunk_bits = chunk_bits_of(elements_of(rows));
+    listing.blocks = assign_blocks(rows, listing.chunk_bits);
+    listing.count = static_cast<int>(rows.size());
+    const auto of_blocks = rows_of_blocks(rows, listing.blocks.all);
+    const std::size_t row_bytes = rows.size() * sizeof(ClipRow);
+    listing_bytes = row_bytes + of_blocks.size() * sizeof(std::int32_t);
+    DDPSCOPE_CUDA_CALL(cudaMallocHost(&staged, listing_bytes));  // until the process ends
+    std::memcpy(staged, rows.data(), row_bytes);
+    std::memcpy(static_cast<char*>(staged) + row_bytes, of_blocks.data(),
+                listing_bytes - row_bytes);
+    listed = device_memory(static_cast<std::int64_t>(listing_bytes), 0);
+    listing.rows = static_cast<const ClipRow*>(listed.get());
+    listing.row_of_block = reinterpret_cast<const std::int32_t*>(listing.rows + rows.size());
+  }
+  void norm(double max_norm, bool unscales, cudaStream_t stream) const {
+    if (staged != nullptr) {
+      DDPSCOPE_CUDA_CALL(
+          cudaMemcpyAsync(listed.get(), staged, listing_bytes, cudaMemcpyHostToDevice, stream));
+    }
     auto* const of_rows = static_cast<ClipSums*>(sums.get());
+    const auto* const unscale = static_cast<const float*>(scale.get());
     must(launch_clip_norm({.rows = rows,
-                           .rule = {.max_norm = max_norm, .eps = 1e-6},
+                           .listing = listing,
+                           .rule = {.max_norm = max_norm,
+                                    .eps = 1e-6,
+                                    .unscales = unscales,
+                                    .inverse_scale = unscales ? unscale : nullptr},
                            .layout = layout,
                            .buffers = {.rows = of_rows,
                                        .parts = of_rows + layout.rows,
-                                       .ticket = static_cast<unsigned*>(ticket.get()),
+                                       .tickets = static_cast<unsigned*>(tickets.get()),
                                        .result = static_cast<double*>(result.get())}},
                           stream));
   }
   void write(cudaStream_t stream) const {
     must(launch_clip_write(
         {.rows = rows,
+         .listing = listing,
          .sums = static_cast<const ClipSums*>(sums.get()),
          .factor = static_cast<const double*>(result.get()) + ClipLayout::kFactor},
         stream));
   }
 
   std::int64_t bytes_each;
-  DeviceMemory memory, copied, sums, result, ticket;
+  DeviceMemory memory, copied, sums, result, tickets, listed;
+  DeviceMemory scale = device_memory(4, 0);
   std::vector<ClipRow> rows;
   ClipLayout layout;
+  ClipListing listing;
+  void* staged = nullptr;
+  std::size_t listing_bytes = 0;
 };
 
 void compare_clip(const List& list, ScalarKind kind, Turns& turns, cudaStream_t stream) {
   const auto clip = std::make_shared<Clip>(list, kind);
   const std::int64_t bytes = list.tensors * clip->bytes_each;
   const auto moved = static_cast<double>(bytes);
-  const Way norm = {"norm only", moved, [clip](cudaStream_t on) { clip->norm(HUGE_VAL, on); }};
+  const Way norm = {"norm only", moved,
+                    [clip](cudaStream_t on) { clip->norm(HUGE_VAL, false, on); }};
   const Way within = {"norm, factor 1", moved, [clip](cudaStream_t on) {
-                        clip->norm(1e9, on);
+                        clip->norm(1e9, false, on);
                         clip->write(on);
                       }};
-  // Of zeros the norm is 0 and the factor that of the limit: below 1, so all is written.
-  const Way scaled = {"norm + scale", 3 * moved, [clip](cudaStream_t on) {
-                        clip->norm(1e-7, on);
+  const Way scaled = {"unscale, norm + scale", 3 * moved, [clip](cudaStream_t on) {
+                        clip->norm(1e9, true, on);
                         clip->write(on);
                       }};
   turns.measure(
@@ -191,8 +244,8 @@ void compare_all(int number) {
   Turns turns(stream, number);
   for (const ScalarKind kind : {ScalarKind::kBFloat16, ScalarKind::kFloat}) {
     for (const Layer& layer : kLayers) {
-      compare_norm(layer, kind, NormLayout::kPlanes, turns, stream);
-      if (layer.plane > 1) compare_norm(layer, kind, NormLayout::kRows, turns, stream);
+      if (layer.plane > 1) compare_norm(layer, kind, NormLayout::kPlanes, turns, stream);
+      compare_norm(layer, kind, NormLayout::kRows, turns, stream);
     }
     for (const List& list : kLists) compare_clip(list, kind, turns, stream);
   }

@@ -1,9 +1,12 @@
 #pragma once
 
 #include <algorithm>
+#include <bit>
+#include <cstdint>
 #include <cstdio>
 #include <functional>
 #include <memory>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -30,6 +33,26 @@ inline DeviceMemory device_memory(std::int64_t bytes, int pattern) {
   DDPSCOPE_CUDA_CALL(cudaMalloc(&memory, size));
   DDPSCOPE_CUDA_CALL(cudaMemset(memory, pattern, size));
   return {memory, DeviceFree()};
+}
+
+/// Numbers between -1 and 1 of chance: bytes that are all alike may move faster.
+inline DeviceMemory device_numbers(std::int64_t bytes, bool is_float) {
+  constexpr std::int64_t kPiece = 4 << 20;
+  std::vector<std::uint16_t> halves(kPiece / 2);
+  std::minstd_rand random(1);
+  for (std::size_t i = 0; i < halves.size(); ++i) {
+    const float value = static_cast<float>(random() % 65536) / 32768 - 1;
+    const auto bits = std::bit_cast<std::uint32_t>(value);
+    const bool is_low = is_float && i % 2 == 0;  // of a float of which the next has the rest
+    halves[i] = static_cast<std::uint16_t>(is_low ? random() : bits >> 16);
+  }
+  DeviceMemory memory = device_memory(bytes, 0);
+  for (std::int64_t at = 0; at < bytes; at += kPiece) {
+    DDPSCOPE_CUDA_CALL(cudaMemcpy(static_cast<char*>(memory.get()) + at, halves.data(),
+                                  static_cast<std::size_t>(std::min(kPiece, bytes - at)),
+                                  cudaMemcpyHostToDevice));
+  }
+  return memory;
 }
 
 /// Turns of all ways, each warm and with caches that something else has filled. Times are those of

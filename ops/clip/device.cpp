@@ -11,6 +11,7 @@
 #include <cmath>
 #include <limits>
 
+#include "ops/clip/cuda/blocks.h"
 #include "ops/clip/result.h"
 
 namespace ddpscope::clip {
@@ -39,6 +40,13 @@ std::vector<cuda::ClipRow> rows_of(const Table& table, const std::vector<std::in
     rows.back().module = static_cast<std::uint16_t>(module);
   }
   return rows;
+}
+
+// Whether both lists name the same memory.
+bool are_same(const std::vector<cuda::ClipRow>& left, const std::vector<cuda::ClipRow>& right) {
+  return std::ranges::equal(left, right, [](const cuda::ClipRow& a, const cuda::ClipRow& b) {
+    return a.data == b.data && a.elements == b.elements;
+  });
 }
 
 cuda::ClipLayout layout_of(const Table& table, const std::vector<std::int32_t>& modules) {
@@ -101,27 +109,46 @@ cuda::ClipNotice* notice_of_thread(const device::Place& place) {
 
 }  // namespace
 
+Listing::Listing(std::vector<cuda::ClipRow>& rows, const device::Place& place) {
+  if (rows.size() <= cuda::kRowsOfArguments || place.is_capturing()) return;
+  listing.chunk_bits = cuda::chunk_bits_of(cuda::elements_of(rows));
+  listing.blocks = cuda::assign_blocks(rows, listing.chunk_bits);
+  listing.count = static_cast<int>(rows.size());
+  const auto of_blocks = cuda::rows_of_blocks(rows, listing.blocks.all);
+  const auto row_bytes = std::as_bytes(std::span(rows));
+  const auto block_bytes = std::as_bytes(std::span(of_blocks));
+  std::vector<std::byte> bytes(row_bytes.begin(), row_bytes.end());
+  bytes.insert(bytes.end(), block_bytes.begin(), block_bytes.end());
+  const c10::DeviceGuard guard(place.device);
+  memory = place.upload(bytes);
+  const auto* const begin = static_cast<const std::byte*>(memory.const_data_ptr());
+  listing.rows = reinterpret_cast<const cuda::ClipRow*>(begin);
+  listing.row_of_block = reinterpret_cast<const std::int32_t*>(begin + row_bytes.size());
+}
+
 DeviceMeasure::DeviceMeasure(const Table& table, const device::Place& place,
                              const std::vector<std::int32_t>& module_of, const cuda::ClipRule& rule,
                              cuda::ClipNotice* notice)
     : table_(table),
       place_(place),
       layout_(layout_of(table, module_of)),
-      rows_(rows_of(table, module_of)) {
+      rows_(rows_of(table, module_of)),
+      listing_(rows_, place) {
   const c10::DeviceGuard guard(place.device);
   const std::int64_t records = layout_.rows + place.kernels->clip_parts(rows_);
   sums_ = place.empty(records * static_cast<std::int64_t>(sizeof(cuda::ClipSums)), at::kByte);
   result_ = place.empty(layout_.items(), at::kDouble);
-  const at::Tensor ticket = place.tickets(1);
+  const at::Tensor tickets = place.tickets(1 + layout_.rows);
   auto* const sums = static_cast<cuda::ClipSums*>(sums_.mutable_data_ptr());
   const cuda::ClipBuffers buffers = {
       .rows = sums,
       .parts = sums + layout_.rows,
-      .ticket = reinterpret_cast<unsigned*>(ticket.mutable_data_ptr<int>()),
+      .tickets = reinterpret_cast<unsigned*>(tickets.mutable_data_ptr<int>()),
       .result = result_.mutable_data_ptr<double>(),
       .notice = notice};
-  place.check(place.kernels->clip_norm({rows_, rule, layout_, buffers}, place.stream),
-              "the norm of the gradients");
+  place.check(
+      place.kernels->clip_norm({rows_, listing_.listing, rule, layout_, buffers}, place.stream),
+      "the norm of the gradients");
 }
 
 at::Tensor DeviceMeasure::item(std::int64_t index) const { return result_.select(0, index); }
@@ -203,7 +230,10 @@ void DeviceMeasure::write(cuda::ClipWriteCall call) const {
   if (table_.shares_memory()) {  // what is listed twice is changed twice, one after the other
     for (std::size_t i = 0; i < flat.size(); ++i) launch({&flat[i], 1}, i);
   } else {
+    const Listing listing = are_same(flat, rows_) ? listing_ : Listing(flat, place_);
+    call.listing = listing.listing;
     launch(flat, 0);
+    call.listing = {};
   }
   const auto all = [](std::size_t) { return true; };
   table_.write_copied(all, [&](std::size_t row, void* data, std::int64_t values) {

@@ -9,6 +9,15 @@
 /// Clipping where the gradients are: launches are queued and nothing waits, unless it is said.
 namespace ddpscope::clip {
 
+/// Rows that lie in memory of the device, where they are too many for the arguments of one launch.
+struct Listing {
+  /// Gives each row its first block.
+  Listing(std::vector<cuda::ClipRow>& rows, const device::Place& place);
+
+  cuda::ClipListing listing;
+  at::Tensor memory;
+};
+
 /// The norms and sums of one list on a device.
 class DeviceMeasure {
  public:
@@ -42,6 +51,7 @@ class DeviceMeasure {
   const device::Place& place_;
   cuda::ClipLayout layout_;
   std::vector<cuda::ClipRow> rows_;
+  Listing listing_;
   at::Tensor sums_;    // Byte: ClipSums of each row, then parts
   at::Tensor result_;  // Double: ClipLayout
 };

@@ -7,6 +7,7 @@
 #include <dlfcn.h>
 
 #include <algorithm>
+#include <cstring>
 #include <map>
 #include <mutex>
 #include <utility>
@@ -78,6 +79,14 @@ at::Tensor Place::tickets(std::int64_t count) const {
     of_stream = zeros(std::max<std::int64_t>(count, 4096));
   }
   return of_stream;
+}
+
+at::Tensor Place::upload(std::span<const std::byte> bytes) const {
+  // LibTorch gives memory that a copy reads to nobody else before the copy has ended.
+  const auto options = at::TensorOptions().dtype(at::kByte).pinned_memory(!device.is_cpu());
+  const at::Tensor staged = at::empty({static_cast<std::int64_t>(bytes.size())}, options);
+  std::memcpy(staged.mutable_data_ptr(), bytes.data(), bytes.size());
+  return staged.to(device, /*non_blocking=*/true);
 }
 
 void* Place::make_notice(std::size_t bytes) const {

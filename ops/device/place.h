@@ -2,6 +2,9 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <cstddef>
+#include <span>
+
 #include "ops/device/kernels.h"
 
 namespace ddpscope::device {
@@ -19,6 +22,8 @@ struct Place {
   /// lives; under capture of this call alone, for a graph may run on another stream.
   at::Tensor tickets(std::int64_t count) const;
   at::Tensor empty(std::int64_t count, at::ScalarType dtype) const;
+  /// A copy on the device, queued and not waited for. Not under capture.
+  at::Tensor upload(std::span<const std::byte> bytes) const;
   /// Zeroed memory that host and device both see, for good.
   /// @throws c10::Error if there is none.
   void* make_notice(std::size_t bytes) const;

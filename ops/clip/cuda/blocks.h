@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <vector>
 
 #include "ops/clip/cuda/launch.h"
 
@@ -8,13 +9,15 @@
 /// sums are added in one order everywhere.
 namespace ddpscope::cuda {
 
+inline constexpr std::size_t kRowsOfArguments = 1344;  // of a launch, where they are 32 KB
 inline constexpr std::int64_t kSmallRow = 2048;  // at most so many elements: one warp reads it
 inline constexpr int kRowsPerBlock = 8;          // of small rows, as many as a block has warps
 inline constexpr std::int64_t kFewElements = std::int64_t{1} << 26;
 
-/// Elements that one block reads, where the list has so many.
-inline std::int64_t chunk_of(std::int64_t all_elements) {
-  return all_elements <= kFewElements ? 16384 : 65536;
+/// Elements that one block reads, where the list has so many, as a power of two: fewer parts to
+/// merge of a long list.
+inline int chunk_bits_of(std::int64_t all_elements) {
+  return all_elements <= kFewElements ? 14 : 16;
 }
 
 inline std::int64_t elements_of(std::span<const ClipRow> rows) {
@@ -23,25 +26,32 @@ inline std::int64_t elements_of(std::span<const ClipRow> rows) {
   return elements;
 }
 
-/// Gives each row its first block: small rows that follow each other share one. The blocks of all.
-inline std::int64_t assign_blocks(std::span<ClipRow> rows, std::int64_t chunk) {
-  std::int64_t blocks = 0;
+/// Gives each row its first block: small rows that follow each other share one.
+inline Blocks assign_blocks(std::span<ClipRow> rows, int chunk_bits) {
+  Blocks blocks;
+  const std::int64_t chunk = std::int64_t{1} << chunk_bits;
   int in_block = 0;  // small rows of the block before this one
   for (ClipRow& row : rows) {
-    if (row.elements > kSmallRow) {
-      row.first_block = static_cast<std::int32_t>(blocks);
-      blocks += (row.elements + chunk - 1) / chunk;
-      in_block = 0;
-    } else {
-      if (in_block == 0 || in_block == kRowsPerBlock) {
-        ++blocks;
-        in_block = 0;
-      }
-      row.first_block = static_cast<std::int32_t>(blocks - 1);
-      ++in_block;
-    }
+    const bool is_small = row.elements <= kSmallRow;
+    const bool joins = is_small && in_block > 0 && in_block < kRowsPerBlock;
+    row.first_block = joins ? blocks.all - 1 : blocks.all;
+    in_block = is_small ? (joins ? in_block + 1 : 1) : 0;
+    if (joins) continue;
+    blocks.all += is_small ? 1 : static_cast<int>((row.elements + chunk - 1) >> chunk_bits);
+    ++blocks.last;
   }
   return blocks;
+}
+
+/// Of rows that have their first blocks.
+inline std::vector<std::int32_t> rows_of_blocks(std::span<const ClipRow> rows, int blocks) {
+  std::vector<std::int32_t> of_blocks(static_cast<std::size_t>(blocks));
+  std::size_t row = 0;
+  for (std::size_t block = 0; block < of_blocks.size(); ++block) {
+    while (row + 1 < rows.size() && rows[row + 1].first_block <= static_cast<int>(block)) ++row;
+    of_blocks[block] = static_cast<std::int32_t>(row);
+  }
+  return of_blocks;
 }
 
 }  // namespace ddpscope::cuda

@@ -70,27 +70,26 @@ __device__ ClipSums as_row(ClipSums sums, const ClipRow& row) {
 
 /// What other blocks wrote.
 __device__ inline ClipSums read_sums(const ClipSums* from) {
-  double words[sizeof(ClipSums) / 8];
-  for (std::size_t i = 0; i < sizeof words / 8; ++i) {
-    words[i] = read_written(reinterpret_cast<const double*>(from) + i);
+  struct alignas(16) Words {
+    std::uint64_t pair[2];
+  } words[sizeof(ClipSums) / 16];
+  for (std::size_t i = 0; i < sizeof words / 16; ++i) {
+    words[i] = read_written_vector<Words>(reinterpret_cast<const Words*>(from) + i);
   }
   ClipSums sums;
   memcpy(&sums, words, sizeof sums);
   return sums;
 }
 
-/// By one warp: the parts of a row that is not small.
+/// The `number` parts of a row, of the block on its first thread. Every thread takes part.
 template <PowerKind P>
-__device__ void finish_row(const RowTable& table, int row, const ClipSums* parts, ClipSums* rows) {
-  if (table.rows[row].elements <= kSmallRow) return;
-  const int end = row + 1 < table.count ? table.rows[row + 1].first_block : table.blocks;
-  const int lane = static_cast<int>(threadIdx.x) % kWarp;
+__device__ ClipSums merge_parts(const ClipSums* parts, int number) {
   ClipSums sums = neutral<P>();
-  for (int part = table.rows[row].first_block + lane; part < end; part += kWarp) {
+#pragma unroll 4
+  for (int part = static_cast<int>(threadIdx.x); part < number; part += kThreads) {
     sums = merge<P>(sums, read_sums(parts + part));
   }
-  sums = merge_warp<P>(sums);
-  if (lane == 0) rows[row] = as_row<P>(sums, table.rows[row]);
+  return merge_warps<P>(merge_warp<P>(sums));
 }
 
 /// Of a gradient, or of a group of them.
@@ -107,6 +106,20 @@ __device__ double norm_of(const ClipSums& sums, const ClipRule& rule) {
   if constexpr (P == PowerKind::kPowers) norm = pow(norm, 1 / rule.p);
   return rule.inverse_scale == nullptr ? norm
                                        : norm * fabs(static_cast<double>(*rule.inverse_scale));
+}
+
+/// By one thread: all that is told of a gradient.
+template <PowerKind P>
+__device__ void tell_row(const ClipSums& sums, std::int64_t row, const ClipRule& rule,
+                         const ClipLayout& layout, const ClipBuffers& buffers) {
+  buffers.rows[row] = sums;
+  if (buffers.result == nullptr) return;
+  const double scale = rule.inverse_scale == nullptr ? 1.0 : fabs(double{*rule.inverse_scale});
+  auto* const counts = reinterpret_cast<long long*>(buffers.result);
+  buffers.result[ClipLayout::kNorms + row] = norm_of<P>(sums, rule);
+  buffers.result[layout.max_abs() + row] = sums.max_abs * scale;
+  counts[layout.nan_counts() + row] = sums.nan_count;
+  counts[layout.inf_counts() + row] = sums.inf_count;
 }
 
 __device__ inline bool is_bad(const ClipSums& sums) { return sums.nan_count + sums.inf_count > 0; }
@@ -168,15 +181,10 @@ __device__ void finish(const ClipRule& rule, const ClipLayout& layout, const Cli
   constexpr unsigned long long kNone = ~0ULL;
   if (threadIdx.x == 0) first_bad = kNone;
   __syncthreads();
-  const double scale = rule.inverse_scale == nullptr ? 1.0 : fabs(double{*rule.inverse_scale});
-  auto* const counts = reinterpret_cast<long long*>(buffers.result);
   ClipSums all = neutral<P>();
+#pragma unroll 4
   for (std::int64_t row = threadIdx.x; row < layout.rows; row += kThreads) {
     const ClipSums sums = read_sums(buffers.rows + row);
-    buffers.result[ClipLayout::kNorms + row] = norm_of<P>(sums, rule);
-    buffers.result[layout.max_abs() + row] = sums.max_abs * scale;
-    counts[layout.nan_counts() + row] = sums.nan_count;
-    counts[layout.inf_counts() + row] = sums.inf_count;
     if (is_bad(sums)) atomicMin(&first_bad, static_cast<unsigned long long>(row));
     add_row<P>(sums, rule, all);
   }

@@ -22,7 +22,7 @@ struct ClipRow {
 static_assert(sizeof(ClipRow) == 24);
 
 /// What one gradient holds, or a part of it.
-struct ClipSums {
+struct alignas(16) ClipSums {
   double power_sum = 0;  // of |g|^p; for p = -inf the smallest |g|; nothing for p = 0 and inf
   double max_abs = 0;    // of what is no NaN
   std::int64_t nan_count = 0;
@@ -68,15 +68,31 @@ struct ClipRule {
 };
 
 struct ClipBuffers {
-  ClipSums* rows = nullptr;    // one per gradient
-  ClipSums* parts = nullptr;   // `clip_parts`
-  unsigned* ticket = nullptr;  // zero before and after
-  double* result = nullptr;    // of ClipLayout; null: only `rows` are made
+  ClipSums* rows = nullptr;     // one per gradient
+  ClipSums* parts = nullptr;    // `clip_parts`
+  unsigned* tickets = nullptr;  // 1 + one per gradient, zero before and after
+  double* result = nullptr;     // of ClipLayout; null: only `rows` are made
   ClipNotice* notice = nullptr;
+};
+
+/// Blocks of a launch.
+struct Blocks {
+  int all = 0;
+  int last = 0;  // that end a row, or some small ones
+};
+
+/// A list in memory of the device, for which one launch is enough; made by `list_rows`.
+struct ClipListing {
+  const ClipRow* rows = nullptr;               // null: rows travel in the arguments of launches
+  const std::int32_t* row_of_block = nullptr;  // the last row that begins in it or before
+  int count = 0;
+  Blocks blocks;
+  int chunk_bits = 0;
 };
 
 struct ClipNormCall {
   std::span<const ClipRow> rows;
+  ClipListing listing;  // of the same rows
   ClipRule rule;
   ClipLayout layout;
   ClipBuffers buffers;
@@ -87,6 +103,7 @@ enum class ClipWrite : std::uint8_t { kScale, kClamp };
 /// Writes nothing of a gradient that stays as it is.
 struct ClipWriteCall {
   std::span<const ClipRow> rows;
+  ClipListing listing;  // of the same rows
   ClipWrite write = ClipWrite::kScale;
   const ClipSums* sums = nullptr;  // of these rows
   const double* factor = nullptr;  // kScale
@@ -96,10 +113,11 @@ struct ClipWriteCall {
 
 /// Parts that a norm needs memory for.
 std::int64_t clip_parts(std::span<const ClipRow> rows) noexcept;
-/// Makes the sums of all rows, and the result from them: a launch per 1,344 rows. Each returns the
-/// code of the launch that failed, 0 if none did; waits for nothing, allocates nothing.
+/// Makes the sums of all rows, and the result from them: a launch per 1,344 rows, or one of a
+/// listing. Each returns the code of the launch that failed, 0 if none did; waits for nothing,
+/// allocates nothing.
 int launch_clip_norm(const ClipNormCall& call, CUstream_st* stream) noexcept;
-/// A launch per 1,344 rows. No two rows may share memory.
+/// Likewise. No two rows may share memory.
 int launch_clip_write(const ClipWriteCall& call, CUstream_st* stream) noexcept;
 
 }  // namespace ddpscope::cuda

@@ -4,15 +4,16 @@
 namespace ddpscope::cuda {
 namespace {
 
+template <class Table>
 struct NormArguments {
-  RowTable table;
+  Table table;
   ClipRule rule;
   ClipLayout layout;
   ClipBuffers buffers;
   std::int64_t first_row;  // of the list
   bool is_last;            // no rows come after these
 };
-static_assert(sizeof(NormArguments) <= kArgumentBytes);
+static_assert(sizeof(NormArguments<RowTable>) <= kArgumentBytes);
 
 __device__ inline void add_power(PowerKind power, double magnitude, double p, double& sum) {
   switch (power) {
@@ -34,69 +35,83 @@ __device__ inline void add_power(PowerKind power, double magnitude, double p, do
 
 template <class Wide>
 struct Lane {
-  double power_sum = 0;
+  PowerKind power;
+  double p;
+  double power_sum = power == PowerKind::kSmallest ? kInfinite : 0;
   Wide max_abs = 0;
   int nan_count = 0, inf_count = 0;
 
-  __device__ explicit Lane(PowerKind power)
-      : power_sum(power == PowerKind::kSmallest ? kInfinite : 0) {}
-
-  __device__ void add(PowerKind power, Wide magnitude, double p) {
-    if (!(magnitude < static_cast<Wide>(kInfinite))) {
-      if (magnitude == magnitude) {
-        ++inf_count;
-      } else {
-        ++nan_count;
-      }
+  __device__ void count(Wide magnitude) {
+    if (magnitude < static_cast<Wide>(kInfinite)) return;
+    if (magnitude == magnitude) {
+      ++inf_count;
+    } else {
+      ++nan_count;
     }
-    if (magnitude > max_abs) max_abs = magnitude;
-    add_power(power, static_cast<double>(magnitude), p, power_sum);
+  }
+  /// One look at all of them tells whether any is to be counted.
+  template <int N>
+  __device__ void add(const Wide (&magnitudes)[N]) {
+    bool are_finite = true;
+#pragma unroll
+    for (int i = 0; i < N; ++i) {
+      are_finite &= magnitudes[i] < static_cast<Wide>(kInfinite);
+      if (magnitudes[i] > max_abs) max_abs = magnitudes[i];
+      add_power(power, static_cast<double>(magnitudes[i]), p, power_sum);
+    }
+    if (are_finite) return;
+#pragma unroll
+    for (int i = 0; i < N; ++i) count(magnitudes[i]);
   }
   __device__ ClipSums sums() const {
     return {power_sum, static_cast<double>(max_abs), nan_count, inf_count, 0, 0};
   }
 };
 
-template <ScalarKind K, class Add>
-__device__ void add_elements(const void* data, const Share& share, const Piece& piece, Add add) {
-  constexpr int kInFlight = 4;
-  using Vector = Elements<K, kVector<K>>;
-  for (std::int64_t i = piece.lane; i < share.head; i += piece.lanes) {
-    add(Scalar<K>::widen(load_elements<K, 1>(data, i).bits[0]));
+template <ScalarKind K, int V, class Lane>
+__device__ void add_elements(const Elements<K, V>& elements, Lane& lane) {
+  typename Scalar<K>::Wide magnitudes[V];
+#pragma unroll
+  for (int j = 0; j < V; ++j) {
+    const auto value = Scalar<K>::widen(elements.bits[j]);
+    magnitudes[j] = value < 0 ? -value : value;
   }
-  std::int64_t i = piece.lane;
+  lane.add(magnitudes);
+}
+
+template <ScalarKind K, class Lane>
+__device__ void add_share(const void* data, const Share& share, const Piece& piece, Lane& lane) {
+  constexpr int kInFlight = 4, V = kVector<K>;
+  for (int i = piece.lane; i < share.head; i += piece.lanes) {
+    add_elements(load_elements<K, 1>(data, i), lane);
+  }
+  const auto at = [&](int vector) { return load_elements<K, V>(data, share.head + vector * V); };
+  int i = piece.lane;
   for (; i + (kInFlight - 1) * piece.lanes < share.vectors; i += kInFlight * piece.lanes) {
-    Vector vectors[kInFlight];
+    Elements<K, V> vectors[kInFlight];
 #pragma unroll
-    for (int k = 0; k < kInFlight; ++k) {
-      vectors[k] =
-          load_elements<K, kVector<K>>(data, share.head + (i + k * piece.lanes) * kVector<K>);
-    }
+    for (int k = 0; k < kInFlight; ++k) vectors[k] = at(i + k * piece.lanes);
 #pragma unroll
-    for (int k = 0; k < kInFlight; ++k) {
-      for (const auto bits : vectors[k].bits) add(Scalar<K>::widen(bits));
-    }
+    for (int k = 0; k < kInFlight; ++k) add_elements(vectors[k], lane);
   }
-  for (; i < share.vectors; i += piece.lanes) {
-    const Vector vector = load_elements<K, kVector<K>>(data, share.head + i * kVector<K>);
-    for (const auto bits : vector.bits) add(Scalar<K>::widen(bits));
-  }
+  for (; i < share.vectors; i += piece.lanes) add_elements(at(i), lane);
   for (i = share.tail + piece.lane; i < share.count; i += piece.lanes) {
-    add(Scalar<K>::widen(load_elements<K, 1>(data, i).bits[0]));
+    add_elements(load_elements<K, 1>(data, i), lane);
   }
 }
 
 /// A complex number that holds a NaN is one NaN, and one Inf where it holds that, too.
 template <ScalarKind K>
 __device__ ClipSums add_complex(const void* data, const Piece& piece, PowerKind power, double p) {
-  Lane<double> lane(power);
-  for (std::int64_t i = piece.lane; i < piece.elements; i += piece.lanes) {
+  Lane<double> lane = {power, p};
+  for (int i = piece.lane; i < piece.elements; i += piece.lanes) {
     const double real = Scalar<K>::widen(load_elements<K, 1>(data, 2 * i).bits[0]);
     const double imaginary = Scalar<K>::widen(load_elements<K, 1>(data, 2 * i + 1).bits[0]);
     const bool has_nan = real != real || imaginary != imaginary;
     const bool has_inf = fabs(real) == kInfinite || fabs(imaginary) == kInfinite;
     lane.inf_count += has_nan && has_inf;
-    lane.add(power, has_nan ? NAN : hypot(real, imaginary), p);
+    const double magnitudes[] = {has_nan ? NAN : hypot(real, imaginary)};
+    lane.add(magnitudes);
   }
   return lane.sums();
 }
@@ -110,56 +125,63 @@ __device__ ClipSums measure(const ClipRow& row, const Piece& piece, double p) {
         piece.begin * (row.is_complex ? 2 : 1) * static_cast<int>(sizeof(Elements<K, 1>));
     if (row.is_complex) return add_complex<K>(data, piece, P, p);
     using Wide = typename Scalar<K>::Wide;
-    Lane<Wide> lane(P);
-    add_elements<K>(data, Share(kind, data, piece.elements), piece,
-                    [&](Wide value) { lane.add(P, value < 0 ? -value : value, p); });
+    Lane<Wide> lane = {P, p};
+    add_share<K>(data, Share(kind, data, piece.elements), piece, lane);
     return lane.sums();
   });
 }
 
-template <PowerKind P>
+template <PowerKind P, class Table>
 __global__ void __launch_bounds__(kThreads)
-    norm_kernel(const __grid_constant__ NormArguments arguments) {
-  const RowTable& table = arguments.table;
+    norm_kernel(const __grid_constant__ NormArguments<Table> arguments) {
+  const Table& table = arguments.table;
   const ClipBuffers& buffers = arguments.buffers;
   const Piece piece = piece_of(table, static_cast<int>(blockIdx.x));
+  const std::int64_t row = arguments.first_row + piece.row;
   ClipSums sums = neutral<P>();
   if (piece.row >= 0) sums = measure<P>(table.rows[piece.row], piece, arguments.rule.p);
   sums = merge_warp<P>(sums);
-  // A block has small rows or a piece of a large one: the same for all of its threads.
-  const bool is_small = table.rows[last_row_from(table, blockIdx.x)].elements <= kSmallRow;
-  if (is_small) {
-    if (piece.row >= 0 && piece.lane == 0) {
-      buffers.rows[arguments.first_row + piece.row] = as_row<P>(sums, table.rows[piece.row]);
-    }
-  } else {
-    sums = merge_warps<P>(sums);
+  if (!piece.is_small) sums = merge_warps<P>(sums);
+  if (piece.blocks > 1) {
+    const ClipSums* const parts = buffers.parts + table.rows[piece.row].first_block;
     if (threadIdx.x == 0) buffers.parts[blockIdx.x] = sums;
+    if (!is_last_block(buffers.tickets + 1 + row, piece.blocks)) return;
+    sums = merge_parts<P>(parts, piece.blocks);
   }
-  if (!is_last_block(buffers.ticket, table.blocks)) return;
-  for (int row = static_cast<int>(threadIdx.x) / kWarp; row < table.count; row += kWarps) {
-    finish_row<P>(table, row, buffers.parts, buffers.rows + arguments.first_row);
+  if (piece.row >= 0 && piece.lane == 0) {
+    tell_row<P>(as_row<P>(sums, table.rows[piece.row]), row, arguments.rule, arguments.layout,
+                buffers);
   }
-  __syncthreads();
+  if (!is_last_block(buffers.tickets, table.blocks.last)) return;
   if (arguments.is_last && buffers.result != nullptr) {
     finish<P>(arguments.rule, arguments.layout, buffers);
   }
 }
 
-template <PowerKind P>
-int launch_norm(const ClipNormCall& call, CUstream_st* stream) noexcept {
-  const std::int64_t chunk = chunk_of(elements_of(call.rows));
-  NormArguments arguments = {};
+template <PowerKind P, class Table>
+int launch_table(NormArguments<Table>& arguments, const ClipNormCall& call, CUstream_st* stream) {
   arguments.rule = call.rule;
   arguments.layout = call.layout;
   arguments.buffers = call.buffers;
-  // A list without rows has a result, too.
+  Blocks& blocks = arguments.table.blocks;
+  if (blocks.all == 0) blocks = {1, 1};  // a list without rows has a result, too
+  return launch(norm_kernel<P, Table>, {blocks.all, stream}, arguments);
+}
+
+template <PowerKind P>
+int launch_norm(const ClipNormCall& call, CUstream_st* stream) noexcept {
+  if (call.listing.rows != nullptr) {
+    NormArguments<ListedRows> arguments = {
+        .table = {call.listing}, .first_row = 0, .is_last = true};
+    return launch_table<P>(arguments, call, stream);
+  }
+  const int chunk_bits = chunk_bits_of(elements_of(call.rows));
+  NormArguments<RowTable> arguments;
   for (std::size_t first = 0; first == 0 || first < call.rows.size(); first += kRows) {
-    arguments.table = table_of(call.rows, first, chunk);
-    arguments.table.blocks = std::max(arguments.table.blocks, 1);
+    fill_table(call.rows, first, chunk_bits, arguments.table);
     arguments.first_row = static_cast<std::int64_t>(first);
     arguments.is_last = first + kRows >= call.rows.size();
-    const int launched = launch(norm_kernel<P>, {arguments.table.blocks, stream}, arguments);
+    const int launched = launch_table<P>(arguments, call, stream);
     if (launched != 0) return launched;
   }
   return 0;
@@ -168,8 +190,8 @@ int launch_norm(const ClipNormCall& call, CUstream_st* stream) noexcept {
 }  // namespace
 
 std::int64_t clip_parts(std::span<const ClipRow> rows) noexcept {
-  return elements_of(rows) / chunk_of(elements_of(rows)) + static_cast<std::int64_t>(rows.size()) +
-         1;
+  const std::int64_t elements = elements_of(rows);
+  return (elements >> chunk_bits_of(elements)) + static_cast<std::int64_t>(rows.size()) + 1;
 }
 
 int launch_clip_norm(const ClipNormCall& call, CUstream_st* stream) noexcept {

@@ -11,7 +11,7 @@ static_assert(kRowsPerBlock == kWarps);
 
 // Rows in one launch: arguments of 32 KB, which drivers take since CUDA 12.1, else of 4 KB.
 #if CUDART_VERSION >= 12010
-inline constexpr int kRows = 1344;
+inline constexpr int kRows = kRowsOfArguments;
 inline constexpr std::size_t kArgumentBytes = 32764;
 #else
 inline constexpr int kRows = 150;
@@ -21,71 +21,79 @@ inline constexpr std::size_t kArgumentBytes = 4096;
 struct RowTable {
   ClipRow rows[kRows];
   int count;
-  int blocks;
-  std::int64_t chunk;
+  Blocks blocks;
+  int chunk_bits;
+
+  __device__ int last_row_of(int block) const {
+    int begin = 0, end = count;
+    while (end - begin > 1) {
+      const int middle = (begin + end) / 2;
+      (rows[middle].first_block <= block ? begin : end) = middle;
+    }
+    return begin;
+  }
+};
+
+struct ListedRows : ClipListing {
+  __device__ int last_row_of(int block) const { return row_of_block[block]; }
 };
 
 /// The rows [first, first + count) of a list.
-inline RowTable table_of(std::span<const ClipRow> list, std::size_t first, std::int64_t chunk) {
-  RowTable table = {};
-  table.chunk = chunk;
+inline void fill_table(std::span<const ClipRow> list, std::size_t first, int chunk_bits,
+                       RowTable& table) {
   const auto rows = list.subspan(first, std::min<std::size_t>(kRows, list.size() - first));
-  table.count = static_cast<int>(rows.size());
   std::copy(rows.begin(), rows.end(), table.rows);
-  table.blocks =
-      static_cast<int>(assign_blocks({table.rows, static_cast<std::size_t>(table.count)}, chunk));
-  return table;
+  table.count = static_cast<int>(rows.size());
+  table.chunk_bits = chunk_bits;
+  table.blocks = assign_blocks({table.rows, static_cast<std::size_t>(table.count)}, chunk_bits);
 }
 
 /// What a thread of a block works on: lane `lane` of `lanes` that share the elements.
 struct Piece {
-  int row = -1;  // none: this warp has nothing to do
-  bool is_small = false;
-  std::int64_t begin = 0, elements = 0;
+  int row = -1;           // none: this warp has nothing to do
+  bool is_small = false;  // the same for all threads of a block
+  std::int64_t begin = 0;
+  int elements = 0;
   int lane = 0, lanes = 1;
+  int blocks = 1;  // of the row
 };
 
-__device__ inline int last_row_from(const RowTable& table, int block) {
-  int begin = 0, end = table.count;
-  while (end - begin > 1) {
-    const int middle = (begin + end) / 2;
-    (table.rows[middle].first_block <= block ? begin : end) = middle;
-  }
-  return begin;
-}
-
-__device__ inline Piece piece_of(const RowTable& table, int block) {
-  const int last = last_row_from(table, block);
+template <class Table>
+__device__ Piece piece_of(const Table& table, int block) {
   const int thread = static_cast<int>(threadIdx.x);
-  if (table.rows[last].elements > kSmallRow) {
-    const std::int64_t begin = (block - table.rows[last].first_block) * table.chunk;
-    const std::int64_t left = table.rows[last].elements - begin;
-    return {last, false, begin, left < table.chunk ? left : table.chunk, thread, kThreads};
+  if (table.count == 0) return {.is_small = true};
+  const int last = table.last_row_of(block);
+  const std::int64_t elements = table.rows[last].elements;
+  if (elements > kSmallRow) {
+    const std::int64_t chunk = std::int64_t{1} << table.chunk_bits;
+    const std::int64_t begin = std::int64_t{block - table.rows[last].first_block}
+                               << table.chunk_bits;
+    const std::int64_t left = elements - begin;
+    const auto blocks = static_cast<int>((elements + chunk - 1) >> table.chunk_bits);
+    const auto here = static_cast<int>(left < chunk ? left : chunk);
+    return {last, false, begin, here, thread, kThreads, blocks};
   }
   int first = last;
-  while (first > 0 && table.rows[first - 1].first_block == block &&
-         table.rows[first - 1].elements <= kSmallRow) {
-    --first;
-  }
+  while (first > 0 && table.rows[first - 1].first_block == block) --first;
   const int row = first + thread / kWarp;
-  if (row > last || row >= table.count) return {};
-  return {row, true, 0, table.rows[row].elements, thread % kWarp, kWarp};
+  if (row > last) return {.is_small = true};
+  return {row, true, 0, static_cast<int>(table.rows[row].elements), thread % kWarp, kWarp};
 }
 
 /// Values of a kind that lie from `data` on, of which a lane takes its share: single ones up to a
 /// multiple of 16 bytes, vectors, and single ones at the end.
 struct Share {
   template <ScalarKind K>
-  __device__ Share(std::integral_constant<ScalarKind, K>, const void* data, std::int64_t values)
+  __device__ Share(std::integral_constant<ScalarKind, K>, const void* data, int values)
       : count(values) {
     constexpr int kBytes = sizeof(typename Scalar<K>::Bits);
-    const auto past = static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(data) % 16);
+    const auto past = static_cast<int>(reinterpret_cast<std::uintptr_t>(data) % 16);
     head = past == 0 ? 0 : (16 - past) / kBytes;
     if (head > count) head = count;
     vectors = (count - head) / kVector<K>;
     tail = head + vectors * kVector<K>;
   }
-  std::int64_t count, head, vectors, tail;
+  int count, head, vectors, tail;
 };
 
 }  // namespace ddpscope::cuda

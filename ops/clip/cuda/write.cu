@@ -3,32 +3,46 @@
 namespace ddpscope::cuda {
 namespace {
 
+template <class Table>
 struct WriteArguments {
-  RowTable table;
+  Table table;
   const ClipSums* sums;
   const double* factor;
   double limit;
   bool zeroes_bad;
 };
-static_assert(sizeof(WriteArguments) <= kArgumentBytes);
+static_assert(sizeof(WriteArguments<RowTable>) <= kArgumentBytes);
 
 // Enough to fill any device; the bits do not depend on it.
-constexpr int kMostBlocks = 2048;
+constexpr int kMostBlocks = 4096;
+constexpr int kChunkBits = 14;
 
 template <ScalarKind K, class Change>
 __device__ void change_elements(void* data, const Share& share, const Piece& piece,
                                 const Change& change) {
-  const auto change_one = [&](std::int64_t i) {
+  constexpr int kInFlight = 4, V = kVector<K>;
+  const auto change_one = [&](int i) {
     store_elements<K, 1>(data, i, {{change(load_elements<K, 1>(data, i).bits[0])}});
   };
-  for (std::int64_t i = piece.lane; i < share.head; i += piece.lanes) change_one(i);
-  for (std::int64_t i = piece.lane; i < share.vectors; i += piece.lanes) {
-    const std::int64_t at = share.head + i * kVector<K>;
-    auto elements = load_elements<K, kVector<K>>(data, at);
-    for (auto& bits : elements.bits) bits = change(bits);
-    store_elements<K, kVector<K>>(data, at, elements);
+  for (int i = piece.lane; i < share.head; i += piece.lanes) change_one(i);
+  const auto at = [&](int vector) { return share.head + vector * V; };
+  const auto store = [&](int vector, Elements<K, V> elements) {
+#pragma unroll
+    for (int j = 0; j < V; ++j) elements.bits[j] = change(elements.bits[j]);
+    store_elements<K, V>(data, at(vector), elements);
+  };
+  int i = piece.lane;
+  for (; i + (kInFlight - 1) * piece.lanes < share.vectors; i += kInFlight * piece.lanes) {
+    Elements<K, V> vectors[kInFlight];
+#pragma unroll
+    for (int k = 0; k < kInFlight; ++k) {
+      vectors[k] = load_elements<K, V>(data, at(i + k * piece.lanes));
+    }
+#pragma unroll
+    for (int k = 0; k < kInFlight; ++k) store(i + k * piece.lanes, vectors[k]);
   }
-  for (std::int64_t i = share.tail + piece.lane; i < share.count; i += piece.lanes) change_one(i);
+  for (; i < share.vectors; i += piece.lanes) store(i, load_elements<K, V>(data, at(i)));
+  for (i = share.tail + piece.lane; i < share.count; i += piece.lanes) change_one(i);
 }
 
 /// The product is of float, or of double for double, and rounded once.
@@ -58,8 +72,9 @@ struct Clamped {
   }
 };
 
+template <class Table>
 struct Work {
-  const WriteArguments& arguments;
+  const WriteArguments<Table>& arguments;
   const Piece& piece;
   double factor;  // kScale
 
@@ -86,33 +101,42 @@ struct Work {
   }
 };
 
-template <ClipWrite W>
-__global__ void __launch_bounds__(kThreads)
-    write_kernel(const __grid_constant__ WriteArguments arguments) {
+template <ClipWrite W, class Table>
+__global__ void __launch_bounds__(kThreads, 4)
+    write_kernel(const __grid_constant__ WriteArguments<Table> arguments) {
   const double factor = W == ClipWrite::kScale ? *arguments.factor : 1;
   if (W == ClipWrite::kScale && factor == 1 && !arguments.zeroes_bad) return;
   // Backwards: the end was read last and may still be in the cache.
-  for (int block = arguments.table.blocks - 1 - static_cast<int>(blockIdx.x); block >= 0;
+  for (int block = arguments.table.blocks.all - 1 - static_cast<int>(blockIdx.x); block >= 0;
        block -= static_cast<int>(gridDim.x)) {
     const Piece piece = piece_of(arguments.table, block);
     if (piece.row < 0) continue;
-    const Work work = {arguments, piece, factor};
+    const Work<Table> work = {arguments, piece, factor};
     with_kind(arguments.table.rows[piece.row].kind, [&](auto kind) { work.template run<W>(kind); });
   }
 }
 
-template <ClipWrite W>
-int launch_write(const ClipWriteCall& call, CUstream_st* stream) noexcept {
-  const std::int64_t chunk = chunk_of(elements_of(call.rows));
-  WriteArguments arguments = {};
+template <ClipWrite W, class Table>
+int launch_table(WriteArguments<Table>& arguments, const ClipWriteCall& call, std::size_t first,
+                 CUstream_st* stream) {
+  arguments.sums = call.sums + first;
   arguments.factor = call.factor;
   arguments.limit = call.limit;
   arguments.zeroes_bad = call.zeroes_bad;
+  const int blocks = std::min(arguments.table.blocks.all, kMostBlocks);
+  return launch(write_kernel<W, Table>, {blocks, stream}, arguments);
+}
+
+template <ClipWrite W>
+int launch_write(const ClipWriteCall& call, CUstream_st* stream) noexcept {
+  if (call.listing.rows != nullptr) {
+    WriteArguments<ListedRows> arguments = {.table = {call.listing}};
+    return launch_table<W>(arguments, call, 0, stream);
+  }
+  WriteArguments<RowTable> arguments;
   for (std::size_t first = 0; first < call.rows.size(); first += kRows) {
-    arguments.table = table_of(call.rows, first, chunk);
-    arguments.sums = call.sums + first;
-    const int blocks = std::min(arguments.table.blocks, kMostBlocks);
-    const int launched = launch(write_kernel<W>, {blocks, stream}, arguments);
+    fill_table(call.rows, first, kChunkBits, arguments.table);
+    const int launched = launch_table<W>(arguments, call, first, stream);
     if (launched != 0) return launched;
   }
   return 0;

@@ -110,11 +110,12 @@ TEST_CASE("Each element of a list is read once, small gradients by one warp each
     const int size = i % 5 == 0 ? 70'000 : i % 7 == 0 ? 2049 : i % 3 == 0 ? 0 : 2048;
     rows.push_back({.elements = static_cast<std::int64_t>(random() % (size + 1U))});
   }
-  const RowTable table = table_of(rows, 0, 16'384);
+  RowTable table;
+  fill_table(rows, 0, /*chunk_bits=*/14, table);
   std::vector<std::vector<int>> reads;
   for (const ClipRow& row : rows) reads.emplace_back(static_cast<std::size_t>(row.elements));
   std::vector<int> warps_of_row(rows.size());
-  for (int block = 0; block < table.blocks; ++block) {
+  for (int block = 0; block < table.blocks.all; ++block) {
     for (emulated::thread.x = 0; emulated::thread.x < kThreads; ++emulated::thread.x) {
       const Piece piece = piece_of(table, block);
       if (piece.row < 0) continue;
@@ -136,13 +137,16 @@ TEST_CASE("Each element of a list is read once, small gradients by one warp each
 TEST_CASE("Gradients of more than 2^31 elements have blocks that fit") {
   std::vector<ClipRow> rows = {
       {.elements = 5}, {.elements = std::int64_t{3} << 31}, {.elements = 9}};
-  const std::int64_t chunk = chunk_of(elements_of(rows));
-  CHECK(chunk == 65'536);
-  CHECK(assign_blocks(rows, chunk) == 1 + (std::int64_t{3} << 31) / chunk + 1);
-  CHECK(rows[2].first_block == 1 + (std::int64_t{3} << 31) / chunk);
-  const RowTable table = table_of(rows, 0, chunk);
+  const int bits = chunk_bits_of(elements_of(rows));
+  CHECK(bits == 16);
+  const Blocks blocks = assign_blocks(rows, bits);
+  CHECK(blocks.all == 1 + (std::int64_t{3} << 31 >> bits) + 1);
+  CHECK(blocks.last == 3);
+  CHECK(rows[2].first_block == 1 + (std::int64_t{3} << 31 >> bits));
+  RowTable table;
+  fill_table(rows, 0, bits, table);
   emulated::thread.x = 9;
-  const Piece last = piece_of(table, table.blocks - 2);
+  const Piece last = piece_of(table, table.blocks.all - 2);
   CHECK(last.row == 1);
   CHECK(last.begin + last.elements == rows[1].elements);
 }

@@ -116,7 +116,7 @@ struct Work {
                                    .layout = {1, 0},
                                    .buffers = {.rows = rows.data.get(),
                                                .parts = rows.data.get() + 1,
-                                               .ticket = tickets.data.get(),
+                                               .tickets = tickets.data.get(),
                                                .result = result.data.get()}},
                                   stream);
     failed |= launch_clip_write({.rows = {&row, 1},
@@ -192,13 +192,13 @@ TEST_CASE("A gradient of more than 2^31 elements is measured and scaled to its e
   ClipRow row = {.data = gradient.data.get(), .elements = kHuge, .kind = ScalarKind::kHalf};
   Memory<ClipSums> rows(1 + clip_parts({&row, 1}));
   Memory<double> result(ClipLayout{1, 0}.items());
-  Memory<unsigned> ticket(1);
+  Memory<unsigned> tickets(2);
   REQUIRE(launch_clip_norm({.rows = {&row, 1},
                             .rule = {.max_norm = 1},
                             .layout = {1, 0},
                             .buffers = {.rows = rows.data.get(),
                                         .parts = rows.data.get() + 1,
-                                        .ticket = ticket.data.get(),
+                                        .tickets = tickets.data.get(),
                                         .result = result.data.get()}},
                            nullptr) == 0);
   REQUIRE(launch_clip_write({.rows = {&row, 1},

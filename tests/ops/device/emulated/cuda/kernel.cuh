@@ -108,6 +108,10 @@ void store_vector(void* data, const Vector& vector) {
   store_one(data, vector);
 }
 inline double read_written(const double* value) { return load_one<double>(value); }
+template <class Vector>
+Vector read_written_vector(const void* data) {
+  return load_vector<Vector>(data);
+}
 
 template <class T>
 T from_lane(T mine, int distance) {
