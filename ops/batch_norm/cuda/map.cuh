@@ -22,6 +22,18 @@ __device__ void store_valid(void* data, std::int64_t at, unsigned valid,
   }
 }
 
+/// The numbers of each element of an access, of which some may be of the next plane.
+template <int V, class Numbers, class Use>
+__device__ void with_numbers_of_planes(int inside, int plane, const Numbers* numbers,
+                                       const Use& use) {
+  const auto first = static_cast<int>(static_cast<unsigned>(inside) / static_cast<unsigned>(plane));
+  const int until = (first + 1) * plane - inside;  // elements of the first
+  const Numbers mine = numbers[first];
+  if (until >= V) return use([&](int) { return mine; });
+  const Numbers next = numbers[first + 1];
+  use([&](int j) { return j < until ? mine : next; });
+}
+
 template <class Pass, ScalarKind K, int V, Access A, class Batch, class Numbers>
 __device__ void map_batch(const typename Pass::Call& call, const Batch& batch,
                           const Numbers* numbers) {
@@ -30,12 +42,19 @@ __device__ void map_batch(const typename Pass::Call& call, const Batch& batch,
   for (int k = 0; k < kAccesses; ++k) {
     if (batch.valid[k] == 0) continue;
     Elements<K, V> out;
+    const auto make = [&](const auto& numbers_of) {
 #pragma unroll
-    for (int j = 0; j < V; ++j) {
-      typename Scalar<K>::Wide dy = 0;
-      if constexpr (Pass::kReadsGradient) dy = Scalar<K>::widen(batch.dy[k].bits[j]);
-      out.bits[j] = Scalar<K>::narrow(
-          numbers[A == Access::kRows ? j : 0].of(Scalar<K>::widen(batch.x[k].bits[j]), dy));
+      for (int j = 0; j < V; ++j) {
+        typename Scalar<K>::Wide dy = 0;
+        if constexpr (Pass::kReadsGradient) dy = Scalar<K>::widen(batch.dy[k].bits[j]);
+        out.bits[j] = Scalar<K>::narrow(numbers_of(j).of(Scalar<K>::widen(batch.x[k].bits[j]), dy));
+      }
+    };
+    if constexpr (A == Access::kJoined) {
+      const auto plane = static_cast<int>(call.view.plane);
+      with_numbers_of_planes<V>(batch.inside[k], plane, numbers, make);
+    } else {
+      make([&](int j) { return numbers[A == Access::kRows ? j : 0]; });
     }
     if constexpr (A == Access::kPartPlanes) {
       store_valid<K, V>(Pass::output(call), batch.at[k], batch.valid[k], out);
@@ -46,12 +65,13 @@ __device__ void map_batch(const typename Pass::Call& call, const Batch& batch,
 }
 
 template <class Pass, ScalarKind K, int V, Access A>
-__global__ void __launch_bounds__(kThreads, A == Access::kRows && V > 1 ? 3 : 4)
+__global__ void __launch_bounds__(kThreads, A == Access::kRows && V > 1 && Pass::kReadsGradient ? 3 : 4)
     map_kernel(const __grid_constant__ MapArguments<typename Pass::Call> arguments) {
   using Numbers = typename Pass::template Numbers<typename Scalar<K>::Wide>;
   constexpr bool kIsRows = A == Access::kRows;
   constexpr int kAccesses = V == 1 ? 4 : 2;
-  __shared__ Numbers numbers[kIsRows ? kMostLanes<V> * V : 1];
+  constexpr bool kIsJoined = A == Access::kJoined;
+  __shared__ Numbers numbers[kIsRows ? kMostLanes<V> * V : kIsJoined ? V : 1];
   const NormTiles& tiles = arguments.tiles;
   const auto& call = arguments.call;
   // Backwards: what the pass before has read last may still be in the cache.
@@ -68,7 +88,7 @@ __global__ void __launch_bounds__(kThreads, A == Access::kRows && V > 1 ? 3 : 4)
   Numbers mine[kIsRows ? V : 1];
   for (int j = 0; j < (kIsRows ? V : 1); ++j) mine[j] = numbers[kIsRows ? spot.lane * V + j : 0];
   while (true) {
-    map_batch<Pass, K, V, A>(call, batch, mine);
+    map_batch<Pass, K, V, A>(call, batch, kIsJoined ? numbers : mine);
     if (spot.left <= 0) break;
     batch.load(call, spot);
   }
@@ -77,12 +97,13 @@ __global__ void __launch_bounds__(kThreads, A == Access::kRows && V > 1 ? 3 : 4)
 
 template <class Pass>
 int launch_map(const typename Pass::Call& call, bool is_aligned, CUstream_st* stream) noexcept {
-  const MapArguments<typename Pass::Call> arguments = {call, tiles_of(call.view, is_aligned)};
-  return with_access(call.view.kind, arguments.tiles, [&](auto kind, auto vector, auto access) {
-    return launch(
-        map_kernel<Pass, decltype(kind)::value, decltype(vector)::value, decltype(access)::value>,
-        {arguments.tiles.blocks(), stream}, arguments);
-  });
+  const MapArguments<typename Pass::Call> arguments = {call, map_tiles_of(call.view, is_aligned)};
+  return with_access</*kJoins=*/true>(
+      call.view.kind, arguments.tiles, [&](auto kind, auto vector, auto access) {
+        return launch(map_kernel<Pass, decltype(kind)::value, decltype(vector)::value,
+                                 decltype(access)::value>,
+                      {arguments.tiles.blocks(), stream}, arguments);
+      });
 }
 
 }  // namespace ddpscope::cuda

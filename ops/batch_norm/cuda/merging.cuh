@@ -3,28 +3,12 @@
 #include "ops/batch_norm/cuda/reading.cuh"
 #include "ops/device/last_block.cuh"
 
-/// From partial results to those of a whole channel, always in the order of their index.
+/// From the numbers of threads to those of a whole channel, always in the order of their index.
 namespace ddpscope::cuda {
 
-/// What is known of some values of one channel: sums, or a mean and the sum of the squares of what
-/// is away from it.
+/// What is known of some values of one channel: a count and two numbers.
 struct Partial {
   double count = 0, first = 0, second = 0;
-};
-
-/// Where the threads of a block lay down partial results, W channels each.
-template <int W>
-struct Shared {
-  double* first;   // [W][kThreads]
-  double* second;  // likewise
-  double* counts;  // [kThreads]
-
-  __device__ void put(int channel, const Partial& partial) const {
-    const int at = channel * kThreads + static_cast<int>(threadIdx.x);
-    first[at] = partial.first;
-    second[at] = partial.second;
-    counts[threadIdx.x] = partial.count;
-  }
 };
 
 /// Of lanes that are less than `group` apart.
@@ -38,6 +22,49 @@ __device__ inline Partial sum_lanes(Partial sum, int group) {
   return sum;
 }
 
+/// Two numbers are sums.
+struct PlainSum {
+  Partial sum;
+
+  __device__ void add(const Partial& part) {
+    sum.count += part.count;
+    sum.first += part.first;
+    sum.second += part.second;
+  }
+  __device__ Partial partial() const { return sum; }
+  __device__ static Partial over_lanes(const Partial& mine, int group) {
+    return sum_lanes(mine, group);
+  }
+};
+
+/// Two numbers are a mean and the sum of (x - mean)^2. They are added about the first mean that
+/// comes: as it is the mean of some of the values, what they differ by costs few digits.
+struct MomentSum {
+  double pivot = 0;
+  Partial sum;
+
+  /// `rest`: the sum of (x - mean), where it is not the mean but close to it.
+  __device__ void add(const Partial& part, double rest = 0) {
+    if (sum.count == 0) pivot = part.first;
+    const double away = part.first - pivot;
+    sum.count += part.count;
+    sum.first += rest + part.count * away;
+    sum.second += part.second + away * (2 * rest + part.count * away);
+  }
+  __device__ Partial partial() const {
+    if (sum.count == 0) return {};
+    const double share = sum.first / sum.count, squares = sum.second - sum.first * share;
+    return {sum.count, pivot + share, squares < 0 ? 0 : squares};  // a NaN stays
+  }
+  __device__ static Partial over_lanes(const Partial& mine, int group) {
+    const Partial all = sum_lanes({mine.count, mine.count * mine.first, 0}, group);
+    const double mean = all.count > 0 ? all.first / all.count : 0;
+    const double shift = mine.first - mean;
+    const Partial away = sum_lanes({0, 0, mine.second + mine.count * shift * shift}, group);
+    return {all.count, mean, away.second};
+  }
+};
+
 /// The threads that merge: `group` beside each other for one channel of the band.
 struct Merger {
   __device__ explicit Merger(std::int64_t band)
@@ -50,38 +77,18 @@ struct Merger {
   int channels, group, channel, part;
 };
 
-/// What the threads of a block, `lanes` beside each other, have laid down for the channel of each
-/// thread. Every thread takes part.
-template <class Pass, int W>
-__device__ Partial merge_block(const Shared<W>& shared, const Merger& merger, int lanes) {
-  __syncthreads();
-  if (!merger.has_channel()) return {};
-  const int lane = merger.channel / W, column = merger.channel % W * kThreads;
-  const auto each = [&](const auto& use) {
-    for (int row = merger.part; row < kThreads / lanes; row += merger.group) {
-      const int at = row * lanes + lane;
-      use(Partial{shared.counts[at], shared.first[column + at], shared.second[column + at]});
-    }
-  };
-  Partial sum;
-  each([&](const Partial& partial) {
-    sum.count += partial.count;
-    sum.first += Pass::kIsMoments ? partial.count * partial.first : partial.first;
-    sum.second += partial.second;
-  });
-  sum = sum_lanes(sum, merger.group);
-  if constexpr (Pass::kIsMoments) {
-    const double mean = sum.count > 0 ? sum.first / sum.count : 0;
-    Partial away;
-    each([&](const Partial& partial) {
-      const double shift = partial.first - mean;
-      away.second += shift * shift * partial.count;
-    });
-    sum.first = mean;
-    sum.second += sum_lanes(away, merger.group).second;
-  }
-  return sum;
-}
+/// Where the threads of a block lay down the numbers of their lanes, W channels each.
+template <class Wide, int kNumbers, int W>
+struct LaneMemory {
+  static constexpr int kColumn = kThreads + 1;  // so that channels lie in different banks
+  Wide numbers[kNumbers][W][kColumn];
+  int counts[kThreads];
+};
+
+/// Where they lay down partial results, one each.
+struct PartialMemory {
+  double count[kThreads], first[kThreads], second[kThreads];
+};
 
 /// Partial results in memory of the device: of each a number of values per band, and two numbers
 /// per channel.
@@ -104,24 +111,32 @@ struct Kept {
   }
 };
 
-/// The `number` partial results from `begin` on, which other blocks have kept. Every thread takes
-/// part.
-template <class Pass, int W>
+/// The `number` partial results from `begin` on, which other blocks have kept, for the channel of
+/// each thread. Every thread takes part.
+template <class Sum>
 __device__ Partial merge_kept(const Kept& kept, std::int64_t band, std::int64_t begin,
-                              std::int64_t number, const Shared<W>& shared, const Merger& merger) {
-  const int lane = static_cast<int>(threadIdx.x) % merger.channels;
-  const int rows = kThreads / merger.channels;
-  const std::int64_t channel = band * merger.channels + lane;
-  Partial mine;
+                              std::int64_t number, PartialMemory& memory, const Merger& merger) {
+  const int thread = static_cast<int>(threadIdx.x), rows = kThreads / merger.channels;
+  const std::int64_t channel = band * merger.channels + thread % merger.channels;
+  Sum sum;
+  if (channel < kept.channels) {
 #pragma unroll 4
-  for (std::int64_t i = static_cast<int>(threadIdx.x) / merger.channels; i < number; i += rows) {
-    if (channel >= kept.channels) break;
-    mine = Pass::merge(mine, kept.get(begin + i, band, channel));
+    for (std::int64_t i = thread / merger.channels; i < number; i += rows) {
+      sum.add(kept.get(begin + i, band, channel));
+    }
   }
-  __syncthreads();  // of what was laid down before nobody reads any more
-  const Shared<1> narrow = {shared.first, shared.second, shared.counts};
-  narrow.put(0, mine);
-  return merge_block<Pass>(narrow, merger, merger.channels);
+  const Partial mine = sum.partial();
+  memory.count[thread] = mine.count;
+  memory.first[thread] = mine.first;
+  memory.second[thread] = mine.second;
+  __syncthreads();
+  if (!merger.has_channel()) return {};
+  Sum of_rows;
+  for (int row = merger.part; row < rows; row += merger.group) {
+    const int at = row * merger.channels + merger.channel;
+    of_rows.add({memory.count[at], memory.first[at], memory.second[at]});
+  }
+  return Sum::over_lanes(of_rows.partial(), merger.group);
 }
 
 }  // namespace ddpscope::cuda

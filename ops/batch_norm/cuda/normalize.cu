@@ -82,7 +82,7 @@ struct NormalizePass {
       const AllMoments all = moments_of(call, channel);
       mean = all.mean;
       const double variance = all.count > 0 ? all.m2 / all.count : 0;
-      inverse_deviation = 1 / sqrt(variance + call.eps);
+      inverse_deviation = rsqrt(variance + call.eps);
       if (tells) {
         call.statistics[channel] = mean;
         call.statistics[channels + channel] = inverse_deviation;

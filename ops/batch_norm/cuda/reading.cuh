@@ -11,42 +11,52 @@ inline bool is_aligned(const void* data) {
   return reinterpret_cast<std::uintptr_t>(data) % 16 == 0;
 }
 
+/// Where both are below 2^32, as nearly always, in a fifth of the time.
+__device__ inline std::int64_t quotient_of(std::int64_t whole, std::int64_t part) {
+  constexpr std::int64_t kEnd = std::int64_t{1} << 32;
+  if (whole >= kEnd || part >= kEnd) return whole / part;
+  return static_cast<unsigned>(whole) / static_cast<unsigned>(part);
+}
+
 /// The accesses of a thread, one after the other: each is of V elements that begin at a multiple of
 /// V where V is not 1, and of which some may belong to other planes.
 template <Access A, int V>
 struct Spot {
   __device__ Spot(const NormView& view, const NormTiles& tiles, std::int64_t block)
-      : tile(block / tiles.bands), band(block % tiles.bands) {
+      : tile(quotient_of(block, tiles.bands)), band(block - tile * tiles.bands) {
     const int thread = static_cast<int>(threadIdx.x);
-    const int row = thread / tiles.lanes;
-    lane = thread % tiles.lanes;
+    const int row = thread >> tiles.lane_bits;
+    lane = thread & (tiles.lanes() - 1);
     const std::int64_t first = tile * tiles.tile + row;
     const std::int64_t behind = tiles.accesses - tile * tiles.tile;
     const std::int64_t here = behind < tiles.tile ? behind : tiles.tile;
-    left = here > row ? static_cast<int>((here - row + tiles.depth() - 1) / tiles.depth()) : 0;
+    constexpr int kThreadBits = 8;
+    static_assert(kThreads == 1 << kThreadBits);
+    if (here > row) {
+      left = 1 + (static_cast<int>(here - row - 1) >> (kThreadBits - tiles.lane_bits));
+    }
     if constexpr (A == Access::kRows) {
       channel = band * tiles.band + lane * V;
       if (channel >= view.channels) left = 0;
       begin = first * view.channels + channel;
       step = tiles.depth() * view.channels;
     } else {
-      channel = band;
+      channel = band * tiles.band;
       of_plane = tiles.of_plane;
       plane = view.plane;
       sample = view.channels * plane;
-      const std::int64_t samples = of_plane == 0 ? 0 : first / of_plane;
+      const std::int64_t samples = of_plane == 0 ? 0 : quotient_of(first, of_plane);
       inside = first - samples * of_plane;
       begin = samples * sample + channel * plane;
-      const std::int64_t over = of_plane == 0 ? 0 : kThreads / of_plane;
-      step = over * sample;
-      rest = static_cast<int>(kThreads - over * of_plane);
+      step = tiles.plane_step * sample;
+      rest = tiles.rest_step;
     }
   }
 
   /// The first element.
   __device__ std::int64_t at() const {
     if constexpr (A == Access::kRows) return begin;
-    if constexpr (A == Access::kPlanes) return begin + inside * V;
+    if constexpr (A != Access::kPartPlanes) return begin + inside * V;
     return begin - static_cast<unsigned>(begin) % V + inside * V;
   }
   /// A bit for each of the V elements that are of this plane.
@@ -80,6 +90,7 @@ template <ScalarKind K, int V, int N, bool kReadsGradient>
 struct Batch {
   Elements<K, V> x[N], dy[kReadsGradient ? N : 1];
   std::int64_t at[N];
+  int inside[N];      // elements of the plane before it, where planes are joined
   unsigned valid[N];  // 0: none
 
   template <Access A, class Call>
@@ -91,6 +102,7 @@ struct Batch {
       if (spot.left <= 0) continue;
       at[k] = spot.at();
       valid[k] = spot.valid();
+      inside[k] = static_cast<int>(spot.inside) * V;
       spot.next();
       if (valid[k] == 0) continue;
       x[k] = load_valid<A>(call.x, k, elements);
@@ -149,8 +161,8 @@ __device__ inline bool are_ids_equal(const double* records, const RecordForm& fo
 }
 
 /// Calls `use(kind, vector, access)`, integral constants, with what the kernels of a call are made
-/// of.
-template <class Use>
+/// of; never with kJoined, unless the pass joins planes.
+template <bool kJoins, class Use>
 int with_access(ScalarKind kind, const NormTiles& tiles, const Use& use) {
   return with_kind(kind, [&](auto k) {
     using One = std::integral_constant<int, 1>;
@@ -158,6 +170,10 @@ int with_access(ScalarKind kind, const NormTiles& tiles, const Use& use) {
     using Planes = std::integral_constant<Access, Access::kPlanes>;
     using PartPlanes = std::integral_constant<Access, Access::kPartPlanes>;
     using Rows = std::integral_constant<Access, Access::kRows>;
+    if constexpr (kJoins) {
+      using Joined = std::integral_constant<Access, Access::kJoined>;
+      if (tiles.access == Access::kJoined) return use(k, Whole(), Joined());
+    }
     if (tiles.access == Access::kPartPlanes) return use(k, Whole(), PartPlanes());
     if (tiles.access == Access::kPlanes) {
       return tiles.vector > 1 ? use(k, Whole(), Planes()) : use(k, One(), Planes());

@@ -3,7 +3,7 @@
 namespace ddpscope::cuda {
 namespace {
 
-/// Sums of dy and of dy (x - mean) over at most kLaneValues values.
+/// Sums of dy and of dy (x - centre) over at most kLaneValues values.
 template <class Wide>
 struct ProductLane {
   Wide centre = 0, gradients = 0, products = 0;
@@ -15,22 +15,26 @@ struct ProductLane {
     gradients += dy;
     products += dy * (x - centre);
   }
-  __device__ Partial partial(const ReduceCall& call, std::int64_t channel, int count) const {
-    if (count == 0) return {};
-    const double sum = gradients, rest = call.statistics[channel] - static_cast<double>(centre);
-    return {static_cast<double>(count), sum, static_cast<double>(products) - rest * sum};
-  }
+  __device__ Wide number(int n) const { return n == 0 ? gradients : products; }
 };
 
 struct ReducePass {
   using Call = ReduceCall;
   template <class Wide>
   using Lane = ProductLane<Wide>;
-  static constexpr bool kReadsGradient = true;
-  static constexpr bool kIsMoments = false;
+  using Sum = PlainSum;
+  static constexpr bool kReadsGradient = true, kHasBase = false;
+  static constexpr int kNumbers = 2;
 
-  __device__ static Partial merge(const Partial& left, const Partial& right) {
-    return {left.count + right.count, left.first + right.first, left.second + right.second};
+  __device__ static void add_lane(int count, const double (&numbers)[2], PlainSum& sum) {
+    sum.add({static_cast<double>(count), numbers[0], numbers[1]});
+  }
+  /// The centre was the mean as `Wide` has it.
+  template <class Wide>
+  __device__ static Partial of_lanes(const ReduceCall& call, std::int64_t channel, Partial all) {
+    const double mean = call.statistics[channel];
+    all.second -= (mean - static_cast<double>(static_cast<Wide>(mean))) * all.first;
+    return all;
   }
 
   __device__ static void emit(const ReduceCall& call, std::int64_t channel, const Partial& all) {
@@ -48,7 +52,8 @@ struct ReducePass {
 }  // namespace
 
 int launch_reduce(const ReduceCall& call, CUstream_st* stream) noexcept {
-  return launch_sums<ReducePass>(call, is_aligned(call.x) && is_aligned(call.dy), stream);
+  const bool is_whole = is_aligned(call.x) && is_aligned(call.dy);
+  return launch_sums<ReducePass>(call, is_whole, stream);
 }
 
 }  // namespace ddpscope::cuda

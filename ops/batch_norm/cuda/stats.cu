@@ -3,42 +3,35 @@
 namespace ddpscope::cuda {
 namespace {
 
-/// Mean and sum of (x - mean)^2 of at most kLaneValues values: sums of what is away from a base,
-/// the mean of the first few, so that neither a large mean nor a value far off costs digits.
+/// At most kLaneValues values: sums of what is away from a base, the mean of the first few, so that
+/// neither a large mean nor a value far off costs digits.
 template <class Wide>
 struct MomentLane {
   Wide base = 0, sum = 0, squares = 0;
 
   __device__ void begin(const StatsCall&, std::int64_t) {}
-  __device__ void set_base(int count) { base /= static_cast<Wide>(count); }
   __device__ void add(Wide x, Wide) {
     const Wide away = x - base;
     sum += away;
     squares += away * away;
   }
-  __device__ Partial partial(const StatsCall&, std::int64_t, int count) const {
-    if (count == 0) return {};
-    const double total = sum, mean = total / count;
-    const double m2 = static_cast<double>(squares) - total * mean;
-    return {static_cast<double>(count), base + mean, m2 < 0 ? 0 : m2};  // a NaN stays
-  }
+  __device__ Wide number(int n) const { return n == 0 ? base : n == 1 ? sum : squares; }
 };
 
 struct StatsPass {
   using Call = StatsCall;
   template <class Wide>
   using Lane = MomentLane<Wide>;
-  static constexpr bool kReadsGradient = false;
-  static constexpr bool kIsMoments = true;
+  using Sum = MomentSum;
+  static constexpr bool kReadsGradient = false, kHasBase = true;
+  static constexpr int kNumbers = 3;
 
-  /// By the method of Chan, Golub and LeVeque.
-  __device__ static Partial merge(const Partial& left, const Partial& right) {
-    if (right.count == 0) return left;
-    const double count = left.count + right.count;
-    const double share = left.count == right.count ? 0.5 : right.count / count;
-    const double shift = right.first - left.first;
-    return {count, left.first + shift * share,
-            left.second + right.second + shift * shift * (left.count * share)};
+  __device__ static void add_lane(int count, const double (&numbers)[3], MomentSum& sum) {
+    sum.add({static_cast<double>(count), numbers[0], numbers[2]}, numbers[1]);
+  }
+  template <class>
+  __device__ static Partial of_lanes(const StatsCall&, std::int64_t, const Partial& all) {
+    return all;
   }
 
   __device__ static void emit(const StatsCall& call, std::int64_t channel, const Partial& all) {

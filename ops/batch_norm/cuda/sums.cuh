@@ -45,10 +45,11 @@ __device__ int read_lanes(const typename Pass::Call& call, Spot<A, V>& spot, Lan
     for (int k = 0; k < kAccesses; ++k) {
       added += kIsRows ? (batch.valid[k] != 0 ? 1 : 0) : __popc(batch.valid[k]);
     }
-    if constexpr (Pass::kIsMoments) {
+    if constexpr (Pass::kHasBase) {
       if (count == 0 && added > 0) {
         add([](Lane& lane, auto x, auto) { lane.base += x; });
-        for (int j = 0; j < (kIsRows ? V : 1); ++j) lanes[j].set_base(added);
+        const auto share = 1 / static_cast<decltype(lanes->base)>(added);
+        for (int j = 0; j < (kIsRows ? V : 1); ++j) lanes[j].base *= share;
       }
     }
     add([](Lane& lane, auto x, auto dy) { lane.add(x, dy); });
@@ -57,66 +58,92 @@ __device__ int read_lanes(const typename Pass::Call& call, Spot<A, V>& spot, Lan
   return count;
 }
 
+/// What the lanes of a block have found, for the channel of each thread. Every thread takes part.
+template <class Pass, class Wide, int W, class Lane>
+__device__ Partial merge_lanes(const typename Pass::Call& call, const Lane* lanes, int count,
+                               LaneMemory<Wide, Pass::kNumbers, W>& memory, const Merger& merger,
+                               int lane_bits, std::int64_t channel) {
+  const int thread = static_cast<int>(threadIdx.x);
+  for (int j = 0; j < W; ++j) {
+    for (int n = 0; n < Pass::kNumbers; ++n) memory.numbers[n][j][thread] = lanes[j].number(n);
+  }
+  memory.counts[thread] = count;
+  __syncthreads();
+  if (!merger.has_channel()) return {};
+  typename Pass::Sum sum;
+  for (int row = merger.part; row < kThreads >> lane_bits; row += merger.group) {
+    const int at = (row << lane_bits) + merger.channel / W;
+    if (memory.counts[at] == 0) continue;
+    double numbers[Pass::kNumbers];
+    for (int n = 0; n < Pass::kNumbers; ++n) numbers[n] = memory.numbers[n][merger.channel % W][at];
+    Pass::add_lane(memory.counts[at], numbers, sum);
+  }
+  const Partial all = Pass::Sum::over_lanes(sum.partial(), merger.group);
+  if (channel >= call.view.channels) return all;
+  return Pass::template of_lanes<Wide>(call, channel, all);
+}
+
 /// By all threads, with the results of a tile: those of all tiles, where this block was the last
 /// of its band. Whether it was.
-template <class Pass, int W>
+template <class Pass>
 __device__ bool merge_tiles(const SumArguments<typename Pass::Call>& arguments, std::int64_t tile,
-                            std::int64_t band, const Shared<W>& shared, Partial& partial) {
+                            std::int64_t band, PartialMemory& memory, const Merger& merger,
+                            Partial& partial) {
   const NormTiles& tiles = arguments.tiles;
   if (tiles.tiles == 1) return true;
+  using Sum = typename Pass::Sum;
   const Workspace& workspace = arguments.call.workspace;
   const Kept kept = {workspace.partials, arguments.call.view.channels, tiles.bands};
-  const Merger merger(tiles.band);
   const std::int64_t channel = band * tiles.band + merger.channel;
   const bool keeps = merger.tells() && channel < kept.channels;
   if (keeps) kept.put(tile, band, channel, partial, merger.channel == 0);
-  const std::int64_t group = tile / tiles.group, begin = group * tiles.group;
+  const std::int64_t group = quotient_of(tile, tiles.group), begin = group * tiles.group;
   const std::int64_t left = tiles.tiles - begin;
   const std::int64_t number = left < tiles.group ? left : tiles.group;
   unsigned* const of_group = workspace.tickets + tiles.bands + group * tiles.bands + band;
   if (!is_last_block(of_group, number)) return false;
-  partial = merge_kept<Pass>(kept, band, begin, number, shared, merger);
+  partial = merge_kept<Sum>(kept, band, begin, number, memory, merger);
   if (tiles.groups == 1) return true;
   if (keeps) kept.put(tiles.tiles + group, band, channel, partial, merger.channel == 0);
   if (!is_last_block(workspace.tickets + band, tiles.groups)) return false;
-  partial = merge_kept<Pass>(kept, band, tiles.tiles, tiles.groups, shared, merger);
+  partial = merge_kept<Sum>(kept, band, tiles.tiles, tiles.groups, memory, merger);
   return true;
 }
 
 template <class Pass, ScalarKind K, int V, Access A>
-__global__ void __launch_bounds__(kThreads, A == Access::kRows && V > 1 ? 3 : 4)
+__global__ void __launch_bounds__(kThreads, A == Access::kRows && V > 1 ? 4 : 5)
     sum_kernel(const __grid_constant__ SumArguments<typename Pass::Call> arguments) {
   constexpr int W = A == Access::kRows ? V : 1;  // channels of a thread
-  using Lane = typename Pass::template Lane<typename Scalar<K>::Wide>;
-  __shared__ double first[kThreads * W];
-  __shared__ double second[kThreads * W];
-  __shared__ double counts[kThreads];
-  const Shared<W> shared = {first, second, counts};
+  using Wide = typename Scalar<K>::Wide;
+  using Lane = typename Pass::template Lane<Wide>;
+  // One after the other.
+  __shared__ union Memory {
+    LaneMemory<Wide, Pass::kNumbers, W> lanes;
+    PartialMemory partials;
+  } memory;
+  const auto& call = arguments.call;
   const NormTiles& tiles = arguments.tiles;
-  Spot<A, V> spot(arguments.call.view, tiles, blockIdx.x);
+  Spot<A, V> spot(call.view, tiles, blockIdx.x);
   Lane lanes[W];
-  for (int j = 0; j < W && spot.left > 0; ++j) lanes[j].begin(arguments.call, spot.channel + j);
-  const int count = read_lanes<Pass, K, V, A>(arguments.call, spot, lanes);
-  for (int j = 0; j < W; ++j) {
-    shared.put(j, lanes[j].partial(arguments.call, spot.channel + j, count));
-  }
+  for (int j = 0; j < W && spot.left > 0; ++j) lanes[j].begin(call, spot.channel + j);
+  const int count = read_lanes<Pass, K, V, A>(call, spot, lanes);
   const Merger merger(tiles.band);
-  Partial partial = merge_block<Pass>(shared, merger, tiles.lanes);
-  if (!merge_tiles<Pass>(arguments, spot.tile, spot.band, shared, partial)) return;
   const std::int64_t channel = spot.band * tiles.band + merger.channel;
-  if (merger.tells() && channel < arguments.call.view.channels) {
-    Pass::emit(arguments.call, channel, partial);
-  }
+  Partial partial = merge_lanes<Pass, Wide, W>(call, lanes, count, memory.lanes, merger,
+                                               tiles.lane_bits, channel);
+  if (!merge_tiles<Pass>(arguments, spot.tile, spot.band, memory.partials, merger, partial)) return;
+  if (merger.tells() && channel < call.view.channels) Pass::emit(call, channel, partial);
 }
 
 template <class Pass>
 int launch_sums(const typename Pass::Call& call, bool is_aligned, CUstream_st* stream) noexcept {
   const SumArguments<typename Pass::Call> arguments = {call, tiles_of(call.view, is_aligned)};
-  return with_access(call.view.kind, arguments.tiles, [&](auto kind, auto vector, auto access) {
-    return launch(
-        sum_kernel<Pass, decltype(kind)::value, decltype(vector)::value, decltype(access)::value>,
-        {arguments.tiles.blocks(), stream}, arguments);
-  });
+  return with_access</*kJoins=*/false>(
+      call.view.kind, arguments.tiles, [&](auto kind, auto vector, auto access) {
+        return launch(sum_kernel<Pass, decltype(kind)::value, decltype(vector)::value,
+                                 decltype(access)::value>,
+                      {arguments.tiles.blocks(), stream}, arguments);
+      });
 }
 
 }  // namespace ddpscope::cuda

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <numeric>
 
 #include "ops/batch_norm/cuda/launch.h"
 
@@ -20,19 +21,22 @@ inline constexpr int kMostLanes = V > 1 ? 8 : 32;
 enum class Access : std::uint8_t {
   kPlanes,      ///< values of one plane
   kPartPlanes,  ///< likewise, and at the ends of a plane some of its neighbours
+  kJoined,      ///< values of adjacent planes, which are read as one
   kRows,        ///< one value of each of adjacent channels
 };
 
 /// A block reads `tile` accesses per band: of a channel, if planes, or of some adjacent ones.
-/// `lanes` threads lie beside each other over channels, each with `vector` of them; the others
+/// `lanes()` threads lie beside each other over channels, each with `vector` of them; the others
 /// below each other over values.
 struct NormTiles {
   Access access = Access::kPlanes;
   int vector = 1;  // elements of one access
-  int lanes = 1;
+  int lane_bits = 0;
   int lane_values = kLaneValues;  // of each channel, per thread
   std::int64_t accesses = 0;      // of a band, over all tiles
-  std::int64_t of_plane = 1;      // accesses, if planes
+  // If planes: accesses of one, and over how many, and how many more, a thread steps.
+  std::int64_t of_plane = 1;
+  int plane_step = 0, rest_step = 0;
   std::int64_t tile = 0;
   std::int64_t tiles = 1;
   std::int64_t band = 1;  // channels
@@ -41,7 +45,8 @@ struct NormTiles {
   std::int64_t group = 1;  // tiles
   std::int64_t groups = 1;
 
-  constexpr int depth() const { return kBlockThreads / lanes; }
+  constexpr int lanes() const { return 1 << lane_bits; }
+  constexpr int depth() const { return kBlockThreads >> lane_bits; }
   constexpr std::int64_t blocks() const { return tiles * bands; }
   /// Partial results of each band.
   constexpr std::int64_t partials() const { return tiles + (groups > 1 ? groups : 0); }
@@ -54,7 +59,7 @@ constexpr std::int64_t parts_of(std::int64_t whole, std::int64_t part) {
 
 /// Fewer values per thread where whole runs would leave most of a device without work.
 inline void cut_into_tiles(NormTiles& tiles, int least) {
-  constexpr std::int64_t kManyBlocks = 512;
+  constexpr std::int64_t kManyBlocks = 256;
   const int of_access = tiles.access == Access::kRows ? 1 : tiles.vector;
   const auto tile_of = [&](int values) {
     return std::int64_t{tiles.depth()} * std::max(values / of_access, 1);
@@ -75,6 +80,14 @@ inline void cut_into_tiles(NormTiles& tiles, int least) {
   tiles.groups = parts_of(tiles.tiles, tiles.group);
 }
 
+/// A thread steps over as many accesses as a block has threads.
+inline void set_steps(std::int64_t of_plane, NormTiles& tiles) {
+  tiles.of_plane = of_plane;
+  if (of_plane == 0) return;
+  tiles.plane_step = static_cast<int>(kBlockThreads / of_plane);
+  tiles.rest_step = static_cast<int>(kBlockThreads % of_plane);
+}
+
 /// `is_aligned`: all tensors begin at a multiple of 16 bytes. Has at least one tile and one band,
 /// for also an empty rank has a record.
 inline NormTiles tiles_of(const NormView& view, bool is_aligned) {
@@ -85,8 +98,9 @@ inline NormTiles tiles_of(const NormView& view, bool is_aligned) {
     const bool is_whole = view.plane % tiles.vector == 0;
     tiles.access = is_whole ? Access::kPlanes : Access::kPartPlanes;
     // A plane that begins anywhere reaches into so many accesses.
-    tiles.of_plane =
-        is_whole ? view.plane / tiles.vector : (view.plane + tiles.vector - 2) / tiles.vector + 1;
+    set_steps(
+        is_whole ? view.plane / tiles.vector : (view.plane + tiles.vector - 2) / tiles.vector + 1,
+        tiles);
     tiles.accesses = view.batch * tiles.of_plane;
     tiles.bands = std::max<std::int64_t>(view.channels, 1);
     cut_into_tiles(tiles, /*least=*/16);
@@ -96,11 +110,28 @@ inline NormTiles tiles_of(const NormView& view, bool is_aligned) {
   tiles.vector = is_aligned && view.channels % whole == 0 ? whole : 1;
   const std::int64_t wanted = parts_of(view.channels, tiles.vector);
   const int most_lanes = tiles.vector > 1 ? kMostLanes<2> : kMostLanes<1>;
-  while (tiles.lanes < most_lanes && tiles.lanes < wanted) tiles.lanes *= 2;
+  while (tiles.lanes() < most_lanes && tiles.lanes() < wanted) ++tiles.lane_bits;
   tiles.accesses = view.values();
-  tiles.band = std::int64_t{tiles.lanes} * tiles.vector;
+  tiles.band = std::int64_t{tiles.lanes()} * tiles.vector;
   tiles.bands = std::max<std::int64_t>(parts_of(view.channels, tiles.band), 1);
   cut_into_tiles(tiles, /*least=*/4);
+  return tiles;
+}
+
+/// Of a pass that makes elements. Planes that are no whole number of accesses are joined with their
+/// neighbours where that makes one; those it cannot join it reads in part.
+inline NormTiles map_tiles_of(const NormView& view, bool is_aligned) {
+  NormTiles tiles = tiles_of(view, is_aligned);
+  constexpr std::int64_t kLargest = std::int64_t{1} << 24;  // what is joined fits in an int
+  const bool is_fit = view.plane >= tiles.vector && view.plane <= kLargest;
+  const std::int64_t joined = tiles.vector / std::gcd<std::int64_t>(view.plane, tiles.vector);
+  if (tiles.access != Access::kPartPlanes || !is_fit || view.channels % joined != 0) return tiles;
+  tiles = {.access = Access::kJoined, .vector = tiles.vector};
+  set_steps(joined * view.plane / tiles.vector, tiles);
+  tiles.accesses = view.batch * tiles.of_plane;
+  tiles.band = joined;
+  tiles.bands = view.channels / joined;
+  cut_into_tiles(tiles, /*least=*/16);
   return tiles;
 }
 

@@ -12,12 +12,13 @@ namespace ddpscope::cuda {
 inline constexpr std::size_t kRowsOfArguments = 1344;  // of a launch, where they are 32 KB
 inline constexpr std::int64_t kSmallRow = 2048;  // at most so many elements: one warp reads it
 inline constexpr int kRowsPerBlock = 8;          // of small rows, as many as a block has warps
-inline constexpr std::int64_t kFewElements = std::int64_t{1} << 26;
 
-/// Elements that one block reads, where the list has so many, as a power of two: fewer parts to
-/// merge of a long list.
+/// Elements that one block reads, where the list has so many, as a power of two: some thousand
+/// blocks, so that the last ones to run are a small share, and their parts are soon merged.
 inline int chunk_bits_of(std::int64_t all_elements) {
-  return all_elements <= kFewElements ? 14 : 16;
+  int bits = 12;
+  while (bits < 16 && all_elements >> bits > 8192) ++bits;
+  return bits;
 }
 
 inline std::int64_t elements_of(std::span<const ClipRow> rows) {

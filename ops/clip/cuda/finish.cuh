@@ -13,16 +13,22 @@ inline constexpr double kInfinite = HUGE_VAL;
 
 enum class PowerKind : std::uint8_t { kNone, kMagnitudes, kSquares, kSmallest, kPowers };
 
-template <PowerKind P>
-__device__ ClipSums neutral() {
-  ClipSums sums;
+/// What a thread holds of one gradient.
+struct Found {
+  double power_sum = 0, max_abs = 0;
+  std::int32_t nan_count = 0, inf_count = 0;
+};
+
+template <PowerKind P, class Sums = ClipSums>
+__device__ Sums neutral() {
+  Sums sums;
   if constexpr (P == PowerKind::kSmallest) sums.power_sum = kInfinite;
   return sums;
 }
 
-template <PowerKind P>
-__device__ ClipSums merge(const ClipSums& left, const ClipSums& right) {
-  ClipSums sums = left;
+template <PowerKind P, class Sums>
+__device__ Sums merge(const Sums& left, const Sums& right) {
+  Sums sums = left;
   if constexpr (P == PowerKind::kSmallest) {
     sums.power_sum = fmin(left.power_sum, right.power_sum);
   } else {
@@ -31,13 +37,15 @@ __device__ ClipSums merge(const ClipSums& left, const ClipSums& right) {
   sums.max_abs = fmax(left.max_abs, right.max_abs);
   sums.nan_count += right.nan_count;
   sums.inf_count += right.inf_count;
-  sums.is_present += right.is_present;  // of a group: their number
+  if constexpr (std::is_same_v<Sums, ClipSums>) {
+    sums.is_present += right.is_present;  // of a group: their number
+  }
   return sums;
 }
 
 /// Of the warp, on its first lane. Every lane takes part.
-template <PowerKind P>
-__device__ ClipSums merge_warp(ClipSums sums) {
+template <PowerKind P, class Sums>
+__device__ Sums merge_warp(Sums sums) {
   for (int distance = 1; distance < kWarp; distance *= 2) {
     sums = merge<P>(sums, from_lane(sums, distance));
   }
@@ -45,24 +53,27 @@ __device__ ClipSums merge_warp(ClipSums sums) {
 }
 
 /// Of the block, on its first thread, from those of its warps. Every thread takes part.
-template <PowerKind P>
-__device__ ClipSums merge_warps(ClipSums sums) {
-  __shared__ double words[kWarps][sizeof(ClipSums) / 8];
+template <PowerKind P, class Sums>
+__device__ Sums merge_warps(Sums sums) {
+  __shared__ double words[kWarps][sizeof(Sums) / 8];
   const int warp = static_cast<int>(threadIdx.x) / kWarp;
   __syncthreads();  // of an earlier call nobody reads any more
   if (threadIdx.x % kWarp == 0) memcpy(words[warp], &sums, sizeof sums);
   __syncthreads();
   if (threadIdx.x != 0) return sums;
   for (int other = 1; other < kWarps; ++other) {
-    ClipSums theirs;
+    Sums theirs;
     memcpy(&theirs, words[other], sizeof theirs);
     sums = merge<P>(sums, theirs);
   }
   return sums;
 }
 
-template <PowerKind P>
-__device__ ClipSums as_row(ClipSums sums, const ClipRow& row) {
+__device__ inline ClipSums sums_of(const Found& found) {
+  return {found.power_sum, found.max_abs, found.nan_count, found.inf_count, 0, 0};
+}
+
+__device__ inline ClipSums as_row(ClipSums sums, const ClipRow& row) {
   sums.is_present = row.elements > 0 ? 1 : 0;
   sums.module = row.module;
   return sums;

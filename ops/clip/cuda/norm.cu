@@ -63,8 +63,8 @@ struct Lane {
 #pragma unroll
     for (int i = 0; i < N; ++i) count(magnitudes[i]);
   }
-  __device__ ClipSums sums() const {
-    return {power_sum, static_cast<double>(max_abs), nan_count, inf_count, 0, 0};
+  __device__ Found found() const {
+    return {power_sum, static_cast<double>(max_abs), nan_count, inf_count};
   }
 };
 
@@ -102,7 +102,7 @@ __device__ void add_share(const void* data, const Share& share, const Piece& pie
 
 /// A complex number that holds a NaN is one NaN, and one Inf where it holds that, too.
 template <ScalarKind K>
-__device__ ClipSums add_complex(const void* data, const Piece& piece, PowerKind power, double p) {
+__device__ Found add_complex(const void* data, const Piece& piece, PowerKind power, double p) {
   Lane<double> lane = {power, p};
   for (int i = piece.lane; i < piece.elements; i += piece.lanes) {
     const double real = Scalar<K>::widen(load_elements<K, 1>(data, 2 * i).bits[0]);
@@ -113,12 +113,12 @@ __device__ ClipSums add_complex(const void* data, const Piece& piece, PowerKind 
     const double magnitudes[] = {has_nan ? NAN : hypot(real, imaginary)};
     lane.add(magnitudes);
   }
-  return lane.sums();
+  return lane.found();
 }
 
 template <PowerKind P>
-__device__ ClipSums measure(const ClipRow& row, const Piece& piece, double p) {
-  return with_kind(row.kind, [&](auto kind) -> ClipSums {
+__device__ Found measure(const ClipRow& row, const Piece& piece, double p) {
+  return with_kind(row.kind, [&](auto kind) -> Found {
     constexpr ScalarKind K = decltype(kind)::value;
     const auto* const data =
         static_cast<const char*>(row.data) +
@@ -127,7 +127,7 @@ __device__ ClipSums measure(const ClipRow& row, const Piece& piece, double p) {
     using Wide = typename Scalar<K>::Wide;
     Lane<Wide> lane = {P, p};
     add_share<K>(data, Share(kind, data, piece.elements), piece, lane);
-    return lane.sums();
+    return lane.found();
   });
 }
 
@@ -138,10 +138,11 @@ __global__ void __launch_bounds__(kThreads)
   const ClipBuffers& buffers = arguments.buffers;
   const Piece piece = piece_of(table, static_cast<int>(blockIdx.x));
   const std::int64_t row = arguments.first_row + piece.row;
-  ClipSums sums = neutral<P>();
-  if (piece.row >= 0) sums = measure<P>(table.rows[piece.row], piece, arguments.rule.p);
-  sums = merge_warp<P>(sums);
-  if (!piece.is_small) sums = merge_warps<P>(sums);
+  Found found = neutral<P, Found>();
+  if (piece.row >= 0) found = measure<P>(table.rows[piece.row], piece, arguments.rule.p);
+  found = merge_warp<P>(found);
+  if (!piece.is_small) found = merge_warps<P>(found);
+  ClipSums sums = sums_of(found);
   if (piece.blocks > 1) {
     const ClipSums* const parts = buffers.parts + table.rows[piece.row].first_block;
     if (threadIdx.x == 0) buffers.parts[blockIdx.x] = sums;
@@ -149,8 +150,8 @@ __global__ void __launch_bounds__(kThreads)
     sums = merge_parts<P>(parts, piece.blocks);
   }
   if (piece.row >= 0 && piece.lane == 0) {
-    tell_row<P>(as_row<P>(sums, table.rows[piece.row]), row, arguments.rule, arguments.layout,
-                buffers);
+    sums = as_row(sums, table.rows[piece.row]);
+    tell_row<P>(sums, row, arguments.rule, arguments.layout, buffers);
   }
   if (!is_last_block(buffers.tickets, table.blocks.last)) return;
   if (arguments.is_last && buffers.result != nullptr) {

@@ -26,14 +26,15 @@ void count_reads(const NormView& view, const NormTiles& tiles, std::vector<int>&
 void check_reads(const NormView& view) {
   const auto elements = static_cast<std::size_t>(view.values() * view.channels);
   for (const bool is_aligned : {false, true}) {
-    CAPTURE(view.batch, view.channels, view.plane, is_aligned);
-    const NormTiles tiles = tiles_of(view, is_aligned);
-    std::vector<int> reads(elements);
-    with_access(view.kind, tiles, [&](auto, auto vector, auto access) {
-      count_reads<decltype(access)::value, decltype(vector)::value>(view, tiles, reads);
-      return 0;
-    });
-    CHECK(reads == std::vector<int>(elements, 1));
+    for (const NormTiles& tiles : {tiles_of(view, is_aligned), map_tiles_of(view, is_aligned)}) {
+      CAPTURE(view.batch, view.channels, view.plane, is_aligned, static_cast<int>(tiles.access));
+      std::vector<int> reads(elements);
+      with_access<true>(view.kind, tiles, [&](auto, auto vector, auto access) {
+        count_reads<decltype(access)::value, decltype(vector)::value>(view, tiles, reads);
+        return 0;
+      });
+      CHECK(reads == std::vector<int>(elements, 1));
+    }
   }
 }
 
@@ -139,6 +140,7 @@ TEST_CASE("Gradients of more than 2^31 elements have blocks that fit") {
       {.elements = 5}, {.elements = std::int64_t{3} << 31}, {.elements = 9}};
   const int bits = chunk_bits_of(elements_of(rows));
   CHECK(bits == 16);
+  CHECK(chunk_bits_of(1000) == 12);
   const Blocks blocks = assign_blocks(rows, bits);
   CHECK(blocks.all == 1 + (std::int64_t{3} << 31 >> bits) + 1);
   CHECK(blocks.last == 3);

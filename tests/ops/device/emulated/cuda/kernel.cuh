@@ -64,6 +64,7 @@ inline void __syncthreads() { emulated::wait_for_block(); }
 inline void __threadfence() {}
 inline void __threadfence_system() {}
 
+inline double rsqrt(double value) { return 1 / std::sqrt(value); }
 inline int __popc(unsigned bits) { return std::popcount(bits); }
 
 template <class Number>
