@@ -74,6 +74,21 @@ struct alignas(V > 1 ? 16 : sizeof(typename Scalar<K>::Bits)) Elements {
 template <ScalarKind K>
 inline constexpr int kVector = 16 / static_cast<int>(sizeof(typename Scalar<K>::Bits));
 
+/// Element j, which is known when this is compiled.
+template <ScalarKind K, int V>
+__device__ typename Scalar<K>::Wide widen(const Elements<K, V>& elements, int j) {
+  if constexpr (K == ScalarKind::kBFloat16 && V > 1) {  // of a word of two, one operation each
+    std::uint32_t word;
+    memcpy(&word, elements.bits + (j & ~1), sizeof word);
+    word = j % 2 == 0 ? word << 16 : word & 0xFFFF0000U;
+    float value;
+    memcpy(&value, &word, sizeof value);
+    return value;
+  } else {
+    return Scalar<K>::widen(elements.bits[j]);
+  }
+}
+
 template <ScalarKind K, int V>
 __device__ Elements<K, V> load_elements(const void* data, std::int64_t at) {
   const auto* const begin = static_cast<const typename Scalar<K>::Bits*>(data) + at;

@@ -46,8 +46,8 @@ __device__ void map_batch(const typename Pass::Call& call, const Batch& batch,
 #pragma unroll
       for (int j = 0; j < V; ++j) {
         typename Scalar<K>::Wide dy = 0;
-        if constexpr (Pass::kReadsGradient) dy = Scalar<K>::widen(batch.dy[k].bits[j]);
-        out.bits[j] = Scalar<K>::narrow(numbers_of(j).of(Scalar<K>::widen(batch.x[k].bits[j]), dy));
+        if constexpr (Pass::kReadsGradient) dy = widen<K>(batch.dy[k], j);
+        out.bits[j] = Scalar<K>::narrow(numbers_of(j).of(widen<K>(batch.x[k], j), dy));
       }
     };
     if constexpr (A == Access::kJoined) {
@@ -65,7 +65,8 @@ __device__ void map_batch(const typename Pass::Call& call, const Batch& batch,
 }
 
 template <class Pass, ScalarKind K, int V, Access A>
-__global__ void __launch_bounds__(kThreads, A == Access::kRows && V > 1 && Pass::kReadsGradient ? 3 : 4)
+__global__ void __launch_bounds__(kThreads,
+                                  A == Access::kRows && V > 1 && Pass::kReadsGradient ? 3 : 4)
     map_kernel(const __grid_constant__ MapArguments<typename Pass::Call> arguments) {
   using Numbers = typename Pass::template Numbers<typename Scalar<K>::Wide>;
   constexpr bool kIsRows = A == Access::kRows;
@@ -75,7 +76,7 @@ __global__ void __launch_bounds__(kThreads, A == Access::kRows && V > 1 && Pass:
   const NormTiles& tiles = arguments.tiles;
   const auto& call = arguments.call;
   // Backwards: what the pass before has read last may still be in the cache.
-  Spot<A, V> spot(call.view, tiles, tiles.blocks() - 1 - blockIdx.x);
+  Spot<A, V> spot(call.view, tiles, gridDim.x - 1 - blockIdx.x);
   Batch<K, V, kAccesses, Pass::kReadsGradient> batch;
   batch.load(call, spot);  // under way while the numbers are made
   const auto inside = static_cast<std::int64_t>(threadIdx.x);

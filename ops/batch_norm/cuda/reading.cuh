@@ -1,5 +1,7 @@
 #pragma once
 
+#include <type_traits>
+
 #include "ops/batch_norm/cuda/tiles.h"
 #include "ops/device/scalar.cuh"
 
@@ -18,53 +20,66 @@ __device__ inline std::int64_t quotient_of(std::int64_t whole, std::int64_t part
   return static_cast<unsigned>(whole) / static_cast<unsigned>(part);
 }
 
+/// Of a thread: its place among those of a channel, and the place of its channels in the band.
+/// Threads of a warp read what lies beside each other.
+template <Access A>
+struct Seat {
+  static constexpr int kThreadBits = 8;
+  static_assert(kThreads == 1 << kThreadBits);
+  int row, lane;
+
+  __device__ static Seat of(int thread, int lane_bits) {
+    const int row_bits = kThreadBits - lane_bits;
+    if constexpr (A == Access::kRows) {
+      return {thread >> lane_bits, thread & ((1 << lane_bits) - 1)};
+    }
+    return {thread & ((1 << row_bits) - 1), thread >> row_bits};
+  }
+  __device__ int thread(int lane_bits) const {
+    if constexpr (A == Access::kRows) return (row << lane_bits) + lane;
+    return (lane << (kThreadBits - lane_bits)) + row;
+  }
+};
+
 /// The accesses of a thread, one after the other: each is of V elements that begin at a multiple of
 /// V where V is not 1, and of which some may belong to other planes.
 template <Access A, int V>
 struct Spot {
-  __device__ Spot(const NormView& view, const NormTiles& tiles, std::int64_t block)
-      : tile(quotient_of(block, tiles.bands)), band(block - tile * tiles.bands) {
-    const int thread = static_cast<int>(threadIdx.x);
-    const int row = thread >> tiles.lane_bits;
-    lane = thread & (tiles.lanes() - 1);
-    const std::int64_t first = tile * tiles.tile + row;
+  // Accesses of a plane: if of vectors, less than 2^32 fill any memory.
+  using Inside = std::conditional_t<V == 1, std::int64_t, unsigned>;
+
+  __device__ Spot(const NormView& view, const NormTiles& tiles, unsigned block)
+      : tile(block / static_cast<unsigned>(tiles.bands)),
+        band(block - static_cast<unsigned>(tile) * static_cast<unsigned>(tiles.bands)) {
+    const auto seat = Seat<A>::of(static_cast<int>(threadIdx.x), tiles.lane_bits);
+    lane = seat.lane;
+    const std::int64_t first = tile * tiles.tile + seat.row;
     const std::int64_t behind = tiles.accesses - tile * tiles.tile;
-    const std::int64_t here = behind < tiles.tile ? behind : tiles.tile;
-    constexpr int kThreadBits = 8;
-    static_assert(kThreads == 1 << kThreadBits);
-    if (here > row) {
-      left = 1 + (static_cast<int>(here - row - 1) >> (kThreadBits - tiles.lane_bits));
-    }
+    const auto here = static_cast<int>(behind < tiles.tile ? behind : tiles.tile);
+    const int depth_bits = Seat<A>::kThreadBits - tiles.lane_bits;
+    if (here > seat.row) left = 1 + ((here - seat.row - 1) >> depth_bits);
+    channel = band * tiles.band + (A == Access::kRows ? lane * V : lane);
+    if (channel >= view.channels) left = 0;
     if constexpr (A == Access::kRows) {
-      channel = band * tiles.band + lane * V;
-      if (channel >= view.channels) left = 0;
       begin = first * view.channels + channel;
       step = tiles.depth() * view.channels;
     } else {
-      channel = band * tiles.band;
-      of_plane = tiles.of_plane;
-      plane = view.plane;
-      sample = view.channels * plane;
-      const std::int64_t samples = of_plane == 0 ? 0 : quotient_of(first, of_plane);
-      inside = first - samples * of_plane;
-      begin = samples * sample + channel * plane;
-      step = tiles.plane_step * sample;
-      rest = tiles.rest_step;
+      begin_planes(view, tiles, first);
     }
   }
 
   /// The first element.
   __device__ std::int64_t at() const {
-    if constexpr (A == Access::kRows) return begin;
-    if constexpr (A != Access::kPartPlanes) return begin + inside * V;
-    return begin - static_cast<unsigned>(begin) % V + inside * V;
+    if constexpr (A != Access::kPartPlanes) return begin;
+    return begin - static_cast<unsigned>(begin) % V + static_cast<std::int64_t>(inside) * V;
   }
   /// A bit for each of the V elements that are of this plane.
   __device__ unsigned valid() const {
     constexpr unsigned kAll = (1U << V) - 1;
     if constexpr (A != Access::kPartPlanes) return kAll;
-    const std::int64_t first = begin - at(), behind = first + plane;
-    const unsigned from = first > 0 ? static_cast<unsigned>(first) : 0;
+    const unsigned before = static_cast<unsigned>(begin) % V;  // elements of others
+    const std::int64_t behind = before + plane - static_cast<std::int64_t>(inside) * V;
+    const unsigned from = inside == 0 ? before : 0;
     const unsigned to = behind >= V ? V : behind > 0 ? static_cast<unsigned>(behind) : 0;
     return ((1U << to) - 1) & ~((1U << from) - 1);
   }
@@ -75,14 +90,34 @@ struct Spot {
     inside += rest;
     if (inside < of_plane) return;
     inside -= of_plane;
-    begin += sample;
+    begin += wrap;
   }
 
   std::int64_t tile, band;
   int lane = 0, left = 0;  // accesses
+  // Of kPartPlanes `begin` is that of the plane, of others that of the access.
   std::int64_t channel = 0, begin = 0, step = 0;
-  std::int64_t inside = 0, of_plane = 0, plane = 0, sample = 0;  // of planes
-  int rest = 0;
+  Inside inside = 0;  // accesses of the plane before this one
+
+ private:
+  __device__ void begin_planes(const NormView& view, const NormTiles& tiles, std::int64_t first) {
+    plane = view.plane;
+    of_plane = static_cast<Inside>(tiles.of_plane);
+    rest = static_cast<Inside>(tiles.rest_step);
+    const std::int64_t sample = view.channels * plane;
+    const std::int64_t samples = of_plane == 0 ? 0 : quotient_of(first, tiles.of_plane);
+    inside = static_cast<Inside>(first - samples * tiles.of_plane);
+    begin = samples * sample + channel * plane;
+    step = tiles.plane_step * sample;
+    wrap = sample;
+    if constexpr (A == Access::kPartPlanes) return;
+    begin += static_cast<std::int64_t>(inside) * V;
+    step += tiles.rest_step * V;
+    wrap -= tiles.of_plane * V;
+  }
+
+  Inside of_plane = 0, rest = 0;
+  std::int64_t plane = 0, wrap = 0;
 };
 
 /// So many accesses at once, all under way before the first is waited for.

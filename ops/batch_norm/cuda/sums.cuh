@@ -32,8 +32,8 @@ __device__ int read_lanes(const typename Pass::Call& call, Spot<A, V>& spot, Lan
       for (int j = 0; j < V; ++j) {
         if (A == Access::kPartPlanes && (batch.valid[k] >> j & 1) == 0) continue;
         typename Scalar<K>::Wide dy = 0;
-        if constexpr (Pass::kReadsGradient) dy = Scalar<K>::widen(batch.dy[k].bits[j]);
-        use(lanes[kIsRows ? j : 0], Scalar<K>::widen(batch.x[k].bits[j]), dy);
+        if constexpr (Pass::kReadsGradient) dy = widen<K>(batch.dy[k], j);
+        use(lanes[kIsRows ? j : 0], widen<K>(batch.x[k], j), dy);
       }
     }
   };
@@ -59,7 +59,7 @@ __device__ int read_lanes(const typename Pass::Call& call, Spot<A, V>& spot, Lan
 }
 
 /// What the lanes of a block have found, for the channel of each thread. Every thread takes part.
-template <class Pass, class Wide, int W, class Lane>
+template <class Pass, class Wide, Access A, int W, class Lane>
 __device__ Partial merge_lanes(const typename Pass::Call& call, const Lane* lanes, int count,
                                LaneMemory<Wide, Pass::kNumbers, W>& memory, const Merger& merger,
                                int lane_bits, std::int64_t channel) {
@@ -72,7 +72,7 @@ __device__ Partial merge_lanes(const typename Pass::Call& call, const Lane* lane
   if (!merger.has_channel()) return {};
   typename Pass::Sum sum;
   for (int row = merger.part; row < kThreads >> lane_bits; row += merger.group) {
-    const int at = (row << lane_bits) + merger.channel / W;
+    const int at = Seat<A>{row, merger.channel / W}.thread(lane_bits);
     if (memory.counts[at] == 0) continue;
     double numbers[Pass::kNumbers];
     for (int n = 0; n < Pass::kNumbers; ++n) numbers[n] = memory.numbers[n][merger.channel % W][at];
@@ -129,8 +129,8 @@ __global__ void __launch_bounds__(kThreads, A == Access::kRows && V > 1 ? 4 : 5)
   const int count = read_lanes<Pass, K, V, A>(call, spot, lanes);
   const Merger merger(tiles.band);
   const std::int64_t channel = spot.band * tiles.band + merger.channel;
-  Partial partial = merge_lanes<Pass, Wide, W>(call, lanes, count, memory.lanes, merger,
-                                               tiles.lane_bits, channel);
+  Partial partial = merge_lanes<Pass, Wide, A, W>(call, lanes, count, memory.lanes, merger,
+                                                  tiles.lane_bits, channel);
   if (!merge_tiles<Pass>(arguments, spot.tile, spot.band, memory.partials, merger, partial)) return;
   if (merger.tells() && channel < call.view.channels) Pass::emit(call, channel, partial);
 }

@@ -12,7 +12,8 @@
 namespace ddpscope::cuda {
 
 inline constexpr int kBlockThreads = 256;
-inline constexpr int kLaneValues = 64;  // at most so many of a channel in one run of a lane
+/// Values of a channel that a thread adds up as they are; twice as many of small channels.
+inline constexpr int kLaneValues = 64;
 /// Of threads beside each other: 128 bytes of a row where an access has 16.
 template <int V>
 inline constexpr int kMostLanes = V > 1 ? 8 : 32;
@@ -26,15 +27,15 @@ enum class Access : std::uint8_t {
 };
 
 /// A block reads `tile` accesses per band: of a channel, if planes, or of some adjacent ones.
-/// `lanes()` threads lie beside each other over channels, each with `vector` of them; the others
-/// below each other over values.
+/// `lanes()` threads lie beside each other over channels, each with `vector` of them if rows; the
+/// others below each other over values.
 struct NormTiles {
   Access access = Access::kPlanes;
   int vector = 1;  // elements of one access
   int lane_bits = 0;
   int lane_values = kLaneValues;  // of each channel, per thread
   std::int64_t accesses = 0;      // of a band, over all tiles
-  // If planes: accesses of one, and over how many, and how many more, a thread steps.
+  // If planes: accesses of one, and over how many planes, and accesses more, a thread steps.
   std::int64_t of_plane = 1;
   int plane_step = 0, rest_step = 0;
   std::int64_t tile = 0;
@@ -57,9 +58,10 @@ constexpr std::int64_t parts_of(std::int64_t whole, std::int64_t part) {
   return (whole + part - 1) / part;
 }
 
+inline constexpr std::int64_t kManyBlocks = 256;  // so many fill a device
+
 /// Fewer values per thread where whole runs would leave most of a device without work.
 inline void cut_into_tiles(NormTiles& tiles, int least) {
-  constexpr std::int64_t kManyBlocks = 256;
   const int of_access = tiles.access == Access::kRows ? 1 : tiles.vector;
   const auto tile_of = [&](int values) {
     return std::int64_t{tiles.depth()} * std::max(values / of_access, 1);
@@ -80,32 +82,46 @@ inline void cut_into_tiles(NormTiles& tiles, int least) {
   tiles.groups = parts_of(tiles.tiles, tiles.group);
 }
 
-/// A thread steps over as many accesses as a block has threads.
-inline void set_steps(std::int64_t of_plane, NormTiles& tiles) {
+/// Where the accesses of a plane are `of_plane`.
+inline void cut_planes(const NormView& view, std::int64_t of_plane, NormTiles& tiles) {
   tiles.of_plane = of_plane;
-  if (of_plane == 0) return;
-  tiles.plane_step = static_cast<int>(kBlockThreads / of_plane);
-  tiles.rest_step = static_cast<int>(kBlockThreads % of_plane);
+  tiles.accesses = view.batch * of_plane;
+  if (of_plane > 0) {
+    tiles.plane_step = static_cast<int>(tiles.depth() / of_plane);
+    tiles.rest_step = static_cast<int>(tiles.depth() % of_plane);
+  }
+  tiles.bands = std::max<std::int64_t>(parts_of(view.channels, tiles.band), 1);
+  cut_into_tiles(tiles, /*least=*/16);
+}
+
+/// `shares`: where there are many small channels, a block may read some at once.
+inline NormTiles plane_tiles_of(const NormView& view, bool is_aligned, bool shares) {
+  NormTiles tiles;
+  tiles.vector = is_aligned ? 16 / bytes_of(view.kind) : 1;
+  const bool is_whole = view.plane % tiles.vector == 0;
+  tiles.access = is_whole ? Access::kPlanes : Access::kPartPlanes;
+  // A plane that begins anywhere reaches into so many accesses.
+  const std::int64_t of_plane =
+      is_whole ? view.plane / tiles.vector : (view.plane + tiles.vector - 2) / tiles.vector + 1;
+  constexpr int kMostBits = 3, kLongRun = 2 * kLaneValues;
+  const std::int64_t values = view.batch * of_plane * tiles.vector;
+  while (shares && tiles.lane_bits < kMostBits &&
+         values <= std::int64_t{tiles.depth() / 2} * kLongRun &&
+         view.channels >> (tiles.lane_bits + 1) >= kManyBlocks) {
+    ++tiles.lane_bits;
+    tiles.lane_values = kLongRun;
+  }
+  tiles.band = tiles.lanes();
+  cut_planes(view, of_plane, tiles);
+  return tiles;
 }
 
 /// `is_aligned`: all tensors begin at a multiple of 16 bytes. Has at least one tile and one band,
 /// for also an empty rank has a record.
 inline NormTiles tiles_of(const NormView& view, bool is_aligned) {
+  if (view.layout == NormLayout::kPlanes) return plane_tiles_of(view, is_aligned, /*shares=*/true);
   const int whole = 16 / bytes_of(view.kind);
   NormTiles tiles;
-  if (view.layout == NormLayout::kPlanes) {
-    tiles.vector = is_aligned ? whole : 1;
-    const bool is_whole = view.plane % tiles.vector == 0;
-    tiles.access = is_whole ? Access::kPlanes : Access::kPartPlanes;
-    // A plane that begins anywhere reaches into so many accesses.
-    set_steps(
-        is_whole ? view.plane / tiles.vector : (view.plane + tiles.vector - 2) / tiles.vector + 1,
-        tiles);
-    tiles.accesses = view.batch * tiles.of_plane;
-    tiles.bands = std::max<std::int64_t>(view.channels, 1);
-    cut_into_tiles(tiles, /*least=*/16);
-    return tiles;
-  }
   tiles.access = Access::kRows;
   tiles.vector = is_aligned && view.channels % whole == 0 ? whole : 1;
   const std::int64_t wanted = parts_of(view.channels, tiles.vector);
@@ -121,17 +137,14 @@ inline NormTiles tiles_of(const NormView& view, bool is_aligned) {
 /// Of a pass that makes elements. Planes that are no whole number of accesses are joined with their
 /// neighbours where that makes one; those it cannot join it reads in part.
 inline NormTiles map_tiles_of(const NormView& view, bool is_aligned) {
-  NormTiles tiles = tiles_of(view, is_aligned);
+  if (view.layout == NormLayout::kRows) return tiles_of(view, is_aligned);
+  NormTiles tiles = plane_tiles_of(view, is_aligned, /*shares=*/false);
   constexpr std::int64_t kLargest = std::int64_t{1} << 24;  // what is joined fits in an int
   const bool is_fit = view.plane >= tiles.vector && view.plane <= kLargest;
   const std::int64_t joined = tiles.vector / std::gcd<std::int64_t>(view.plane, tiles.vector);
   if (tiles.access != Access::kPartPlanes || !is_fit || view.channels % joined != 0) return tiles;
-  tiles = {.access = Access::kJoined, .vector = tiles.vector};
-  set_steps(joined * view.plane / tiles.vector, tiles);
-  tiles.accesses = view.batch * tiles.of_plane;
-  tiles.band = joined;
-  tiles.bands = view.channels / joined;
-  cut_into_tiles(tiles, /*least=*/16);
+  tiles = {.access = Access::kJoined, .vector = tiles.vector, .band = joined};
+  cut_planes(view, joined * view.plane / tiles.vector, tiles);
   return tiles;
 }
 

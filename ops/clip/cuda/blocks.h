@@ -13,10 +13,10 @@ inline constexpr std::size_t kRowsOfArguments = 1344;  // of a launch, where the
 inline constexpr std::int64_t kSmallRow = 2048;  // at most so many elements: one warp reads it
 inline constexpr int kRowsPerBlock = 8;          // of small rows, as many as a block has warps
 
-/// Elements that one block reads, where the list has so many, as a power of two: some thousand
-/// blocks, so that the last ones to run are a small share, and their parts are soon merged.
+/// Elements that one block reads, where the list has so many, as a power of two: fewer parts to
+/// merge of a long list.
 inline int chunk_bits_of(std::int64_t all_elements) {
-  int bits = 12;
+  int bits = 14;
   while (bits < 16 && all_elements >> bits > 8192) ++bits;
   return bits;
 }

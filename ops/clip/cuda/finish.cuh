@@ -60,11 +60,10 @@ __device__ Sums merge_warps(Sums sums) {
   __syncthreads();  // of an earlier call nobody reads any more
   if (threadIdx.x % kWarp == 0) memcpy(words[warp], &sums, sizeof sums);
   __syncthreads();
-  if (threadIdx.x != 0) return sums;
-  for (int other = 1; other < kWarps; ++other) {
-    Sums theirs;
-    memcpy(&theirs, words[other], sizeof theirs);
-    sums = merge<P>(sums, theirs);
+  if (warp != 0) return sums;
+  memcpy(&sums, words[threadIdx.x % kWarps], sizeof sums);
+  for (int distance = 1; distance < kWarps; distance *= 2) {
+    sums = merge<P>(sums, from_lane(sums, distance));
   }
   return sums;
 }

@@ -73,7 +73,7 @@ __device__ void add_elements(const Elements<K, V>& elements, Lane& lane) {
   typename Scalar<K>::Wide magnitudes[V];
 #pragma unroll
   for (int j = 0; j < V; ++j) {
-    const auto value = Scalar<K>::widen(elements.bits[j]);
+    const auto value = widen<K>(elements, j);
     magnitudes[j] = value < 0 ? -value : value;
   }
   lane.add(magnitudes);
@@ -126,7 +126,7 @@ __device__ Found measure(const ClipRow& row, const Piece& piece, double p) {
     if (row.is_complex) return add_complex<K>(data, piece, P, p);
     using Wide = typename Scalar<K>::Wide;
     Lane<Wide> lane = {P, p};
-    add_share<K>(data, Share(kind, data, piece.elements), piece, lane);
+    add_share<K>(data, Share(kind, data, piece.elements, piece.is_small), piece, lane);
     return lane.found();
   });
 }

@@ -24,11 +24,20 @@ struct RowTable {
   Blocks blocks;
   int chunk_bits;
 
+  /// Each look is at some rows at once, for one takes long.
   __device__ int last_row_of(int block) const {
+    constexpr int kParts = 8;
     int begin = 0, end = count;
     while (end - begin > 1) {
-      const int middle = (begin + end) / 2;
-      (rows[middle].first_block <= block ? begin : end) = middle;
+      const int part = (end - begin + kParts - 1) / kParts;
+      int parts = 0;
+#pragma unroll
+      for (int i = 1; i < kParts; ++i) {
+        const int row = begin + i * part;
+        if (row < end && rows[row].first_block <= block) ++parts;
+      }
+      begin += parts * part;
+      if (begin + part < end) end = begin + part;
     }
     return begin;
   }
@@ -81,14 +90,16 @@ __device__ Piece piece_of(const Table& table, int block) {
 }
 
 /// Values of a kind that lie from `data` on, of which a lane takes its share: single ones up to a
-/// multiple of 16 bytes, vectors, and single ones at the end.
+/// multiple of 16 or 128 bytes, vectors, and single ones at the end.
 struct Share {
   template <ScalarKind K>
-  __device__ Share(std::integral_constant<ScalarKind, K>, const void* data, int values)
+  __device__ Share(std::integral_constant<ScalarKind, K>, const void* data, int values,
+                   bool is_small)
       : count(values) {
     constexpr int kBytes = sizeof(typename Scalar<K>::Bits);
-    const auto past = static_cast<int>(reinterpret_cast<std::uintptr_t>(data) % 16);
-    head = past == 0 ? 0 : (16 - past) / kBytes;
+    const int unit = is_small ? 16 : 128;  // so that a warp reads whole lines
+    const auto past = static_cast<int>(reinterpret_cast<std::uintptr_t>(data) & (unit - 1U));
+    head = past == 0 ? 0 : (unit - past) / kBytes;
     if (head > count) head = count;
     vectors = (count - head) / kVector<K>;
     tail = head + vectors * kVector<K>;

@@ -86,7 +86,7 @@ struct Work {
     const int parts = row.is_complex ? 2 : 1;
     char* const data = static_cast<char*>(row.data) +
                        piece.begin * parts * static_cast<int>(sizeof(Elements<K, 1>));
-    const Share share(kind, data, piece.elements * parts);
+    const Share share(kind, data, piece.elements * parts, piece.is_small);
     const ClipSums& sums = arguments.sums[piece.row];
     if constexpr (W == ClipWrite::kClamp) {
       // The limit as the dtype of the gradient has it.

@@ -94,6 +94,32 @@ TEST_CASE("Tiles of a device join to whole channels", "[norm]") {
   }
 }
 
+TEST_CASE("A block of a device measures some channels where they are many and small", "[norm]") {
+  torch::manual_seed(9);
+  for (const auto& shape :
+       {std::vector<std::int64_t>{520, 3, 3}, std::vector<std::int64_t>{1027, 8}}) {
+    for (const auto dtype : {at::kBFloat16, at::kFloat}) {
+      CAPTURE(shape, dtype);
+      check_on_device(make_case({.samples = {5}, .shape = shape, .dtype = dtype}));
+    }
+  }
+}
+
+TEST_CASE("Neither an outlier nor equal values cost a device the variance", "[norm]") {
+  torch::manual_seed(10);
+  for (const bool channels_last : {false, true}) {
+    for (const std::int64_t place : {0, 31, 64, 143}) {  // the first and the last of a plane
+      CAPTURE(channels_last, place);
+      NormCase norm =
+          make_case({.samples = {40}, .shape = {8, 12, 12}, .channels_last = channels_last});
+      norm.inputs[0].select(1, 3).select(0, 0).view(-1)[place] = 1e6;
+      norm.inputs[0].select(1, 5).fill_(0.7);
+      norm.inputs[0].select(1, 6).mul_(1e-6);
+      check_on_device(norm);
+    }
+  }
+}
+
 TEST_CASE("Ranks on devices with unequal and empty batches share their statistics", "[norm]") {
   torch::manual_seed(3);
   const auto exchange = GENERATE(ExchangeMode::kSum, ExchangeMode::kGather);
