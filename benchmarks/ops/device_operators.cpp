@@ -165,16 +165,16 @@ struct Clip {
     listing.chunk_bits = chunk_bits_of(elements_of(rows));
     listing.blocks = assign_blocks(rows, listing.chunk_bits);
     listing.count = static_cast<int>(rows.size());
-    const auto of_blocks = rows_of_blocks(rows, listing.blocks.all);
+    const auto maps = maps_of_blocks(rows, listing.blocks.all);
     const std::size_t row_bytes = rows.size() * sizeof(ClipRow);
-    listing_bytes = row_bytes + of_blocks.size() * sizeof(std::int32_t);
+    listing_bytes = row_bytes + maps.size() * sizeof(std::int32_t);
     DDPSCOPE_CUDA_CALL(cudaMallocHost(&staged, listing_bytes));  // until the process ends
     std::memcpy(staged, rows.data(), row_bytes);
-    std::memcpy(static_cast<char*>(staged) + row_bytes, of_blocks.data(),
-                listing_bytes - row_bytes);
+    std::memcpy(static_cast<char*>(staged) + row_bytes, maps.data(), listing_bytes - row_bytes);
     listed = device_memory(static_cast<std::int64_t>(listing_bytes), 0);
     listing.rows = static_cast<const ClipRow*>(listed.get());
     listing.row_of_block = reinterpret_cast<const std::int32_t*>(listing.rows + rows.size());
+    listing.end_of_block = listing.row_of_block + listing.blocks.all;
   }
   void norm(double max_norm, bool unscales, cudaStream_t stream) const {
     if (staged != nullptr) {

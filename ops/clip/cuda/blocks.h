@@ -44,15 +44,21 @@ inline Blocks assign_blocks(std::span<ClipRow> rows, int chunk_bits) {
   return blocks;
 }
 
-/// Of rows that have their first blocks.
-inline std::vector<std::int32_t> rows_of_blocks(std::span<const ClipRow> rows, int blocks) {
-  std::vector<std::int32_t> of_blocks(static_cast<std::size_t>(blocks));
+/// What a listing has beside the rows: `row_of_block`, then `end_of_block`. The rows have their
+/// first blocks.
+inline std::vector<std::int32_t> maps_of_blocks(std::span<const ClipRow> rows, int blocks) {
+  const auto number = static_cast<std::size_t>(blocks);
+  std::vector<std::int32_t> maps(2 * number);
   std::size_t row = 0;
-  for (std::size_t block = 0; block < of_blocks.size(); ++block) {
+  std::int32_t end = 0;
+  for (std::size_t block = 0; block < number; ++block) {
+    const std::size_t before = row;
     while (row + 1 < rows.size() && rows[row + 1].first_block <= static_cast<int>(block)) ++row;
-    of_blocks[block] = static_cast<std::int32_t>(row);
+    if (block > 0 && row != before) ++end;
+    maps[block] = static_cast<std::int32_t>(row);
+    maps[number + block] = end;
   }
-  return of_blocks;
+  return maps;
 }
 
 }  // namespace ddpscope::cuda

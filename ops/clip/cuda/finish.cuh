@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cmath>
+#include <limits>
 
 #include "ops/clip/cuda/rows.cuh"
 #include "ops/device/last_block.cuh"
@@ -19,9 +20,12 @@ struct Found {
   std::int32_t nan_count = 0, inf_count = 0;
 };
 
+inline constexpr std::int32_t kNoRow = std::numeric_limits<std::int32_t>::max();
+
 template <PowerKind P, class Sums = ClipSums>
 __device__ Sums neutral() {
   Sums sums;
+  if constexpr (std::is_same_v<Sums, ClipSums>) sums.module = kNoRow;
   if constexpr (P == PowerKind::kSmallest) sums.power_sum = kInfinite;
   return sums;
 }
@@ -38,7 +42,8 @@ __device__ Sums merge(const Sums& left, const Sums& right) {
   sums.nan_count += right.nan_count;
   sums.inf_count += right.inf_count;
   if constexpr (std::is_same_v<Sums, ClipSums>) {
-    sums.is_present += right.is_present;  // of a group: their number
+    sums.is_present += right.is_present;                         // of a group: their number
+    if (right.module < sums.module) sums.module = right.module;  // of a group: its first bad row
   }
   return sums;
 }
@@ -185,18 +190,31 @@ __device__ void finish_modules(const ClipRule& rule, const ClipLayout& layout,
   }
 }
 
+/// By all threads of the last block. `ends`: what it reads, `number` groups of rows; null: the
+/// rows.
 template <PowerKind P>
-__device__ void finish(const ClipRule& rule, const ClipLayout& layout, const ClipBuffers& buffers) {
+__device__ void finish(const ClipRule& rule, const ClipLayout& layout, const ClipBuffers& buffers,
+                       const ClipSums* ends, std::int64_t number) {
   __shared__ unsigned long long first_bad;
   constexpr unsigned long long kNone = ~0ULL;
   if (threadIdx.x == 0) first_bad = kNone;
   __syncthreads();
   ClipSums all = neutral<P>();
+  if (ends != nullptr) {
 #pragma unroll 4
-  for (std::int64_t row = threadIdx.x; row < layout.rows; row += kThreads) {
-    const ClipSums sums = read_sums(buffers.rows + row);
-    if (is_bad(sums)) atomicMin(&first_bad, static_cast<unsigned long long>(row));
-    add_row<P>(sums, rule, all);
+    for (std::int64_t i = threadIdx.x; i < number; i += kThreads) {
+      const ClipSums sums = read_sums(ends + i);
+      if (sums.module != kNoRow)
+        atomicMin(&first_bad, static_cast<unsigned long long>(sums.module));
+      all = merge<P>(all, sums);
+    }
+  } else {
+#pragma unroll 4
+    for (std::int64_t row = threadIdx.x; row < layout.rows; row += kThreads) {
+      const ClipSums sums = read_sums(buffers.rows + row);
+      if (is_bad(sums)) atomicMin(&first_bad, static_cast<unsigned long long>(row));
+      add_row<P>(sums, rule, all);
+    }
   }
   all = merge_warps<P>(merge_warp<P>(all));
   __syncthreads();
@@ -205,6 +223,20 @@ __device__ void finish(const ClipRule& rule, const ClipLayout& layout, const Cli
     judge<P>(all, bad, rule, buffers);
   }
   finish_modules<P>(rule, layout, buffers);
+}
+
+/// Of the rows that a block has told, on its first thread. Every thread takes part.
+template <PowerKind P>
+__device__ ClipSums end_of(const ClipSums& sums, std::int64_t row, bool tells,
+                           const ClipRule& rule) {
+  ClipSums end = neutral<P>();
+  if (tells) {
+    ClipSums mine = sums;
+    mine.module = is_bad(sums) ? static_cast<std::int32_t>(row) : kNoRow;
+    add_row<P>(mine, rule, end);
+    end.module = mine.module;
+  }
+  return merge_warps<P>(end);
 }
 
 }  // namespace ddpscope::cuda

@@ -85,6 +85,7 @@ struct Blocks {
 struct ClipListing {
   const ClipRow* rows = nullptr;               // null: rows travel in the arguments of launches
   const std::int32_t* row_of_block = nullptr;  // the last row that begins in it or before
+  const std::int32_t* end_of_block = nullptr;  // blocks before it that end a row or some
   int count = 0;
   Blocks blocks;
   int chunk_bits = 0;

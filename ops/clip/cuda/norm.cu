@@ -149,13 +149,20 @@ __global__ void __launch_bounds__(kThreads)
     if (!is_last_block(buffers.tickets + 1 + row, piece.blocks)) return;
     sums = merge_parts<P>(parts, piece.blocks);
   }
-  if (piece.row >= 0 && piece.lane == 0) {
+  const bool tells = piece.row >= 0 && piece.lane == 0;
+  if (tells) {
     sums = as_row(sums, table.rows[piece.row]);
     tell_row<P>(sums, row, arguments.rule, arguments.layout, buffers);
   }
+  ClipSums* ends = nullptr;
+  if constexpr (Table::kKeepsEnds) {
+    ends = buffers.parts + table.blocks.all;
+    const ClipSums end = end_of<P>(sums, row, tells, arguments.rule);
+    if (threadIdx.x == 0) ends[table.end_of_block[blockIdx.x]] = end;
+  }
   if (!is_last_block(buffers.tickets, table.blocks.last)) return;
   if (arguments.is_last && buffers.result != nullptr) {
-    finish<P>(arguments.rule, arguments.layout, buffers);
+    finish<P>(arguments.rule, arguments.layout, buffers, ends, table.blocks.last);
   }
 }
 
@@ -192,7 +199,9 @@ int launch_norm(const ClipNormCall& call, CUstream_st* stream) noexcept {
 
 std::int64_t clip_parts(std::span<const ClipRow> rows) noexcept {
   const std::int64_t elements = elements_of(rows);
-  return (elements >> chunk_bits_of(elements)) + static_cast<std::int64_t>(rows.size()) + 1;
+  const std::int64_t blocks =
+      (elements >> chunk_bits_of(elements)) + static_cast<std::int64_t>(rows.size()) + 1;
+  return 2 * blocks;  // of each a part and an end
 }
 
 int launch_clip_norm(const ClipNormCall& call, CUstream_st* stream) noexcept {

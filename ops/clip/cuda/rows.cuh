@@ -19,6 +19,7 @@ inline constexpr std::size_t kArgumentBytes = 4096;
 #endif
 
 struct RowTable {
+  static constexpr bool kKeepsEnds = false;
   ClipRow rows[kRows];
   int count;
   Blocks blocks;
@@ -43,7 +44,10 @@ struct RowTable {
   }
 };
 
+/// Of so many rows the last block would read for long: it reads what those of before it have
+/// merged.
 struct ListedRows : ClipListing {
+  static constexpr bool kKeepsEnds = true;
   __device__ int last_row_of(int block) const { return row_of_block[block]; }
 };
 

@@ -91,6 +91,12 @@ TEST_CASE("A device takes more tensors than fit into one launch") {
   }
   CAPTURE(count);
   check_same(gradients, 0.5, {.module_of = modules});
+  if (count < 9) return;
+  gradients[8][0] = kNan;
+  gradients.back()[0] = kInfinity;
+  for (const auto mode : {NonFinite::kPropagate, NonFinite::kZeroTensor}) {
+    check_same(gradients, 0.5, {.on_non_finite = mode});
+  }
 }
 
 TEST_CASE("A device counts what is not finite and names the first") {

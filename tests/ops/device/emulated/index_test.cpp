@@ -134,6 +134,15 @@ TEST_CASE("Each element of a list is read once, small gradients by one warp each
   }
 }
 
+TEST_CASE("A listing names the last row of each block, and how many blocks before end rows") {
+  std::vector<ClipRow> rows(9, {.elements = 5});
+  rows.insert(rows.begin() + 8, {.elements = 40'000});
+  const Blocks blocks = assign_blocks(rows, 14);
+  CHECK(blocks.all == 1 + 3 + 1);
+  CHECK(blocks.last == 3);
+  CHECK(maps_of_blocks(rows, blocks.all) == std::vector{7, 8, 8, 8, 9, 0, 1, 1, 1, 2});
+}
+
 TEST_CASE("Gradients of more than 2^31 elements have blocks that fit") {
   std::vector<ClipRow> rows = {
       {.elements = 5}, {.elements = std::int64_t{3} << 31}, {.elements = 9}};
