@@ -18,13 +18,12 @@ struct SumArguments {
   NormTiles tiles;
 };
 
-/// Gives the lanes of a thread, one per channel, all that the thread reads. The values read.
-template <class Pass, ScalarKind K, int V, Access A, class Lane>
-__device__ int read_lanes(const typename Pass::Call& call, Spot<A, V>& spot, Lane* lanes) {
-  constexpr int kAccesses = V == 1 ? 8 : Pass::kReadsGradient ? 2 : 4;
+/// Gives the lanes of a thread, one per channel, what a batch holds. The values of a channel.
+template <class Pass, ScalarKind K, int V, Access A, class Batch, class Lane>
+__device__ int add_batch(const Batch& batch, bool is_first, Lane* lanes) {
+  constexpr int kAccesses = sizeof batch.valid / sizeof batch.valid[0];
   constexpr bool kIsRows = A == Access::kRows;
-  Batch<K, V, kAccesses, Pass::kReadsGradient> batch;
-  const auto add = [&](auto&& use) {
+  const auto each = [&](auto&& use) {
 #pragma unroll
     for (int k = 0; k < kAccesses; ++k) {
       if (batch.valid[k] == 0) continue;
@@ -37,25 +36,40 @@ __device__ int read_lanes(const typename Pass::Call& call, Spot<A, V>& spot, Lan
       }
     }
   };
+  int added = 0;
+#pragma unroll
+  for (int k = 0; k < kAccesses; ++k) {
+    added += kIsRows ? (batch.valid[k] != 0 ? 1 : 0) : __popc(batch.valid[k]);
+  }
+  if constexpr (Pass::kHasBase) {
+    if (is_first && added > 0) {
+      each([](Lane& lane, auto x, auto) { lane.base += x; });
+      const auto share = 1 / static_cast<decltype(lanes->base)>(added);
+      for (int j = 0; j < (kIsRows ? V : 1); ++j) lanes[j].base *= share;
+    }
+  }
+  each([](Lane& lane, auto x, auto dy) { lane.add(x, dy); });
+  return added;
+}
+
+/// All that a thread reads. The values of a channel.
+template <class Pass, ScalarKind K, int V, Access A, class Lane>
+__device__ int read_lanes(const typename Pass::Call& call, Spot<A, V>& spot, Lane* lanes) {
+  // As many as registers hold twice.
+  constexpr int kAccesses =
+      V == 1 ? 8 : (A == Access::kPartPlanes ? 2 : 4) / (Pass::kReadsGradient ? 2 : 1);
+  using Accesses = Batch<K, V, kAccesses, Pass::kReadsGradient>;
+  if (spot.left <= 0) return 0;
+  Accesses batch;
+  batch.load(call, spot);
   int count = 0;
   while (spot.left > 0) {
-    batch.load(call, spot);
-    int added = 0;
-#pragma unroll
-    for (int k = 0; k < kAccesses; ++k) {
-      added += kIsRows ? (batch.valid[k] != 0 ? 1 : 0) : __popc(batch.valid[k]);
-    }
-    if constexpr (Pass::kHasBase) {
-      if (count == 0 && added > 0) {
-        add([](Lane& lane, auto x, auto) { lane.base += x; });
-        const auto share = 1 / static_cast<decltype(lanes->base)>(added);
-        for (int j = 0; j < (kIsRows ? V : 1); ++j) lanes[j].base *= share;
-      }
-    }
-    add([](Lane& lane, auto x, auto dy) { lane.add(x, dy); });
-    count += added;
+    Accesses next;
+    next.load(call, spot);  // under way while the one before is added
+    count += add_batch<Pass, K, V, A>(batch, count == 0, lanes);
+    batch = next;
   }
-  return count;
+  return count + add_batch<Pass, K, V, A>(batch, count == 0, lanes);
 }
 
 /// What the lanes of a block have found, for the channel of each thread. Every thread takes part.
@@ -111,7 +125,7 @@ __device__ bool merge_tiles(const SumArguments<typename Pass::Call>& arguments, 
 }
 
 template <class Pass, ScalarKind K, int V, Access A>
-__global__ void __launch_bounds__(kThreads, A == Access::kRows && V > 1 ? 4 : 5)
+__global__ void __launch_bounds__(kThreads, A == Access::kRows && V > 1 ? 3 : 4)
     sum_kernel(const __grid_constant__ SumArguments<typename Pass::Call> arguments) {
   constexpr int W = A == Access::kRows ? V : 1;  // channels of a thread
   using Wide = typename Scalar<K>::Wide;

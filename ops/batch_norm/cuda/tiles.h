@@ -12,8 +12,8 @@
 namespace ddpscope::cuda {
 
 inline constexpr int kBlockThreads = 256;
-/// Values of a channel that a thread adds up as they are; twice as many of small channels.
-inline constexpr int kLaneValues = 64;
+/// Values of a channel that a thread adds up as they are; the more of very small and large ones.
+inline constexpr int kLaneValues = 64, kLongRun = 128;
 /// Of threads beside each other: 128 bytes of a row where an access has 16.
 template <int V>
 inline constexpr int kMostLanes = V > 1 ? 8 : 32;
@@ -58,7 +58,8 @@ constexpr std::int64_t parts_of(std::int64_t whole, std::int64_t part) {
   return (whole + part - 1) / part;
 }
 
-inline constexpr std::int64_t kManyBlocks = 256;  // so many fill a device
+inline constexpr std::int64_t kManyBlocks = 256;       // so many fill a device
+inline constexpr std::int64_t kVeryManyBlocks = 1536;  // and so many some times over
 
 /// Fewer values per thread where whole runs would leave most of a device without work.
 inline void cut_into_tiles(NormTiles& tiles, int least) {
@@ -70,6 +71,7 @@ inline void cut_into_tiles(NormTiles& tiles, int least) {
     return parts_of(tiles.accesses, tile_of(values)) * tiles.bands;
   };
   int& values = tiles.lane_values;
+  if (blocks_of(kLongRun) >= kVeryManyBlocks) values = kLongRun;
   while (values > least && blocks_of(values) < kManyBlocks) values /= 2;
   tiles.tile = tile_of(values);
   tiles.tiles = std::max<std::int64_t>(parts_of(tiles.accesses, tiles.tile), 1);
@@ -103,7 +105,7 @@ inline NormTiles plane_tiles_of(const NormView& view, bool is_aligned, bool shar
   // A plane that begins anywhere reaches into so many accesses.
   const std::int64_t of_plane =
       is_whole ? view.plane / tiles.vector : (view.plane + tiles.vector - 2) / tiles.vector + 1;
-  constexpr int kMostBits = 3, kLongRun = 2 * kLaneValues;
+  constexpr int kMostBits = 3;
   const std::int64_t values = view.batch * of_plane * tiles.vector;
   while (shares && tiles.lane_bits < kMostBits &&
          values <= std::int64_t{tiles.depth() / 2} * kLongRun &&

@@ -71,6 +71,14 @@ struct Piece {
   int blocks = 1;  // of the row
 };
 
+/// Elements of a row before the first whole line.
+__device__ inline int before_line(const ClipRow& row) {
+  constexpr unsigned kLine = 128;
+  const auto past = static_cast<unsigned>(reinterpret_cast<std::uintptr_t>(row.data)) % kLine;
+  const unsigned bytes = bytes_of(row.kind) * (row.is_complex ? 2 : 1);
+  return past == 0 ? 0 : static_cast<int>((kLine - past) / bytes);
+}
+
 template <class Table>
 __device__ Piece piece_of(const Table& table, int block) {
   const int thread = static_cast<int>(threadIdx.x);
@@ -78,13 +86,15 @@ __device__ Piece piece_of(const Table& table, int block) {
   const int last = table.last_row_of(block);
   const std::int64_t elements = table.rows[last].elements;
   if (elements > kSmallRow) {
+    // All but the first begin at a whole line, so that a warp reads no parts of lines.
     const std::int64_t chunk = std::int64_t{1} << table.chunk_bits;
-    const std::int64_t begin = std::int64_t{block - table.rows[last].first_block}
-                               << table.chunk_bits;
-    const std::int64_t left = elements - begin;
+    const int number = block - table.rows[last].first_block;
+    const std::int64_t head = before_line(table.rows[last]);
+    const std::int64_t begin = number == 0 ? 0 : head + number * chunk;
+    const std::int64_t end = head + (number + 1) * chunk;
+    const std::int64_t here = (end < elements ? end : elements) - begin;
     const auto blocks = static_cast<int>((elements + chunk - 1) >> table.chunk_bits);
-    const auto here = static_cast<int>(left < chunk ? left : chunk);
-    return {last, false, begin, here, thread, kThreads, blocks};
+    return {last, false, begin, here > 0 ? static_cast<int>(here) : 0, thread, kThreads, blocks};
   }
   int first = last;
   while (first > 0 && table.rows[first - 1].first_block == block) --first;
@@ -101,7 +111,7 @@ struct Share {
                    bool is_small)
       : count(values) {
     constexpr int kBytes = sizeof(typename Scalar<K>::Bits);
-    const int unit = is_small ? 16 : 128;  // so that a warp reads whole lines
+    const int unit = is_small ? 16 : 128;
     const auto past = static_cast<int>(reinterpret_cast<std::uintptr_t>(data) & (unit - 1U));
     head = past == 0 ? 0 : (unit - past) / kBytes;
     if (head > count) head = count;
