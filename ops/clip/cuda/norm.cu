@@ -56,7 +56,7 @@ struct Lane {
 #pragma unroll
     for (int i = 0; i < N; ++i) {
       are_finite &= magnitudes[i] < static_cast<Wide>(kInfinite);
-      if (magnitudes[i] > max_abs) max_abs = magnitudes[i];
+      max_abs = fmax(max_abs, magnitudes[i]);  // of a NaN and a number, the number
       add_power(power, static_cast<double>(magnitudes[i]), p, power_sum);
     }
     if (are_finite) return;
@@ -73,8 +73,7 @@ __device__ void add_elements(const Elements<K, V>& elements, Lane& lane) {
   typename Scalar<K>::Wide magnitudes[V];
 #pragma unroll
   for (int j = 0; j < V; ++j) {
-    const auto value = widen<K>(elements, j);
-    magnitudes[j] = value < 0 ? -value : value;
+    magnitudes[j] = fabs(widen<K>(elements, j));
   }
   lane.add(magnitudes);
 }
