@@ -71,7 +71,7 @@ class SyncNorms {
   std::vector<NormLayerOfModel> layers_;
   CommunicatorPtr group_;
   bool told_waiting_ = false;
-  bool told_device_ = false;
+  bool told_unsupported_ = false;
 };
 
 constinit std::atomic<SyncNorms*> norms{nullptr};
@@ -108,6 +108,12 @@ bool is_on_thread_of(const NormLayerOfModel& layer) {
 bool is_training(const NormLayerOfModel& layer) {
   const auto module = layer.module.lock();
   return module != nullptr && module->is_training();
+}
+
+// Kernels for GPUs take running values without gaps alone.
+bool is_supported(const OperatorCall& call) {
+  const bool has_gaps = call.running_mean.defined() && !call.running_mean.is_contiguous();
+  return batch_norm::is_supported(call.input) && (call.input.is_cpu() || !has_gaps);
 }
 
 // Each name of a list, of long lists the first.
@@ -227,10 +233,11 @@ LayerOverRanks SyncNorms::find(const OperatorCall& call) {
       layer_with(call.weight.unsafeGetTensorImpl(), call.running_mean.unsafeGetTensorImpl());
   if (layer == nullptr || layer->is_excluded || !is_on_thread_of(*layer)) return {};
   if (!is_training(*layer)) return {};
-  if (!batch_norm::is_supported(call.input)) {
-    if (!std::exchange(told_device_, true)) {
-      log_warning("sync_batch_norm: " + layer->name + " is given a tensor on " +
-                  call.input.device().str() + "; only the CPU is synchronised");
+  if (!is_supported(call)) {
+    if (!std::exchange(told_unsupported_, true)) {
+      log_warning("sync_batch_norm: " + layer->name + " is given " +
+                  c10::toString(call.input.scalar_type()) + " on " + call.input.device().str() +
+                  ", for which there are no kernels: it runs over the batch of each rank");
     }
     return {};
   }

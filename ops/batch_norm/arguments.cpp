@@ -66,7 +66,7 @@ struct Arguments {
 }  // namespace
 
 bool is_supported(const at::Tensor& input) {
-  return input.defined() && input.dim() >= 2 && input.is_cpu() && is_dense_floating(input);
+  return input.defined() && input.dim() >= 2 && is_dense_floating(input) && is_reached(input);
 }
 
 void check_arguments(const at::Tensor& input, const RunningTensors& running,

@@ -9,8 +9,7 @@ struct RunningTensors {
   const at::Tensor& variance;
 };
 
-/// Whether a model that nobody edits may be given it: on the CPU, for what runs on GPUs is new, and
-/// of a dtype and layout that there are kernels for.
+/// Whether there are kernels for its device, dtype and layout.
 bool is_supported(const at::Tensor& input);
 
 /// @throws c10::Error that names the argument, its shape, dtype and device.

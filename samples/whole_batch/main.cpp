@@ -6,7 +6,7 @@
 //   ddpscope run --nproc 2 -- whole_batch_plain --model one.pt
 //   DDPSCOPE=sync_batch_norm=1 ddpscope run --nproc 2 -- whole_batch_plain --model one.pt
 //
-// The last one trains the same network, to rounding.
+// The last one trains the same network, to rounding; with `--device cuda` on a GPU.
 #include <torch/torch.h>
 
 #include <cstdio>
@@ -51,22 +51,25 @@ struct Batch {
 
 /// This rank's share. Each kind has a brightness of its own, and samples stand in the order of
 /// their kind: no rank of several sees all of them.
-Batch make_batch(std::int64_t step, const samples::World& world) {
+Batch make_batch(std::int64_t step, const samples::World& world, const torch::Device& device) {
   torch::manual_seed(static_cast<std::uint64_t>(1000 + step));
   const auto kinds = std::get<0>(torch::randint(kKinds, {kSamples}, torch::kLong).sort());
   const auto images = torch::randn({kSamples, 1, 12, 12}) + kinds.view({-1, 1, 1, 1});
   const std::int64_t share = kSamples / world.size;
-  return {images.narrow(0, share * world.rank, share), kinds.narrow(0, share * world.rank, share)};
+  return {images.narrow(0, share * world.rank, share).to(device),
+          kinds.narrow(0, share * world.rank, share).to(device)};
 }
 
 void train(Net& net, const samples::World& world, const samples::Arguments& arguments) {
   const samples::Group group = samples::connect(world);
+  const torch::Device device(arguments.device);
+  net->to(device);
   if (group) {
     for (auto& parameter : net->parameters()) samples::broadcast(group, parameter.detach());
   }
   torch::optim::SGD optimizer(net->parameters(), 0.1);
   for (std::int64_t step = 1; step <= arguments.steps; ++step) {
-    const Batch batch = make_batch(step, world);
+    const Batch batch = make_batch(step, world, device);
     bool swapped = false;
     if (arguments.has("swapped-norms") && world.rank == 1 && step == 3) swapped = true;  // BUG
     optimizer.zero_grad();
@@ -83,8 +86,8 @@ void train(Net& net, const samples::World& world, const samples::Arguments& argu
 
 std::vector<torch::Tensor> state_of(const Net& net) {
   std::vector<torch::Tensor> state;
-  for (const auto& parameter : net->parameters()) state.push_back(parameter.detach());
-  for (const auto& buffer : net->buffers()) state.push_back(buffer);
+  for (const auto& parameter : net->parameters()) state.push_back(parameter.detach().cpu());
+  for (const auto& buffer : net->buffers()) state.push_back(buffer.cpu());
   return state;
 }
 
