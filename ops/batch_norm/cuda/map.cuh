@@ -37,8 +37,9 @@ __device__ void with_numbers_of_planes(int inside, int plane, const Numbers* num
 template <class Pass, ScalarKind K, int V, Access A, class Batch, class Numbers>
 __device__ void map_batch(const typename Pass::Call& call, const Batch& batch,
                           const Numbers* numbers) {
+  constexpr int kAccesses = sizeof batch.valid / sizeof batch.valid[0];
 #pragma unroll
-  for (int k = 0; k < Batch::kAccesses; ++k) {
+  for (int k = 0; k < kAccesses; ++k) {
     if (batch.valid[k] == 0) continue;
     Elements<K, V> out;
     const auto make = [&](const auto& numbers_of) {

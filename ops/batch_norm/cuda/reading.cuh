@@ -123,41 +123,29 @@ struct Spot {
 /// So many accesses at once, all under way before the first is waited for.
 template <ScalarKind K, int V, int N, bool kReadsGradient>
 struct Batch {
-  static constexpr int kAccesses = N;
   Elements<K, V> x[N], dy[kReadsGradient ? N : 1];
   std::int64_t at[N];
-  int inside[N];         // elements of the plane before it, where planes are joined
-  unsigned valid[N];     // 0: none
-  bool is_full = false;  // each has all of its elements
+  int inside[N];      // elements of the plane before it, where planes are joined
+  unsigned valid[N];  // 0: none
 
   template <Access A, class Call>
   __device__ void load(const Call& call, Spot<A, V>& spot) {
     const std::int64_t elements = call.view.values() * call.view.channels;
-    is_full = A != Access::kPartPlanes && spot.left >= N;
-    if (is_full) {
-#pragma unroll
-      for (int k = 0; k < N; ++k) load_one<A>(call, spot, elements, k);
-      return;
-    }
 #pragma unroll
     for (int k = 0; k < N; ++k) {
       valid[k] = 0;
-      if (spot.left > 0) load_one<A>(call, spot, elements, k);
+      if (spot.left <= 0) continue;
+      at[k] = spot.at();
+      valid[k] = spot.valid();
+      inside[k] = static_cast<int>(spot.inside) * V;
+      spot.next();
+      if (valid[k] == 0) continue;
+      x[k] = load_valid<A>(call.x, k, elements);
+      if constexpr (kReadsGradient) dy[k] = load_valid<A>(call.dy, k, elements);
     }
   }
 
  private:
-  template <Access A, class Call>
-  __device__ void load_one(const Call& call, Spot<A, V>& spot, std::int64_t elements, int k) {
-    at[k] = spot.at();
-    valid[k] = spot.valid();
-    inside[k] = static_cast<int>(spot.inside) * V;
-    spot.next();
-    if (A == Access::kPartPlanes && valid[k] == 0) return;
-    x[k] = load_valid<A>(call.x, k, elements);
-    if constexpr (kReadsGradient) dy[k] = load_valid<A>(call.dy, k, elements);
-  }
-
   /// Of what is not valid anything.
   template <Access A>
   __device__ Elements<K, V> load_valid(const void* data, int k, std::int64_t elements) const {

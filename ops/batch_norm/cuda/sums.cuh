@@ -19,13 +19,14 @@ struct SumArguments {
 };
 
 /// Gives the lanes of a thread, one per channel, what a batch holds. The values of a channel.
-template <class Pass, ScalarKind K, int V, Access A, bool kIsFull, class Batch, class Lane>
-__device__ int add_accesses(const Batch& batch, bool is_first, Lane* lanes) {
+template <class Pass, ScalarKind K, int V, Access A, class Batch, class Lane>
+__device__ int add_batch(const Batch& batch, bool is_first, Lane* lanes) {
+  constexpr int kAccesses = sizeof batch.valid / sizeof batch.valid[0];
   constexpr bool kIsRows = A == Access::kRows;
   const auto each = [&](auto&& use) {
 #pragma unroll
-    for (int k = 0; k < Batch::kAccesses; ++k) {
-      if (!kIsFull && batch.valid[k] == 0) continue;
+    for (int k = 0; k < kAccesses; ++k) {
+      if (batch.valid[k] == 0) continue;
 #pragma unroll
       for (int j = 0; j < V; ++j) {
         if (A == Access::kPartPlanes && (batch.valid[k] >> j & 1) == 0) continue;
@@ -35,9 +36,9 @@ __device__ int add_accesses(const Batch& batch, bool is_first, Lane* lanes) {
       }
     }
   };
-  int added = kIsFull ? Batch::kAccesses * (kIsRows ? 1 : V) : 0;
+  int added = 0;
 #pragma unroll
-  for (int k = 0; k < Batch::kAccesses && !kIsFull; ++k) {
+  for (int k = 0; k < kAccesses; ++k) {
     added += kIsRows ? (batch.valid[k] != 0 ? 1 : 0) : __popc(batch.valid[k]);
   }
   if constexpr (Pass::kHasBase) {
@@ -49,14 +50,6 @@ __device__ int add_accesses(const Batch& batch, bool is_first, Lane* lanes) {
   }
   each([](Lane& lane, auto x, auto dy) { lane.add(x, dy); });
   return added;
-}
-
-template <class Pass, ScalarKind K, int V, Access A, class Batch, class Lane>
-__device__ int add_batch(const Batch& batch, bool is_first, Lane* lanes) {
-  if (A != Access::kPartPlanes && batch.is_full) {
-    return add_accesses<Pass, K, V, A, true>(batch, is_first, lanes);
-  }
-  return add_accesses<Pass, K, V, A, false>(batch, is_first, lanes);
 }
 
 /// All that a thread reads. The values of a channel.
