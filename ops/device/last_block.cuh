@@ -5,7 +5,7 @@
 namespace ddpscope::cuda {
 
 /// Whether all other blocks that share the ticket have written what they had to; the same for all
-/// threads, of which each takes part. Once per kernel. Leaves the ticket zero.
+/// threads, of which each takes part. Leaves the ticket zero.
 __device__ inline bool is_last_block(unsigned* ticket, std::int64_t blocks) {
   __shared__ bool is_last;
   __threadfence();

@@ -65,16 +65,25 @@ struct MomentSum {
   }
 };
 
-/// The threads that merge: `group` beside each other for one channel of the band.
+/// A thread among those that merge: `group` beside each other for one channel of the band.
 struct Merger {
-  __device__ explicit Merger(std::int64_t band)
-      : channels(static_cast<int>(band)),
+  __device__ Merger(const NormTiles& tiles, std::int64_t of_band)
+      : band(of_band),
+        channels(static_cast<int>(tiles.band)),
+        lane_bits(tiles.lane_bits),
         group(kThreads / channels < kWarp ? kThreads / channels : kWarp),
-        channel(static_cast<int>(threadIdx.x) / group),
-        part(static_cast<int>(threadIdx.x) % group) {}
-  __device__ bool has_channel() const { return channel < channels; }  // the same for a warp
-  __device__ bool tells() const { return has_channel() && part == 0; }
-  int channels, group, channel, part;
+        inside(static_cast<int>(threadIdx.x) / group),
+        part(static_cast<int>(threadIdx.x) % group),
+        channel(band * channels + inside) {}
+  __device__ bool has_channel() const { return inside < channels; }  // the same for a warp
+  __device__ bool tells(std::int64_t all_channels) const {
+    return has_channel() && part == 0 && channel < all_channels;
+  }
+
+  std::int64_t band;
+  int channels, lane_bits, group;
+  int inside, part;      // of this thread: channel of the band, and place in the group
+  std::int64_t channel;  // of all
 };
 
 /// Where the threads of a block lay down the numbers of their lanes, W channels each.
@@ -97,12 +106,12 @@ struct Kept {
   std::int64_t channels, bands;
 
   __device__ double* of(std::int64_t index) const { return data + index * (2 * channels + bands); }
-  __device__ void put(std::int64_t index, std::int64_t band, std::int64_t channel,
-                      const Partial& partial, bool tells_count) const {
+  __device__ void put(std::int64_t index, const Merger& merger, const Partial& partial) const {
+    if (!merger.tells(channels)) return;
     double* const to = of(index);
-    to[channel] = partial.first;
-    to[channels + channel] = partial.second;
-    if (tells_count) to[2 * channels + band] = partial.count;
+    to[merger.channel] = partial.first;
+    to[channels + merger.channel] = partial.second;
+    if (merger.inside == 0) to[2 * channels + merger.band] = partial.count;
   }
   __device__ Partial get(std::int64_t index, std::int64_t band, std::int64_t channel) const {
     const double* const from = of(index);
@@ -111,18 +120,22 @@ struct Kept {
   }
 };
 
-/// The `number` partial results from `begin` on, which other blocks have kept, for the channel of
-/// each thread. Every thread takes part.
+struct Range {
+  std::int64_t begin, number;
+};
+
+/// The partial results of a range, which other blocks have kept, for the channel of each thread.
+/// Every thread takes part.
 template <class Sum>
-__device__ Partial merge_kept(const Kept& kept, std::int64_t band, std::int64_t begin,
-                              std::int64_t number, PartialMemory& memory, const Merger& merger) {
+__device__ Partial merge_kept(const Kept& kept, const Range& range, PartialMemory& memory,
+                              const Merger& merger) {
   const int thread = static_cast<int>(threadIdx.x), rows = kThreads / merger.channels;
-  const std::int64_t channel = band * merger.channels + thread % merger.channels;
+  const std::int64_t channel = merger.band * merger.channels + thread % merger.channels;
   Sum sum;
   if (channel < kept.channels) {
 #pragma unroll 4
-    for (std::int64_t i = thread / merger.channels; i < number; i += rows) {
-      sum.add(kept.get(begin + i, band, channel));
+    for (std::int64_t i = thread / merger.channels; i < range.number; i += rows) {
+      sum.add(kept.get(range.begin + i, merger.band, channel));
     }
   }
   const Partial mine = sum.partial();
@@ -133,7 +146,7 @@ __device__ Partial merge_kept(const Kept& kept, std::int64_t band, std::int64_t 
   if (!merger.has_channel()) return {};
   Sum of_rows;
   for (int row = merger.part; row < rows; row += merger.group) {
-    const int at = row * merger.channels + merger.channel;
+    const int at = row * merger.channels + merger.inside;
     of_rows.add({memory.count[at], memory.first[at], memory.second[at]});
   }
   return Sum::over_lanes(of_rows.partial(), merger.group);

@@ -75,8 +75,7 @@ __device__ int read_lanes(const typename Pass::Call& call, Spot<A, V>& spot, Lan
 /// What the lanes of a block have found, for the channel of each thread. Every thread takes part.
 template <class Pass, class Wide, Access A, int W, class Lane>
 __device__ Partial merge_lanes(const typename Pass::Call& call, const Lane* lanes, int count,
-                               LaneMemory<Wide, Pass::kNumbers, W>& memory, const Merger& merger,
-                               int lane_bits, std::int64_t channel) {
+                               LaneMemory<Wide, Pass::kNumbers, W>& memory, const Merger& merger) {
   const int thread = static_cast<int>(threadIdx.x);
   for (int j = 0; j < W; ++j) {
     for (int n = 0; n < Pass::kNumbers; ++n) memory.numbers[n][j][thread] = lanes[j].number(n);
@@ -85,42 +84,39 @@ __device__ Partial merge_lanes(const typename Pass::Call& call, const Lane* lane
   __syncthreads();
   if (!merger.has_channel()) return {};
   typename Pass::Sum sum;
-  for (int row = merger.part; row < kThreads >> lane_bits; row += merger.group) {
-    const int at = Seat<A>{row, merger.channel / W}.thread(lane_bits);
+  for (int row = merger.part; row < kThreads >> merger.lane_bits; row += merger.group) {
+    const int at = Seat<A>{row, merger.inside / W}.thread(merger.lane_bits);
     if (memory.counts[at] == 0) continue;
     double numbers[Pass::kNumbers];
-    for (int n = 0; n < Pass::kNumbers; ++n) numbers[n] = memory.numbers[n][merger.channel % W][at];
+    for (int n = 0; n < Pass::kNumbers; ++n) numbers[n] = memory.numbers[n][merger.inside % W][at];
     Pass::add_lane(memory.counts[at], numbers, sum);
   }
   const Partial all = Pass::Sum::over_lanes(sum.partial(), merger.group);
-  if (channel >= call.view.channels) return all;
-  return Pass::template of_lanes<Wide>(call, channel, all);
+  if (merger.channel >= call.view.channels) return all;
+  return Pass::template of_lanes<Wide>(call, merger.channel, all);
 }
 
 /// By all threads, with the results of a tile: those of all tiles, where this block was the last
 /// of its band. Whether it was.
 template <class Pass>
 __device__ bool merge_tiles(const SumArguments<typename Pass::Call>& arguments, std::int64_t tile,
-                            std::int64_t band, PartialMemory& memory, const Merger& merger,
-                            Partial& partial) {
+                            PartialMemory& memory, const Merger& merger, Partial& partial) {
   const NormTiles& tiles = arguments.tiles;
   if (tiles.tiles == 1) return true;
   using Sum = typename Pass::Sum;
   const Workspace& workspace = arguments.call.workspace;
   const Kept kept = {workspace.partials, arguments.call.view.channels, tiles.bands};
-  const std::int64_t channel = band * tiles.band + merger.channel;
-  const bool keeps = merger.tells() && channel < kept.channels;
-  if (keeps) kept.put(tile, band, channel, partial, merger.channel == 0);
+  kept.put(tile, merger, partial);
   const std::int64_t group = quotient_of(tile, tiles.group), begin = group * tiles.group;
   const std::int64_t left = tiles.tiles - begin;
-  const std::int64_t number = left < tiles.group ? left : tiles.group;
-  unsigned* const of_group = workspace.tickets + tiles.bands + group * tiles.bands + band;
-  if (!is_last_block(of_group, number)) return false;
-  partial = merge_kept<Sum>(kept, band, begin, number, memory, merger);
+  const Range of_group = {begin, left < tiles.group ? left : tiles.group};
+  unsigned* const of_band = workspace.tickets + merger.band;
+  if (!is_last_block(of_band + (1 + group) * tiles.bands, of_group.number)) return false;
+  partial = merge_kept<Sum>(kept, of_group, memory, merger);
   if (tiles.groups == 1) return true;
-  if (keeps) kept.put(tiles.tiles + group, band, channel, partial, merger.channel == 0);
-  if (!is_last_block(workspace.tickets + band, tiles.groups)) return false;
-  partial = merge_kept<Sum>(kept, band, tiles.tiles, tiles.groups, memory, merger);
+  kept.put(tiles.tiles + group, merger, partial);
+  if (!is_last_block(of_band, tiles.groups)) return false;
+  partial = merge_kept<Sum>(kept, {tiles.tiles, tiles.groups}, memory, merger);
   return true;
 }
 
@@ -141,12 +137,10 @@ __global__ void __launch_bounds__(kThreads, A == Access::kRows && V > 1 ? 3 : 4)
   Lane lanes[W];
   for (int j = 0; j < W && spot.left > 0; ++j) lanes[j].begin(call, spot.channel + j);
   const int count = read_lanes<Pass, K, V, A>(call, spot, lanes);
-  const Merger merger(tiles.band);
-  const std::int64_t channel = spot.band * tiles.band + merger.channel;
-  Partial partial = merge_lanes<Pass, Wide, A, W>(call, lanes, count, memory.lanes, merger,
-                                                  tiles.lane_bits, channel);
-  if (!merge_tiles<Pass>(arguments, spot.tile, spot.band, memory.partials, merger, partial)) return;
-  if (merger.tells() && channel < call.view.channels) Pass::emit(call, channel, partial);
+  const Merger merger(tiles, spot.band);
+  Partial partial = merge_lanes<Pass, Wide, A, W>(call, lanes, count, memory.lanes, merger);
+  if (!merge_tiles<Pass>(arguments, spot.tile, memory.partials, merger, partial)) return;
+  if (merger.tells(call.view.channels)) Pass::emit(call, merger.channel, partial);
 }
 
 template <class Pass>
