@@ -45,6 +45,8 @@ class ClipBeforeReduce final : public Check {
                      Findings& findings) override {
     if (!event.averages || !pending_.has_value()) return;
     const Clip clip = *std::exchange(pending_, std::nullopt);
+    // Where all that average share a norm, they share the factor.
+    if (clip.ranks > 1 && clip.ranks >= event.group_size) return;
     if (event.at.cycle == last_cycle_) return;
     last_cycle_ = event.at.cycle;
     if (seen_++ == 0) first_step_ = event.at.step;
@@ -76,10 +78,12 @@ class ClipBeforeReduce final : public Check {
     finding.severity = Severity::kError;
     finding.step = first_step_;
     finding.phase = Phase::kReduce;
+    const std::string norm = clip.ranks > 1
+                                 ? fmt::format("a norm over the shards of {} ranks", clip.ranks)
+                                 : "each rank's own norm";
     finding.what = fmt::format(
-        "gradients were clipped to norm {:.4g} by each rank's own norm before they were averaged "
-        "(before_reduce)",
-        clip.limit);
+        "gradients were clipped to norm {:.4g} by {} before they were averaged (before_reduce)",
+        clip.limit, norm);
     finding.why = fmt::format(
         "collective #{} averages what this rank had scaled by {:.2g}, others by factors of their "
         "own: the mean of clipped gradients is not the clipped mean",

@@ -123,7 +123,8 @@ std::optional<Clip> ClipFinder::find(const GradientsScaledEvent& event, const Ru
   if (!event.factor.has_value()) return std::nullopt;
   std::optional<Clip> clip;
   if (event.quotient.has_value()) {
-    clip = Clip{event.first, *event.factor, event.quotient->limit, event.quotient->norm};
+    const ClipQuotient& of = *event.quotient;
+    clip = Clip{event.first, *event.factor, of.limit, of.norm, of.ranks};
   } else {
     clip = find_by_limit(event, norm_of(event, state));
   }

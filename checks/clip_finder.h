@@ -14,6 +14,7 @@ struct Clip {
   double factor = 1;
   double limit = 0;
   double norm = 0;
+  std::int64_t ranks = 1;  ///< of whose gradients the norm is
 };
 
 /// Tells clipping from other scalings of gradients, for most gradients of an optimizer's group.

@@ -10,6 +10,7 @@ namespace ddpscope {
 struct ClipQuotient {
   double limit = 0;
   double norm = 0;
+  std::int64_t ranks = 1;  ///< of whose gradients the norm is
 };
 
 /// Gradients of leaves were multiplied in place by one factor, each after the other or as a list,

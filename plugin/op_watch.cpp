@@ -40,7 +40,9 @@ class OpWatch final : public OpObserver {
         whole.unscaled_by = clip.inverse_scale;
         whole.factor = clip.coefficient;
       }
-      if (clip.is_limited) whole.quotient = {.limit = clip.max_norm, .norm = clip.total_norm};
+      if (clip.is_limited) {
+        whole.quotient = {.limit = clip.max_norm, .norm = clip.total_norm, .ranks = clip.ranks};
+      }
       see_clip(whole);
     }
     if (before_ != nullptr) before_->clipped(clip);

@@ -1,4 +1,5 @@
 #include <ddpscope/ops/clip_grad.h>
+#include <ddpscope/ops/communicator.h>
 
 #include <cmath>
 #include <cstring>
@@ -97,6 +98,7 @@ ClipResult clip_grad_norm_(at::TensorList tensors, double max_norm, const ClipOp
   clip::tell_observer(table, measure,
                       {.max_norm = max_norm,
                        .total_norm = verdict.total,
+                       .ranks = options.shards ? options.shards->size() : 1,
                        .inverse_scale = verdict.inverse_scale,
                        .coefficient = verdict.coefficient,
                        .is_limited = verdict.is_limited,

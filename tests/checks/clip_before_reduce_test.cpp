@@ -23,9 +23,9 @@ struct Loop {
     program.send_now(CollectiveEvent{
         .seq = 9, .group_size = 2, .reduce = ReduceKind::kSum, .averages = true, .elements = 8});
   }
-  void clip_then_average(double limit, double norm) {
+  void clip_then_average(double limit, double norm, std::int64_t ranks = 1) {
     backward();
-    clip(program, limit, norm);
+    clip(program, {limit, norm, ranks});
     average();
     program.step(1);
   }
@@ -66,6 +66,25 @@ TEST_CASE("clip-before-reduce reports gradients that are clipped and then averag
   CHECK(fact_of<double>(finding, "factor_min") == Approx(0.25));
   CHECK(fact_of<double>(finding, "factor_max") == Approx(0.5));
   CHECK(fact_of<std::int64_t>(finding, "collective_seq") == 9);
+}
+
+TEST_CASE("clip-before-reduce tells of a norm over shards that others than those average",
+          "[check]") {
+  Loop loop;
+  const auto average = [&loop] {
+    loop.program.send_now(CollectiveEvent{
+        .seq = 9, .group_size = 4, .reduce = ReduceKind::kSum, .averages = true, .elements = 8});
+  };
+  for (int i = 0; i < 2; ++i) {
+    loop.backward();
+    clip(loop.program, {1, 4, 2});
+    average();
+    loop.program.step(1);
+  }
+  REQUIRE(loop.program.findings.size() == 1);
+  CHECK(loop.program.findings[0].what ==
+        "gradients were clipped to norm 1 by a norm over the shards of 2 ranks before they were "
+        "averaged (before_reduce)");
 }
 
 TEST_CASE("clip-before-reduce tells in a merge by which factors each rank clipped", "[check]") {
@@ -137,6 +156,9 @@ TEST_CASE("clip-before-reduce stays silent", "[check]") {
   }
   SECTION("when the limit is never reached") {
     for (int i = 0; i < 3; ++i) loop.clip_then_average(8, 4);
+  }
+  SECTION("when all that average share the norm") {
+    for (int i = 0; i < 3; ++i) loop.clip_then_average(1, 4, 2);
   }
   SECTION("in one cycle") { loop.clip_then_average(1, 4); }
   SECTION("when factors differ in one step") {

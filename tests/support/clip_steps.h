@@ -8,14 +8,18 @@
 namespace ddpscope::test {
 
 /// A clip as `torch::nn::utils::clip_grad_norm_` does it, of all gradients from `first` on.
-inline void clip(Program& program, double limit, double norm, std::int64_t gradients = 2,
+inline void clip(Program& program, const ClipQuotient& of, std::int64_t gradients = 2,
                  TensorId first = 1) {
-  const double quotient = limit / norm;
+  const double quotient = of.limit / of.norm;
   program.send_now(GradientsScaledEvent{.factor = quotient > 1 ? 1 : quotient,
                                         .by_tensor = true,
                                         .gradients = gradients,
                                         .first = first,
-                                        .quotient = ClipQuotient{limit, norm}});
+                                        .quotient = of});
+}
+inline void clip(Program& program, double limit, double norm, std::int64_t gradients = 2,
+                 TensorId first = 1) {
+  clip(program, ClipQuotient{limit, norm}, gradients, first);
 }
 
 /// Gradients times a number.

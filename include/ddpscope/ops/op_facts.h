@@ -40,6 +40,7 @@ struct NormBatchFacts {
 struct ClipFacts {
   double max_norm = 0;
   double total_norm = 0;     ///< after `inverse_scale`, of all shards
+  int ranks = 1;             ///< that hold shards
   double inverse_scale = 1;  ///< that gradients are multiplied by first
   double coefficient = 0;    ///< that they are multiplied by then
   /// Whether the coefficient follows from the limit: not from an infinite one, nor where a norm or

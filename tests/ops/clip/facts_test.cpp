@@ -78,6 +78,20 @@ TEST_CASE("an observer is told what became of a norm that is not finite") {
   CHECK(!facts_of(NonFinite::kPropagate, kInfinity).is_limited);
 }
 
+TEST_CASE("an observer is told over how many ranks a norm is") {
+  Observed log;
+  const auto group = make_communicator(0, 2, [](at::Tensor& sum) {  // the other holds the same
+    const at::Tensor rows = sum.view({2, -1});
+    rows[1].copy_(rows[0]);
+  });
+  clip_grad_norm_(with_gradient(torch::full({4}, 3.F)), 2, {.shards = group});
+  clip_grad_norm_(with_gradient(torch::full({4}, 3.F)), 2, {});
+  REQUIRE(log.clips.size() == 2);
+  CHECK(log.clips[0].ranks == 2);
+  CHECK(log.clips[0].total_norm == Approx(std::sqrt(72)));
+  CHECK(log.clips[1].ranks == 1);
+}
+
 TEST_CASE("an observer is told of a clip in torch's form") {
   Observed log;
   const Tensors listed = with_gradients({torch::full({4}, 3.F)});
