@@ -111,11 +111,11 @@ class ModuleTrainableChanged final : public Check {
                                change.trainable ? "trainable" : "frozen", change.step);
     if (!change.trainable && counts.still_averaged > 0) {
       finding.what += fmt::format("; {} still averaged", counts.still_averaged);
-    } else if (change.trainable && averaged_.any()) {
-      finding.what += fmt::format("; {} in no collective and {} in no optimizer",
-                                  counts.not_averaged, counts.not_optimized);
     } else if (change.trainable) {
-      finding.what += fmt::format("; {} in no optimizer", counts.not_optimized);
+      const std::int64_t unheld = counts.not_averaged, untrained = counts.not_optimized;
+      if (unheld > 0) finding.what += fmt::format("; {} in no collective", unheld);
+      if (untrained > 0) finding.what += fmt::format("; {} in no optimizer", untrained);
+      if (unheld + untrained == 0) finding.what += "; nothing leaves them out";
     }
     finding.why = "what was set up for the parameters of the first step does not follow";
     if (averaged_.any()) {

@@ -74,8 +74,10 @@ std::string text_of_buffers(const ValuesDiffer& values, const std::string& cause
   const std::string when =
       values.step == 0 ? "before training" : fmt::format("at the end of step {}", values.step);
   if (values.tensors.empty()) return fmt::format("buffers differ between ranks {}", when);
-  return fmt::format("{} of {} differ between ranks {} ({}), {} first", values.differing,
-                     counted(values.compared, "buffer"), when, cause, first_buffer(values).path);
+  return fmt::format("{} of {} {} between ranks {} ({}), {} first", values.differing,
+                     counted(values.compared, "buffer"),
+                     values.differing == 1 ? "differs" : "differ", when, cause,
+                     first_buffer(values).path);
 }
 
 std::string words_of_evaluation(const ValuesDiffer& values, const Cohort& cohort) {

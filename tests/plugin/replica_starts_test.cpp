@@ -131,7 +131,7 @@ TEST_CASE("A buffer that forward writes before a layer reads it drifts from the 
   const Merged merged = run(start);
   INFO(merged.said);
   CHECK(merged.says("ranks 0-1 step 1 "));
-  CHECK(merged.says("warning: 1 of 1 buffer differ between ranks at the end of step 1 (drift), "));
+  CHECK(merged.says("warning: 1 of 1 buffer differs between ranks at the end of step 1 (drift), "));
 }
 
 TEST_CASE("A buffer that a rank begins with alone is found, whatever forward makes of it") {
@@ -141,7 +141,8 @@ TEST_CASE("A buffer that a rank begins with alone is found, whatever forward mak
   SECTION("set by one rank later, and kept") { start = {.is_set = true, .follows = false}; }
   const Merged merged = run(start);
   INFO(merged.said);
-  CHECK(merged.says("error: 1 of 1 buffer differ between ranks before training (init_not_synced)"));
+  CHECK(
+      merged.says("error: 1 of 1 buffer differs between ranks before training (init_not_synced)"));
 }
 
 TEST_CASE("A state of the optimizer that one rank loaded is why parameters drift") {
