@@ -1,3 +1,4 @@
+#include <ATen/Dispatch.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/stack.h>
 #include <torch/csrc/autograd/graph_task.h>
@@ -37,23 +38,44 @@ CallPtr make_call(const at::Tensor& input, const SyncBatchNormFuncOptions& optio
 // An activation that is recomputed inside a backward has been counted by its forward.
 bool is_recomputed() { return torch::autograd::get_current_graph_task_id() != -1; }
 
-// In double, rounded once. The write is LibTorch's, so that the version counter sees it.
+// Of what is written where LibTorch does not see it.
+void bump(const at::Tensor& tensor) {
+  if (!tensor.is_inference()) tensor.unsafeGetTensorImpl()->bump_version();
+}
+
+// In double, rounded once.
 void update(const at::Tensor& running, const std::vector<double>& sums, double count,
             double momentum) {
-  const at::Tensor next =
-      running.to(at::kDouble, /*non_blocking=*/false, /*copy=*/true).contiguous();
-  double* const numbers = next.mutable_data_ptr<double>();
-  for (std::size_t c = 0; c < sums.size(); ++c) {
-    numbers[c] = numbers[c] * (1 - momentum) + sums[c] / count * momentum;
+  const at::Tensor dense = running.contiguous();  // itself, if it has no gaps
+  AT_DISPATCH_FLOATING_TYPES_AND2(
+      at::kHalf, at::kBFloat16, dense.scalar_type(), "sync_batch_norm", [&] {
+        auto* const numbers = dense.mutable_data_ptr<scalar_t>();
+        for (std::size_t c = 0; c < sums.size(); ++c) {
+          const double before = numbers[c];
+          numbers[c] = static_cast<scalar_t>(before * (1 - momentum) + sums[c] / count * momentum);
+        }
+      });
+  if (dense.is_same(running)) {
+    bump(running);
+  } else {
+    running.copy_(dense);
   }
-  running.copy_(next);
+}
+
+void count_batch(const at::Tensor& counter) {
+  if (counter.scalar_type() != at::kLong) {
+    counter.add_(1);
+  } else {
+    ++*counter.mutable_data_ptr<std::int64_t>();
+    bump(counter);
+  }
 }
 
 void update_running(const Moments& moments, const RunningTensors& running,
                     const SyncBatchNormFuncOptions& options) {
   const at::NoGradGuard no_grad;
   const at::Tensor& counter = options.num_batches_tracked();
-  if (counter.defined()) counter.add_(1);
+  if (counter.defined()) count_batch(counter);
   const double momentum = options.momentum() ? *options.momentum() : 1 / counter.item<double>();
   update(running.mean, moments.mean, 1, momentum);
   // One value has no unbiased variance: what was known before stays.

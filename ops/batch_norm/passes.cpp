@@ -1,6 +1,6 @@
 #include "ops/batch_norm/passes.h"
 
-#include <ATen/ops/cat.h>
+#include <ATen/Dispatch.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 
@@ -18,8 +18,14 @@ using Doubles = std::vector<double>;
 const double* data_of(const at::Tensor& numbers) { return numbers.const_data_ptr<double>(); }
 
 Doubles in_double(const at::Tensor& numbers) {
-  const at::Tensor wide = numbers.to(at::kDouble).contiguous();
-  return {data_of(wide), data_of(wide) + wide.numel()};
+  const at::Tensor dense = numbers.contiguous();
+  Doubles wide;
+  AT_DISPATCH_FLOATING_TYPES_AND2(at::kHalf, at::kBFloat16, dense.scalar_type(), "sync_batch_norm",
+                                  [&] {
+                                    const auto* const begin = dense.const_data_ptr<scalar_t>();
+                                    wide.assign(begin, begin + dense.numel());
+                                  });
+  return wide;
 }
 
 at::Tensor tensor_of(std::initializer_list<const Doubles*> rows) {
@@ -83,7 +89,9 @@ Gradients backward_of(const NormTensors& tensors, const at::Tensor& dy, const Ca
   Gradients gradients;
   gradients.weight = tensor_of({&of_weight});
   gradients.bias = tensor_of({&own_sums.first});
-  gradients.sums = at::cat({own, total});
+  gradients.sums = at::empty({4, static_cast<std::int64_t>(channels)}, own.options());
+  double* const sums = gradients.sums.mutable_data_ptr<double>();
+  std::copy_n(data_of(total), 2 * channels, std::copy_n(data_of(own), 2 * channels, sums));
   if (!needs_input) return gradients;
   const Doubles scale = scale_of(tensors);
   Doubles shift(data_of(total), data_of(total) + channels), slope(channels);
