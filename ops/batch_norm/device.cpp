@@ -55,11 +55,6 @@ void check_capture(const Call& call, const device::Place& place) {
               " cannot be captured in a CUDA graph: it waits on the host");
 }
 
-// Kernels write where LibTorch does not see it.
-void bump(const at::Tensor& tensor) {
-  if (tensor.defined() && !tensor.is_inference()) tensor.unsafeGetTensorImpl()->bump_version();
-}
-
 void set_running(const RunningUpdate& running, cuda::NormalizeCall& call) {
   if (!running.mean.defined()) return;
   call.running_mean = numbers_of(running.mean);

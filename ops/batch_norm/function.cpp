@@ -38,11 +38,6 @@ CallPtr make_call(const at::Tensor& input, const SyncBatchNormFuncOptions& optio
 // An activation that is recomputed inside a backward has been counted by its forward.
 bool is_recomputed() { return torch::autograd::get_current_graph_task_id() != -1; }
 
-// Of what is written where LibTorch does not see it.
-void bump(const at::Tensor& tensor) {
-  if (!tensor.is_inference()) tensor.unsafeGetTensorImpl()->bump_version();
-}
-
 // In double, rounded once.
 void update(const at::Tensor& running, const std::vector<double>& sums, double count,
             double momentum) {

@@ -71,4 +71,8 @@ at::Tensor over_channels(const at::Tensor& numbers, const at::Tensor& input) {
   return numbers.view(sizes);
 }
 
+void bump(const at::Tensor& tensor) {
+  if (tensor.defined() && !tensor.is_inference()) tensor.unsafeGetTensorImpl()->bump_version();
+}
+
 }  // namespace ddpscope::batch_norm

@@ -21,4 +21,7 @@ at::Tensor in_layout(const at::Tensor& gradient, Layout layout);
 /// Numbers per channel as a tensor that broadcasts over `input`.
 at::Tensor over_channels(const at::Tensor& numbers, const at::Tensor& input);
 
+/// Moves the version of what was written where LibTorch does not see it, if it is defined.
+void bump(const at::Tensor& tensor);
+
 }  // namespace ddpscope::batch_norm

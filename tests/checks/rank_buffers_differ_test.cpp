@@ -29,8 +29,9 @@ TEST_CASE("rank-buffers-differ is an error before training", "[check]") {
   REQUIRE(findings.size() == 1);
   const Finding& finding = findings[0];
   CHECK(finding.severity == Severity::kError);
-  CHECK(finding.what ==
-        "1 of 12 buffers differ between ranks before training (init_not_synced), trunk.mask first");
+  CHECK(
+      finding.what ==
+      "1 of 12 buffers differs between ranks before training (init_not_synced), trunk.mask first");
   CHECK(finding.why.starts_with("rank 1 is unlike the others; the parameters may be broadcast"));
   CHECK(finding.module_path == "trunk");
   CHECK(finding.subject == "mask");
