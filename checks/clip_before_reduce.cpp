@@ -45,8 +45,8 @@ class ClipBeforeReduce final : public Check {
                      Findings& findings) override {
     if (!event.averages || !pending_.has_value()) return;
     const Clip clip = *std::exchange(pending_, std::nullopt);
-    // Where all that average share a norm, they share the factor.
-    if (clip.ranks > 1 && clip.ranks >= event.group_size) return;
+    // One norm of all ranks is one factor. Of as many ranks as average others may be meant.
+    if (clip.ranks > 1 && clip.ranks >= state.world_size()) return;
     if (event.at.cycle == last_cycle_) return;
     last_cycle_ = event.at.cycle;
     if (seen_++ == 0) first_step_ = event.at.step;

@@ -9,9 +9,9 @@ namespace {
 constexpr char kId[] = "clip-before-reduce";
 
 struct Loop {
-  Program program{kId, nullptr, 2};
+  Program program;
 
-  Loop() {
+  explicit Loop(int ranks = 2) : program{kId, nullptr, ranks} {
     program.attach(1, {{.id = 1, .path = "a.weight"}, {.id = 2, .path = "b.weight"}});
     program.optimizer(1, {1, 2});
   }
@@ -70,17 +70,8 @@ TEST_CASE("clip-before-reduce reports gradients that are clipped and then averag
 
 TEST_CASE("clip-before-reduce tells of a norm over shards that others than those average",
           "[check]") {
-  Loop loop;
-  const auto average = [&loop] {
-    loop.program.send_now(CollectiveEvent{
-        .seq = 9, .group_size = 4, .reduce = ReduceKind::kSum, .averages = true, .elements = 8});
-  };
-  for (int i = 0; i < 2; ++i) {
-    loop.backward();
-    clip(loop.program, {1, 4, 2});
-    average();
-    loop.program.step(1);
-  }
+  Loop loop(/*ranks=*/4);  // two groups of shards, and two of those that hold the same ones
+  for (int i = 0; i < 2; ++i) loop.clip_then_average(1, 4, 2);
   REQUIRE(loop.program.findings.size() == 1);
   CHECK(loop.program.findings[0].what ==
         "gradients were clipped to norm 1 by a norm over the shards of 2 ranks before they were "
@@ -157,7 +148,7 @@ TEST_CASE("clip-before-reduce stays silent", "[check]") {
   SECTION("when the limit is never reached") {
     for (int i = 0; i < 3; ++i) loop.clip_then_average(8, 4);
   }
-  SECTION("when all that average share the norm") {
+  SECTION("when the norm is of all ranks") {
     for (int i = 0; i < 3; ++i) loop.clip_then_average(1, 4, 2);
   }
   SECTION("in one cycle") { loop.clip_then_average(1, 4); }
