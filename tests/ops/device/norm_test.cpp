@@ -81,7 +81,7 @@ TEST_CASE("Tiles of a device join to whole channels", "[norm]") {
     // Planes that end inside of a tile, tiles that end inside of a plane, and many tiles of rows.
     for (const auto& shape :
          {std::vector<std::int64_t>{2, 150, 150}, std::vector<std::int64_t>{3, 4096},
-          std::vector<std::int64_t>{2, 9}}) {
+          std::vector<std::int64_t>{2, 9}, std::vector<std::int64_t>{64, 25, 25}}) {
       for (const bool channels_last : {false, true}) {
         CAPTURE(shape, dtype, channels_last);
         const std::int64_t samples = shape.back() == 9 ? 6000 : 9;
