@@ -110,12 +110,6 @@ bool is_training(const NormLayerOfModel& layer) {
   return module != nullptr && module->is_training();
 }
 
-// Kernels for GPUs take running values without gaps alone.
-bool is_supported(const OperatorCall& call) {
-  const bool has_gaps = call.running_mean.defined() && !call.running_mean.is_contiguous();
-  return batch_norm::is_supported(call.input) && (call.input.is_cpu() || !has_gaps);
-}
-
 // Each name of a list, of long lists the first.
 void append(std::string& text, const std::string& name) {
   constexpr std::size_t kLongList = 400;
@@ -233,7 +227,7 @@ LayerOverRanks SyncNorms::find(const OperatorCall& call) {
       layer_with(call.weight.unsafeGetTensorImpl(), call.running_mean.unsafeGetTensorImpl());
   if (layer == nullptr || layer->is_excluded || !is_on_thread_of(*layer)) return {};
   if (!is_training(*layer)) return {};
-  if (!is_supported(call)) {
+  if (!batch_norm::is_supported(call.input)) {
     if (!std::exchange(told_unsupported_, true)) {
       log_warning("sync_batch_norm: " + layer->name + " is given " +
                   c10::toString(call.input.scalar_type()) + " on " + call.input.device().str() +

@@ -28,10 +28,9 @@ cuda::RecordForm form_of(const Call& call, Phase phase) {
   return {.is_summed = !call.gathers, .id = id_of(call, phase, ranks), .ranks = ranks};
 }
 
+/// Of a tensor without gaps.
 cuda::PerChannel numbers_of(const at::Tensor& numbers) {
   if (!numbers.defined()) return {};
-  TORCH_CHECK(numbers.is_contiguous(), "sync_batch_norm: numbers per channel on a device must be ",
-              "contiguous, but strides are ", numbers.strides());
   return {const_cast<void*>(numbers.const_data_ptr()),
           static_cast<cuda::ScalarKind>(scalar_kind(numbers.scalar_type()))};
 }
@@ -65,9 +64,16 @@ void set_running(const RunningUpdate& running, cuda::NormalizeCall& call) {
                 "num_batches_tracked must be Long, but is ", running.counter.scalar_type());
     call.counter = running.counter.mutable_data_ptr<std::int64_t>();
   }
-  bump(running.mean);
-  bump(running.variance);
   bump(running.counter);
+}
+
+/// What a kernel wrote in the place of what has gaps goes back there.
+void give_back(const at::Tensor& dense, const at::Tensor& running) {
+  if (dense.is_same(running)) {
+    bump(running);
+  } else {
+    running.copy_(dense);
+  }
 }
 
 template <class KernelCall>
@@ -117,6 +123,9 @@ at::Tensor normalize_on_device(const NormTensors& tensors, const at::Tensor& bia
                                const ForwardOnDevice& on_device, Call& call,
                                const device::Place& place) {
   const c10::DeviceGuard guard(place.device);
+  RunningUpdate running = on_device.running;
+  running.mean = dense(running.mean);
+  running.variance = dense(running.variance);
   const at::Tensor& x = tensors.x;
   at::Tensor y = at::empty_like(x);
   const at::Tensor weight = dense(tensors.weight), shift = dense(bias);
@@ -135,11 +144,13 @@ at::Tensor normalize_on_device(const NormTensors& tensors, const at::Tensor& bia
     call.statistics = all.narrow(0, 0, 2 * channels).view({2, channels});
     call.device_inverse_count = all.select(0, 2 * channels);
     normalize.records = call.records.const_data_ptr<double>();
-    set_running(on_device.running, normalize);
+    set_running(running, normalize);
     tell_mixed_up(normalize, call, Phase::kForward, place);
   }
   normalize.statistics = doubles_of(call.statistics);
   place.check(place.kernels->normalize(normalize, place.stream), "a batch norm");
+  give_back(running.mean, on_device.running.mean);
+  give_back(running.variance, on_device.running.variance);
   call.records.reset();
   return y;
 }

@@ -216,6 +216,26 @@ TEST_CASE("Running values of a device are moved once, in any dtype, and by no em
   }
 }
 
+TEST_CASE("Running values of a device may have gaps", "[norm]") {
+  torch::manual_seed(11);
+  const at::NoGradGuard no_grad;
+  const NormCase norm = make_case({.samples = {5}, .shape = {24}});
+  const auto run = [&norm](const at::Tensor& mean, const at::Tensor& variance) {
+    const auto call = c10::make_intrusive<Call>();
+    measure_on_device(norm.inputs[0], *call, test_place());
+    normalize_on_device({norm.inputs[0], norm.weight, {}}, norm.bias,
+                        {.eps = norm.eps, .running = {mean, variance, {}, 0.1}}, *call,
+                        test_place());
+  };
+  const at::Tensor mean = torch::zeros({24}), variance = torch::ones({24});
+  run(mean, variance);
+  const at::Tensor both = torch::stack({torch::zeros({24}), torch::ones({24})}, 1);
+  run(both.select(1, 0), both.select(1, 1));
+  CHECK(torch::equal(both, torch::stack({mean, variance}, 1)));
+  CHECK(mean.abs().max().item<double>() > 0);
+  CHECK(mean._version() > 0);
+}
+
 TEST_CASE("One value over all ranks gives the bias and keeps the variance on a device", "[norm]") {
   const NormCase norm = make_case({.samples = {1, 0}, .shape = {6}});
   const auto found = run_on_device(norm);
