@@ -115,8 +115,9 @@ class ModuleTrainableChanged final : public Check {
       const std::int64_t unheld = counts.not_averaged, untrained = counts.not_optimized;
       if (unheld > 0) finding.what += fmt::format("; {} in no collective", unheld);
       if (untrained > 0) finding.what += fmt::format("; {} in no optimizer", untrained);
-      if (unheld + untrained == 0) finding.what += "; nothing leaves them out";
     }
+    const bool follows = change.trainable && counts.not_averaged + counts.not_optimized == 0;
+    if (follows) finding.what += "; nothing leaves them out";
     finding.why = "what was set up for the parameters of the first step does not follow";
     if (averaged_.any()) {
       finding.why = fmt::format("averaging was set up in step {} for {}", averaged_.first_step(),
@@ -125,6 +126,10 @@ class ModuleTrainableChanged final : public Check {
     finding.fixes = {
         {"set up averaging and the optimizer again after requires_grad_(...)", kLikely},
         {"freeze before they are set up", kLikely}};
+    if (follows) {
+      finding.why = "what was set up for the parameters of the first step follows";
+      finding.fixes = {{"declare them external, if they change on purpose", kNeedsDecision}};
+    }
     const std::vector<Fact> facts = {{fact::kTurnedOnCount, counts.on},
                                      {fact::kTurnedOffCount, counts.off},
                                      {fact::kAtStep, change.step},

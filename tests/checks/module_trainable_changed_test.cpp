@@ -98,6 +98,7 @@ TEST_CASE("module-trainable-changed does not take calls for less than they may h
   CHECK(loop.found()[0].severity == (fits ? Severity::kNote : Severity::kError));
   CHECK(loop.found()[0].what == std::string("2 parameters became trainable in step 3; ") +
                                     (fits ? "nothing leaves them out" : "2 in no collective"));
+  CHECK((loop.found()[0].why.find("step follows") != std::string::npos) == fits);
 }
 
 TEST_CASE("module-trainable-changed reports what full buffers have no room for", "[check]") {
