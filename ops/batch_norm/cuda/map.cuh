@@ -5,12 +5,6 @@
 /// A pass that makes one element of each, with numbers of its channel.
 namespace ddpscope::cuda {
 
-template <class Call>
-struct MapArguments {
-  Call call;
-  NormTiles tiles;
-};
-
 /// Where an access holds elements of other planes, those are left to others.
 template <ScalarKind K, int V>
 __device__ void store_valid(void* data, std::int64_t at, unsigned valid,
@@ -37,9 +31,8 @@ __device__ void with_numbers_of_planes(int inside, int plane, const Numbers* num
 template <class Pass, ScalarKind K, int V, Access A, class Batch, class Numbers>
 __device__ void map_batch(const typename Pass::Call& call, const Batch& batch,
                           const Numbers* numbers) {
-  constexpr int kAccesses = sizeof batch.valid / sizeof batch.valid[0];
 #pragma unroll
-  for (int k = 0; k < kAccesses; ++k) {
+  for (int k = 0; k < Batch::kAccesses; ++k) {
     if (batch.valid[k] == 0) continue;
     Elements<K, V> out;
     const auto make = [&](const auto& numbers_of) {
@@ -67,7 +60,7 @@ __device__ void map_batch(const typename Pass::Call& call, const Batch& batch,
 template <class Pass, ScalarKind K, int V, Access A>
 __global__ void __launch_bounds__(kThreads,
                                   A == Access::kRows && V > 1 && Pass::kReadsGradient ? 3 : 4)
-    map_kernel(const __grid_constant__ MapArguments<typename Pass::Call> arguments) {
+    map_kernel(const __grid_constant__ PassArguments<typename Pass::Call> arguments) {
   using Numbers = typename Pass::template Numbers<typename Scalar<K>::Wide>;
   constexpr bool kIsRows = A == Access::kRows;
   constexpr int kAccesses = V == 1 ? 4 : 2;
@@ -98,13 +91,11 @@ __global__ void __launch_bounds__(kThreads,
 
 template <class Pass>
 int launch_map(const typename Pass::Call& call, bool is_aligned, CUstream_st* stream) noexcept {
-  const MapArguments<typename Pass::Call> arguments = {call, map_tiles_of(call.view, is_aligned)};
-  return with_access</*kJoins=*/true>(
-      call.view.kind, arguments.tiles, [&](auto kind, auto vector, auto access) {
-        return launch(map_kernel<Pass, decltype(kind)::value, decltype(vector)::value,
-                                 decltype(access)::value>,
-                      {arguments.tiles.blocks(), stream}, arguments);
-      });
+  const auto kernel_of = [](auto kind, auto vector, auto access) {
+    return map_kernel<Pass, kind.value, vector.value, access.value>;
+  };
+  return launch_pass</*kJoins=*/true>(PassArguments{call, map_tiles_of(call.view, is_aligned)},
+                                      stream, kernel_of);
 }
 
 }  // namespace ddpscope::cuda

@@ -123,6 +123,7 @@ struct Spot {
 /// So many accesses at once, all under way before the first is waited for.
 template <ScalarKind K, int V, int N, bool kReadsGradient>
 struct Batch {
+  static constexpr int kAccesses = N;
   Elements<K, V> x[N], dy[kReadsGradient ? N : 1];
   std::int64_t at[N];
   int inside[N];      // elements of the plane before it, where planes are joined
@@ -215,6 +216,23 @@ int with_access(ScalarKind kind, const NormTiles& tiles, const Use& use) {
     }
     return tiles.vector > 1 ? use(k, Whole(), Rows()) : use(k, One(), Rows());
   });
+}
+
+template <class Call>
+struct PassArguments {
+  Call call;
+  NormTiles tiles;
+};
+
+/// Queues `kernel_of(kind, vector, access)`, which are as `with_access` gives them.
+template <bool kJoins, class Call, class KernelOf>
+int launch_pass(const PassArguments<Call>& arguments, CUstream_st* stream,
+                const KernelOf& kernel_of) noexcept {
+  const auto queue = [&](auto kind, auto vector, auto access) {
+    const Grid grid = {arguments.tiles.blocks(), stream};
+    return launch(kernel_of(kind, vector, access), grid, arguments);
+  };
+  return with_access<kJoins>(arguments.call.view.kind, arguments.tiles, queue);
 }
 
 }  // namespace ddpscope::cuda

@@ -12,20 +12,13 @@ __device__ inline void write_id(const RecordForm& form, double* to) {
   if (form.is_summed) to[1] = form.id * form.id;
 }
 
-template <class Call>
-struct SumArguments {
-  Call call;
-  NormTiles tiles;
-};
-
 /// Gives the lanes of a thread, one per channel, what a batch holds. The values of a channel.
 template <class Pass, ScalarKind K, int V, Access A, class Batch, class Lane>
 __device__ int add_batch(const Batch& batch, bool is_first, Lane* lanes) {
-  constexpr int kAccesses = sizeof batch.valid / sizeof batch.valid[0];
   constexpr bool kIsRows = A == Access::kRows;
   const auto each = [&](auto&& use) {
 #pragma unroll
-    for (int k = 0; k < kAccesses; ++k) {
+    for (int k = 0; k < Batch::kAccesses; ++k) {
       if (batch.valid[k] == 0) continue;
 #pragma unroll
       for (int j = 0; j < V; ++j) {
@@ -38,7 +31,7 @@ __device__ int add_batch(const Batch& batch, bool is_first, Lane* lanes) {
   };
   int added = 0;
 #pragma unroll
-  for (int k = 0; k < kAccesses; ++k) {
+  for (int k = 0; k < Batch::kAccesses; ++k) {
     added += kIsRows ? (batch.valid[k] != 0 ? 1 : 0) : __popc(batch.valid[k]);
   }
   if constexpr (Pass::kHasBase) {
@@ -99,7 +92,7 @@ __device__ Partial merge_lanes(const typename Pass::Call& call, const Lane* lane
 /// By all threads, with the results of a tile: those of all tiles, where this block was the last
 /// of its band. Whether it was.
 template <class Pass>
-__device__ bool merge_tiles(const SumArguments<typename Pass::Call>& arguments, std::int64_t tile,
+__device__ bool merge_tiles(const PassArguments<typename Pass::Call>& arguments, std::int64_t tile,
                             PartialMemory& memory, const Merger& merger, Partial& partial) {
   const NormTiles& tiles = arguments.tiles;
   if (tiles.tiles == 1) return true;
@@ -122,7 +115,7 @@ __device__ bool merge_tiles(const SumArguments<typename Pass::Call>& arguments, 
 
 template <class Pass, ScalarKind K, int V, Access A>
 __global__ void __launch_bounds__(kThreads, A == Access::kRows && V > 1 ? 3 : 4)
-    sum_kernel(const __grid_constant__ SumArguments<typename Pass::Call> arguments) {
+    sum_kernel(const __grid_constant__ PassArguments<typename Pass::Call> arguments) {
   constexpr int W = A == Access::kRows ? V : 1;  // channels of a thread
   using Wide = typename Scalar<K>::Wide;
   using Lane = typename Pass::template Lane<Wide>;
@@ -145,13 +138,11 @@ __global__ void __launch_bounds__(kThreads, A == Access::kRows && V > 1 ? 3 : 4)
 
 template <class Pass>
 int launch_sums(const typename Pass::Call& call, bool is_aligned, CUstream_st* stream) noexcept {
-  const SumArguments<typename Pass::Call> arguments = {call, tiles_of(call.view, is_aligned)};
-  return with_access</*kJoins=*/false>(
-      call.view.kind, arguments.tiles, [&](auto kind, auto vector, auto access) {
-        return launch(sum_kernel<Pass, decltype(kind)::value, decltype(vector)::value,
-                                 decltype(access)::value>,
-                      {arguments.tiles.blocks(), stream}, arguments);
-      });
+  const auto kernel_of = [](auto kind, auto vector, auto access) {
+    return sum_kernel<Pass, kind.value, vector.value, access.value>;
+  };
+  return launch_pass</*kJoins=*/false>(PassArguments{call, tiles_of(call.view, is_aligned)}, stream,
+                                       kernel_of);
 }
 
 }  // namespace ddpscope::cuda

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cmath>
-#include <limits>
 
 #include "ops/clip/cuda/rows.cuh"
 #include "ops/device/last_block.cuh"
@@ -20,12 +19,9 @@ struct Found {
   std::int32_t nan_count = 0, inf_count = 0;
 };
 
-inline constexpr std::int32_t kNoRow = std::numeric_limits<std::int32_t>::max();
-
 template <PowerKind P, class Sums = ClipSums>
 __device__ Sums neutral() {
   Sums sums;
-  if constexpr (std::is_same_v<Sums, ClipSums>) sums.module = kNoRow;
   if constexpr (P == PowerKind::kSmallest) sums.power_sum = kInfinite;
   return sums;
 }
@@ -42,8 +38,8 @@ __device__ Sums merge(const Sums& left, const Sums& right) {
   sums.nan_count += right.nan_count;
   sums.inf_count += right.inf_count;
   if constexpr (std::is_same_v<Sums, ClipSums>) {
-    sums.is_present += right.is_present;                         // of a group: their number
-    if (right.module < sums.module) sums.module = right.module;  // of a group: its first bad row
+    sums.is_present += right.is_present;
+    if (right.first_bad < sums.first_bad) sums.first_bad = right.first_bad;
   }
   return sums;
 }
@@ -74,7 +70,7 @@ __device__ Sums merge_warps(Sums sums) {
 }
 
 __device__ inline ClipSums sums_of(const Found& found) {
-  return {found.power_sum, found.max_abs, found.nan_count, found.inf_count, 0, 0};
+  return {found.power_sum, found.max_abs, found.nan_count, found.inf_count};
 }
 
 __device__ inline ClipSums as_row(ClipSums sums, const ClipRow& row) {
@@ -140,18 +136,21 @@ __device__ void tell_row(const ClipSums& sums, std::int64_t row, const ClipRule&
 __device__ inline bool is_bad(const ClipSums& sums) { return sums.nan_count + sums.inf_count > 0; }
 
 template <PowerKind P>
-__device__ void add_row(const ClipSums& row, const ClipRule& rule, ClipSums& group) {
-  if (row.is_present != 0 && !(rule.zeroes_bad && is_bad(row))) group = merge<P>(group, row);
+__device__ void add_row(const ClipSums& sums, std::int64_t row, const ClipRule& rule,
+                        ClipSums& group) {
+  const bool bad = is_bad(sums);
+  if (bad && row < group.first_bad) group.first_bad = static_cast<std::int32_t>(row);
+  if (sums.is_present != 0 && !(rule.zeroes_bad && bad)) group = merge<P>(group, sums);
 }
 
 /// By the first thread, with the sums of all rows.
 template <PowerKind P>
-__device__ void judge(const ClipSums& all, std::int64_t first_bad, const ClipRule& rule,
-                      const ClipBuffers& buffers) {
+__device__ void judge(const ClipSums& all, const ClipRule& rule, const ClipBuffers& buffers) {
   const double total = norm_of<P>(all, rule);
   const double unscale = rule.inverse_scale == nullptr ? 1.0 : *rule.inverse_scale;
   const bool is_finite = fabs(total) < kInfinite;
-  const bool has_bad = first_bad >= 0;
+  const bool has_bad = all.first_bad != kNoRow;
+  const std::int64_t first_bad = has_bad ? all.first_bad : -1;
   double coefficient = 1;
   const bool is_spared = (rule.unscales && has_bad) || (rule.spares_bad && (has_bad || !is_finite));
   if (!is_spared && rule.max_norm != kInfinite) {
@@ -183,7 +182,7 @@ __device__ void finish_modules(const ClipRule& rule, const ClipLayout& layout,
     ClipSums sums = neutral<P>();
     for (std::int64_t row = lane; row < layout.rows; row += kWarp) {
       const ClipSums of_row = read_sums(buffers.rows + row);
-      if (of_row.module == module) add_row<P>(of_row, rule, sums);
+      if (of_row.module == module) add_row<P>(of_row, row, rule, sums);
     }
     sums = merge_warp<P>(sums);
     if (lane == 0) buffers.result[layout.module_norms() + module] = norm_of<P>(sums, rule);
@@ -195,33 +194,20 @@ __device__ void finish_modules(const ClipRule& rule, const ClipLayout& layout,
 template <PowerKind P>
 __device__ void finish(const ClipRule& rule, const ClipLayout& layout, const ClipBuffers& buffers,
                        const ClipSums* ends, std::int64_t number) {
-  __shared__ unsigned long long first_bad;
-  constexpr unsigned long long kNone = ~0ULL;
-  if (threadIdx.x == 0) first_bad = kNone;
-  __syncthreads();
   ClipSums all = neutral<P>();
   if (ends != nullptr) {
 #pragma unroll 4
     for (std::int64_t i = threadIdx.x; i < number; i += kThreads) {
-      const ClipSums sums = read_sums(ends + i);
-      if (sums.module != kNoRow)
-        atomicMin(&first_bad, static_cast<unsigned long long>(sums.module));
-      all = merge<P>(all, sums);
+      all = merge<P>(all, read_sums(ends + i));
     }
   } else {
 #pragma unroll 4
     for (std::int64_t row = threadIdx.x; row < layout.rows; row += kThreads) {
-      const ClipSums sums = read_sums(buffers.rows + row);
-      if (is_bad(sums)) atomicMin(&first_bad, static_cast<unsigned long long>(row));
-      add_row<P>(sums, rule, all);
+      add_row<P>(read_sums(buffers.rows + row), row, rule, all);
     }
   }
   all = merge_warps<P>(merge_warp<P>(all));
-  __syncthreads();
-  if (threadIdx.x == 0) {
-    const std::int64_t bad = first_bad == kNone ? -1 : static_cast<std::int64_t>(first_bad);
-    judge<P>(all, bad, rule, buffers);
-  }
+  if (threadIdx.x == 0) judge<P>(all, rule, buffers);
   finish_modules<P>(rule, layout, buffers);
 }
 
@@ -230,12 +216,7 @@ template <PowerKind P>
 __device__ ClipSums end_of(const ClipSums& sums, std::int64_t row, bool tells,
                            const ClipRule& rule) {
   ClipSums end = neutral<P>();
-  if (tells) {
-    ClipSums mine = sums;
-    mine.module = is_bad(sums) ? static_cast<std::int32_t>(row) : kNoRow;
-    add_row<P>(mine, rule, end);
-    end.module = mine.module;
-  }
+  if (tells) add_row<P>(sums, row, rule, end);
   return merge_warps<P>(end);
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <span>
 
 #include "ops/device/scalar_kind.h"
@@ -21,14 +22,17 @@ struct ClipRow {
 };
 static_assert(sizeof(ClipRow) == 24);
 
-/// What one gradient holds, or a part of it.
+inline constexpr std::int32_t kNoRow = std::numeric_limits<std::int32_t>::max();
+
+/// What one gradient holds, a part of it, or a group of them.
 struct alignas(16) ClipSums {
   double power_sum = 0;  // of |g|^p; for p = -inf the smallest |g|; nothing for p = 0 and inf
   double max_abs = 0;    // of what is no NaN
   std::int64_t nan_count = 0;
   std::int64_t inf_count = 0;
-  std::int32_t is_present = 0;  // has elements
+  std::int32_t is_present = 0;  // has elements; of a group of rows: their number
   std::int32_t module = 0;
+  std::int32_t first_bad = kNoRow;  // of a group: the first row with what is not finite
 };
 
 /// The result: 8-byte items, one after the other.

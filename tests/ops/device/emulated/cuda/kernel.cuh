@@ -73,12 +73,6 @@ Number atomicAdd(Number* at, Number added) {
   *at += added;
   return before;
 }
-template <class Number>
-Number atomicMin(Number* at, Number other) {
-  const Number before = *at;
-  *at = std::min(before, other);
-  return before;
-}
 
 template <class Arguments>
 int launch(void (*kernel)(Arguments), const Grid& grid, const Arguments& arguments) noexcept {
