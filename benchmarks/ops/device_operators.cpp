@@ -162,19 +162,12 @@ struct Clip {
   }
   /// As the operator does with long lists, of which it sends a copy each time.
   void make_listing() {
-    listing.chunk_bits = chunk_bits_of(elements_of(rows));
-    listing.blocks = assign_blocks(rows, listing.chunk_bits);
-    listing.count = static_cast<int>(rows.size());
-    const auto maps = maps_of_blocks(rows, listing.blocks.all);
-    const std::size_t row_bytes = rows.size() * sizeof(ClipRow);
-    listing_bytes = row_bytes + maps.size() * sizeof(std::int32_t);
+    const std::vector<std::byte> bytes = pack_listing(rows, listing);
+    listing_bytes = bytes.size();
     DDPSCOPE_CUDA_CALL(cudaMallocHost(&staged, listing_bytes));  // until the process ends
-    std::memcpy(staged, rows.data(), row_bytes);
-    std::memcpy(static_cast<char*>(staged) + row_bytes, maps.data(), listing_bytes - row_bytes);
+    std::memcpy(staged, bytes.data(), listing_bytes);
     listed = device_memory(static_cast<std::int64_t>(listing_bytes), 0);
-    listing.rows = static_cast<const ClipRow*>(listed.get());
-    listing.row_of_block = reinterpret_cast<const std::int32_t*>(listing.rows + rows.size());
-    listing.end_of_block = listing.row_of_block + listing.blocks.all;
+    place_listing(listed.get(), listing);
   }
   void norm(double max_norm, bool unscales, cudaStream_t stream) const {
     if (staged != nullptr) {

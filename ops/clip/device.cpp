@@ -111,19 +111,10 @@ cuda::ClipNotice* notice_of_thread(const device::Place& place) {
 
 Listing::Listing(std::vector<cuda::ClipRow>& rows, const device::Place& place) {
   if (rows.size() <= cuda::kRowsOfArguments || place.is_capturing()) return;
-  listing.chunk_bits = cuda::chunk_bits_of(cuda::elements_of(rows));
-  listing.blocks = cuda::assign_blocks(rows, listing.chunk_bits);
-  listing.count = static_cast<int>(rows.size());
-  const auto maps = cuda::maps_of_blocks(rows, listing.blocks.all);
-  const auto row_bytes = std::as_bytes(std::span(rows)), map_bytes = std::as_bytes(std::span(maps));
-  std::vector<std::byte> bytes(row_bytes.begin(), row_bytes.end());
-  bytes.insert(bytes.end(), map_bytes.begin(), map_bytes.end());
+  const std::vector<std::byte> bytes = cuda::pack_listing(rows, listing);
   const c10::DeviceGuard guard(place.device);
   memory = place.upload(bytes);
-  const auto* const begin = static_cast<const std::byte*>(memory.const_data_ptr());
-  listing.rows = reinterpret_cast<const cuda::ClipRow*>(begin);
-  listing.row_of_block = reinterpret_cast<const std::int32_t*>(begin + row_bytes.size());
-  listing.end_of_block = listing.row_of_block + listing.blocks.all;
+  cuda::place_listing(memory.const_data_ptr(), listing);
 }
 
 DeviceMeasure::DeviceMeasure(const Table& table, const device::Place& place,

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
 #include <vector>
 
 #include "ops/clip/cuda/launch.h"
@@ -59,6 +60,25 @@ inline std::vector<std::int32_t> maps_of_blocks(std::span<const ClipRow> rows, i
     maps[number + block] = end;
   }
   return maps;
+}
+
+/// Gives each row its first block. The bytes of the listing, which a device is to hold.
+inline std::vector<std::byte> pack_listing(std::span<ClipRow> rows, ClipListing& listing) {
+  listing.chunk_bits = chunk_bits_of(elements_of(rows));
+  listing.blocks = assign_blocks(rows, listing.chunk_bits);
+  listing.count = static_cast<int>(rows.size());
+  const auto maps = maps_of_blocks(rows, listing.blocks.all);
+  const auto of_rows = std::as_bytes(rows), of_maps = std::as_bytes(std::span(maps));
+  std::vector<std::byte> bytes(of_rows.begin(), of_rows.end());
+  bytes.insert(bytes.end(), of_maps.begin(), of_maps.end());
+  return bytes;
+}
+
+/// Where the device holds them.
+inline void place_listing(const void* bytes, ClipListing& listing) {
+  listing.rows = static_cast<const ClipRow*>(bytes);
+  listing.row_of_block = reinterpret_cast<const std::int32_t*>(listing.rows + listing.count);
+  listing.end_of_block = listing.row_of_block + listing.blocks.all;
 }
 
 }  // namespace ddpscope::cuda
