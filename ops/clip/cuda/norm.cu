@@ -125,7 +125,7 @@ __device__ Found measure(const ClipRow& row, const Piece& piece, double p) {
     if (row.is_complex) return add_complex<K>(data, piece, P, p);
     using Wide = typename Scalar<K>::Wide;
     Lane<Wide> lane = {P, p};
-    add_share<K>(data, Share(kind, data, piece.elements, piece.is_small), piece, lane);
+    add_share<K>(data, Share(kind, data, piece.elements), piece, lane);
     return lane.found();
   });
 }
@@ -135,7 +135,7 @@ __global__ void __launch_bounds__(kThreads)
     norm_kernel(const __grid_constant__ NormArguments<Table> arguments) {
   const Table& table = arguments.table;
   const ClipBuffers& buffers = arguments.buffers;
-  const Piece piece = piece_of(table, static_cast<int>(blockIdx.x));
+  const Piece piece = piece_of(table, static_cast<int>(blockIdx.x), /*at_lines=*/false);
   const std::int64_t row = arguments.first_row + piece.row;
   Found found = neutral<P, Found>();
   if (piece.row >= 0) found = measure<P>(table.rows[piece.row], piece, arguments.rule.p);

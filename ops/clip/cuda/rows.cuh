@@ -71,25 +71,27 @@ struct Piece {
   int blocks = 1;  // of the row
 };
 
+inline constexpr int kLine = 128;  // bytes
+
 /// Elements of a row before the first whole line.
 __device__ inline int before_line(const ClipRow& row) {
-  constexpr unsigned kLine = 128;
   const auto past = static_cast<unsigned>(reinterpret_cast<std::uintptr_t>(row.data)) % kLine;
   const unsigned bytes = bytes_of(row.kind) * (row.is_complex ? 2 : 1);
   return past == 0 ? 0 : static_cast<int>((kLine - past) / bytes);
 }
 
+/// `at_lines`: all pieces but the first of a row begin at a whole line, so that a warp touches no
+/// parts of lines. Not for sums: their bits must not follow from where a row lies.
 template <class Table>
-__device__ Piece piece_of(const Table& table, int block) {
+__device__ Piece piece_of(const Table& table, int block, bool at_lines) {
   const int thread = static_cast<int>(threadIdx.x);
   if (table.count == 0) return {.is_small = true};
   const int last = table.last_row_of(block);
   const std::int64_t elements = table.rows[last].elements;
   if (elements > kSmallRow) {
-    // All but the first begin at a whole line, so that a warp reads no parts of lines.
     const std::int64_t chunk = std::int64_t{1} << table.chunk_bits;
     const int number = block - table.rows[last].first_block;
-    const std::int64_t head = before_line(table.rows[last]);
+    const std::int64_t head = at_lines ? before_line(table.rows[last]) : 0;
     const std::int64_t begin = number == 0 ? 0 : head + number * chunk;
     const std::int64_t end = head + (number + 1) * chunk;
     const std::int64_t here = (end < elements ? end : elements) - begin;
@@ -104,15 +106,15 @@ __device__ Piece piece_of(const Table& table, int block) {
 }
 
 /// Values of a kind that lie from `data` on, of which a lane takes its share: single ones up to a
-/// multiple of 16 or 128 bytes, vectors, and single ones at the end.
+/// multiple of `unit` bytes, vectors, and single ones at the end.
 struct Share {
   template <ScalarKind K>
   __device__ Share(std::integral_constant<ScalarKind, K>, const void* data, int values,
-                   bool is_small)
+                   int unit = 16)
       : count(values) {
     constexpr int kBytes = sizeof(typename Scalar<K>::Bits);
-    const int unit = is_small ? 16 : 128;
-    const auto past = static_cast<int>(reinterpret_cast<std::uintptr_t>(data) & (unit - 1U));
+    const auto past = static_cast<int>(reinterpret_cast<std::uintptr_t>(data) &
+                                       (static_cast<unsigned>(unit) - 1));
     head = past == 0 ? 0 : (unit - past) / kBytes;
     if (head > count) head = count;
     vectors = (count - head) / kVector<K>;

@@ -86,7 +86,7 @@ struct Work {
     const int parts = row.is_complex ? 2 : 1;
     char* const data = static_cast<char*>(row.data) +
                        piece.begin * parts * static_cast<int>(sizeof(Elements<K, 1>));
-    const Share share(kind, data, piece.elements * parts, piece.is_small);
+    const Share share(kind, data, piece.elements * parts, piece.is_small ? 16 : kLine);
     const ClipSums& sums = arguments.sums[piece.row];
     if constexpr (W == ClipWrite::kClamp) {
       // The limit as the dtype of the gradient has it.
@@ -109,7 +109,7 @@ __global__ void __launch_bounds__(kThreads, 4)
   // Backwards: the end was read last and may still be in the cache.
   for (int block = arguments.table.blocks.all - 1 - static_cast<int>(blockIdx.x); block >= 0;
        block -= static_cast<int>(gridDim.x)) {
-    const Piece piece = piece_of(arguments.table, block);
+    const Piece piece = piece_of(arguments.table, block, /*at_lines=*/true);
     if (piece.row < 0) continue;
     const Work<Table> work = {arguments, piece, factor};
     with_kind(arguments.table.rows[piece.row].kind, [&](auto kind) { work.template run<W>(kind); });

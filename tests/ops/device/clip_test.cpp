@@ -264,6 +264,13 @@ TEST_CASE("The same list gives the same bits on a device, in whatever order its 
   const Tensors gradients = mixed_list();
   const auto first = clip(cloned(gradients), 1).tensor_norms.clone();
   for (int i = 0; i < 5; ++i) CHECK(same_bits(clip(cloned(gradients), 1).tensor_norms, first));
+  // Wherever it lies, from 16 bytes to 16 bytes.
+  const at::Tensor values = torch::randn({40'000});
+  const auto norm_at = [&values](std::int64_t place) {
+    const at::Tensor moved = torch::empty({40'032}).narrow(0, place, values.numel());
+    return clip({moved.copy_(values)}, 1).total_norm.clone();
+  };
+  for (const std::int64_t place : {4, 8, 20, 28}) CHECK(same_bits(norm_at(place), norm_at(0)));
 }
 
 }  // namespace ddpscope::test::clip_test

@@ -108,8 +108,11 @@ TEST_CASE("Each element of a list is read once, small gradients by one warp each
   std::vector<ClipRow> rows;
   for (int i = 0; i < 400; ++i) {
     const int size = i % 5 == 0 ? 70'000 : i % 7 == 0 ? 2049 : i % 3 == 0 ? 0 : 2048;
-    rows.push_back({.elements = static_cast<std::int64_t>(random() % (size + 1U))});
+    const std::uintptr_t address = 4096 + 4 * (random() % 64);  // nothing is read there
+    rows.push_back({.data = reinterpret_cast<void*>(address),
+                    .elements = static_cast<std::int64_t>(random() % (size + 1U))});
   }
+  const bool at_lines = GENERATE(false, true);
   RowTable table;
   fill_table(rows, 0, /*chunk_bits=*/14, table);
   std::vector<std::vector<int>> reads;
@@ -117,11 +120,14 @@ TEST_CASE("Each element of a list is read once, small gradients by one warp each
   std::vector<int> warps_of_row(rows.size());
   for (int block = 0; block < table.blocks.all; ++block) {
     for (emulated::thread.x = 0; emulated::thread.x < kThreads; ++emulated::thread.x) {
-      const Piece piece = piece_of(table, block);
+      const Piece piece = piece_of(table, block, at_lines);
       if (piece.row < 0) continue;
       const auto row = static_cast<std::size_t>(piece.row);
       CHECK(piece.is_small == (rows[row].elements <= kSmallRow));
       warps_of_row[row] += piece.is_small && piece.lane == 0;
+      const auto begin = reinterpret_cast<std::uintptr_t>(rows[row].data) +
+                         4 * static_cast<std::uintptr_t>(piece.begin);
+      CHECK((!at_lines || piece.begin == 0 || piece.elements == 0 || begin % kLine == 0));
       for (std::int64_t i = piece.lane; i < piece.elements; i += piece.lanes) {
         ++reads[row][static_cast<std::size_t>(piece.begin + i)];
       }
@@ -156,7 +162,7 @@ TEST_CASE("Gradients of more than 2^31 elements have blocks that fit") {
   RowTable table;
   fill_table(rows, 0, bits, table);
   emulated::thread.x = 9;
-  const Piece last = piece_of(table, table.blocks.all - 2);
+  const Piece last = piece_of(table, table.blocks.all - 2, /*at_lines=*/true);
   CHECK(last.row == 1);
   CHECK(last.begin + last.elements == rows[1].elements);
 }
