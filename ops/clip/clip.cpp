@@ -6,7 +6,7 @@
 #include <string>
 #include <utility>
 
-#include "ops/clip/device.h"
+#include "ops/clip/devices.h"
 #include "ops/clip/facts.h"
 #include "ops/clip/measure.h"
 #include "ops/clip/result.h"
@@ -87,9 +87,10 @@ ClipResult clip_grad_norm_(at::TensorList tensors, double max_norm, const ClipOp
   TORCH_CHECK(max_norm >= 0, kFunction, ": max_norm must not be negative or NaN, but is ",
               max_norm);
   clip::check_options(tensors, options);
-  const clip::Table table(tensors, options.input, clip::Change::kScale);
-  if (!table.device().is_cpu()) {
-    return clip_on_device(table, max_norm, options, device::current_place(table.device()), shards);
+  const auto tables = clip::Table::of_devices(tensors, options.input, clip::Change::kScale);
+  const clip::Table& table = tables.front();
+  if (tables.size() > 1 || !table.device().is_cpu()) {
+    return clip_on_devices(clip::portions_of(tables), max_norm, options, shards);
   }
   const clip::Measure measure(table, options.norm_type);
   const clip::Verdict verdict = clip::judge(measure, max_norm, options, shards);

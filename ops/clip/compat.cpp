@@ -7,7 +7,7 @@
 #include <cmath>
 #include <optional>
 
-#include "ops/clip/device.h"
+#include "ops/clip/devices.h"
 #include "ops/clip/facts.h"
 #include "ops/clip/measure.h"
 #include "ops/clip/result.h"
@@ -19,15 +19,23 @@ namespace clip {
 namespace {
 
 /// The dtype in which torch has the norm of all gradients together.
-at::ScalarType dtype_of_total(const Table& table, double norm_type) {
+at::ScalarType dtype_of_total(const std::vector<Table>& tables, double norm_type) {
   if (norm_type == 0) return c10::get_default_dtype_as_scalartype();
   std::optional<at::ScalarType> type;
-  for (const Row& row : table.rows()) {
-    if (row.gradient == nullptr) continue;
-    const auto of_norm = c10::toRealValueType(row.gradient->scalar_type());
-    type = type ? c10::promoteTypes(*type, of_norm) : of_norm;
+  for (const Table& table : tables) {
+    for (const Row& row : table.rows()) {
+      if (row.gradient == nullptr) continue;
+      const auto of_norm = c10::toRealValueType(row.gradient->scalar_type());
+      type = type ? c10::promoteTypes(*type, of_norm) : of_norm;
+    }
   }
   return *type;
+}
+
+std::int64_t defined_count(const std::vector<Table>& tables) {
+  std::int64_t count = 0;
+  for (const Table& table : tables) count += table.defined_count();
+  return count;
 }
 
 /// What both ways of clipping have: a total, and a factor that is applied.
@@ -36,7 +44,6 @@ struct HostClip {
   double order;
   Measure measure = Measure(table, order);
 
-  double total() const { return measure.total(/*leaves_out_bad=*/false); }
   void scale_by(double factor) const {
     Verdict verdict;
     verdict.coefficient = factor;
@@ -47,13 +54,16 @@ struct HostClip {
 void tell(const HostClip& clip, const ClipFacts& facts) {
   tell_observer(clip.table, clip.measure, facts);
 }
-void tell(const DeviceMeasure&, const ClipFacts&) {}
+double total_of(const HostClip& clip) { return clip.measure.total(/*leaves_out_bad=*/false); }
+
+void tell(const DevicesMeasure&, const ClipFacts&) {}
+double total_of(const DevicesMeasure& clip) { return clip.result().total(); }
 
 template <class Clip>
-double clip_like_torch(const Table& table, const Clip& clip, double max_norm, double norm_type,
-                       bool error_if_nonfinite) {
-  const double exact = norm_type == 0 ? static_cast<double>(table.defined_count()) : clip.total();
-  const at::Tensor total = at::full({}, exact, dtype_of_total(table, norm_type));
+double clip_like_torch(const std::vector<Table>& tables, const Clip& clip, double max_norm,
+                       double norm_type, bool error_if_nonfinite) {
+  const double exact = norm_type == 0 ? static_cast<double>(defined_count(tables)) : total_of(clip);
+  const at::Tensor total = at::full({}, exact, dtype_of_total(tables, norm_type));
   const double norm = total.item<double>();
   const double factor = at::clamp(max_norm / (total + 1e-6), std::nullopt, 1.0).item<double>();
   const bool is_refused = error_if_nonfinite && !std::isfinite(norm);
@@ -79,15 +89,17 @@ namespace compat {
 double clip_grad_norm_(const std::vector<at::Tensor>& parameters, double max_norm, double norm_type,
                        bool error_if_nonfinite) {
   const at::NoGradGuard no_grad;
-  const clip::Table table(parameters, ClipInput::kParameters, clip::Change::kScale);
-  if (table.defined_count() == 0) return 0;
-  if (table.device().is_cpu()) {
-    return clip::clip_like_torch(table, clip::HostClip{table, norm_type}, max_norm, norm_type,
+  const auto tables =
+      clip::Table::of_devices(parameters, ClipInput::kParameters, clip::Change::kScale);
+  if (clip::defined_count(tables) == 0) return 0;
+  const clip::Table& table = tables.front();
+  if (tables.size() == 1 && table.device().is_cpu()) {
+    return clip::clip_like_torch(tables, clip::HostClip{table, norm_type}, max_norm, norm_type,
                                  error_if_nonfinite);
   }
-  const device::Place place = device::current_place(table.device());
-  const clip::DeviceMeasure measure(table, place, {}, {.p = norm_type, .max_norm = HUGE_VAL});
-  return clip::clip_like_torch(table, measure, max_norm, norm_type, error_if_nonfinite);
+  const auto portions = clip::portions_of(tables);
+  const clip::DevicesMeasure measure(portions, {}, {.p = norm_type, .max_norm = HUGE_VAL});
+  return clip::clip_like_torch(tables, measure, max_norm, norm_type, error_if_nonfinite);
 }
 
 double clip_grad_norm_(std::initializer_list<at::Tensor> parameters, double max_norm,

@@ -62,8 +62,7 @@ bool is_written_in_place(const at::Tensor& sparse, Change change) {
 
 void check(const at::Tensor& gradient, std::size_t i, Change change) {
   const auto place = [&] {  // put together where it is told
-    const char* const function = change == Change::kScale ? "clip_grad_norm_" : "clip_grad_value_";
-    return c10::str(function, ": the gradient of tensors[", i, "]");
+    return c10::str(function_of(change), ": the gradient of tensors[", i, "]");
   };
   TORCH_CHECK(gradient.device().is_cpu() || gradient.device().is_cuda(), place(), " is on ",
               gradient.device(), "; it must be on the CPU or on a CUDA device");
@@ -96,23 +95,33 @@ void write_sparse(const Row& row, Change change, WriteWhole write) {
 
 }  // namespace
 
-Table::Table(at::TensorList tensors, ClipInput input, Change change)
-    : change_(change), rows_(tensors.size()) {
+const char* function_of(Change change) {
+  return change == Change::kScale ? "clip_grad_norm_" : "clip_grad_value_";
+}
+
+std::vector<Table> Table::of_devices(at::TensorList tensors, ClipInput input, Change change) {
   const at::NoGradGuard no_grad;
+  std::vector<Table> tables;
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     if (!tensors[i].defined()) continue;
     const at::Tensor& gradient = input == ClipInput::kParameters ? tensors[i].grad() : tensors[i];
-    if (gradient.defined()) add(gradient, i);
+    if (!gradient.defined()) continue;
+    check(gradient, i, change);
+    auto table = std::ranges::find(tables, gradient.device(), &Table::device);
+    if (table == tables.end()) {
+      tables.push_back(Table(tensors.size(), change, gradient.device()));
+      table = tables.end() - 1;
+    }
+    table->add(gradient, i);
   }
+  if (tables.empty()) tables.push_back(Table(tensors.size(), change, c10::kCPU));
+  return tables;
 }
 
+Table::Table(std::size_t rows, Change change, c10::Device device)
+    : change_(change), rows_(rows), device_(device) {}
+
 void Table::add(const at::Tensor& gradient, std::size_t i) {
-  check(gradient, i, change_);
-  if (defined_count_ == 0) device_ = gradient.device();
-  TORCH_CHECK(gradient.device() == device_,
-              change_ == Change::kScale ? "clip_grad_norm_" : "clip_grad_value_",
-              ": gradients must share one device, but the first is on ", device_,
-              " and that of tensors[", i, "] on ", gradient.device());
   ++defined_count_;
   Row& row = rows_[i];
   row.gradient = &gradient;

@@ -24,6 +24,8 @@ enum class Form : std::uint8_t { kFlat, kStrided, kSparse };
 /// tensor, each may be scaled, but only their sum be clamped.
 enum class Change : std::uint8_t { kScale, kClamp };
 
+const char* function_of(Change change);
+
 /// The gradient of one tensor of the list; without elements where there is none.
 struct Row {
   const at::Tensor* gradient = nullptr;
@@ -39,17 +41,22 @@ struct Row {
   }
 };
 
-/// The gradients of one call. Refers to the tensors of the list, which must outlive it.
+/// The gradients of one call that lie on one device. Refers to the tensors of the list, which must
+/// outlive it.
 class Table {
  public:
+  /// One per device, in the order in which the list comes to them; of an empty list one.
   /// @throws c10::Error for a gradient that cannot be changed so.
-  Table(at::TensorList tensors, ClipInput input, Change change);
+  static std::vector<Table> of_devices(at::TensorList tensors, ClipInput input, Change change);
 
+  /// One per tensor of the list; of another device it is as one without a gradient.
   const std::vector<Row>& rows() const { return rows_; }
   std::int64_t elements() const { return elements_; }
   std::int64_t defined_count() const { return defined_count_; }
   /// Of all gradients; the CPU where there is none.
   c10::Device device() const { return device_; }
+  /// Which is called, for messages.
+  const char* function() const { return function_of(change_); }
   /// Where the values of each gradient begin, as ClipFacts tells it.
   std::vector<const void*> starts() const;
   /// Whether two flat gradients have a byte in common, as where one is listed twice.
@@ -66,15 +73,16 @@ class Table {
   void write_copied(Wanted wanted, Write write) const;
 
  private:
+  Table(std::size_t rows, Change change, c10::Device device);
   void add(const at::Tensor& gradient, std::size_t i);
   void write_flat(const std::vector<Chunk>& chunks, Write write) const;
 
-  const Change change_;
+  Change change_;
   std::vector<Row> rows_;
   std::vector<at::Tensor> copies_;  // what `data` of the rows that are not flat points into
   std::int64_t elements_ = 0;
   std::int64_t defined_count_ = 0;
-  c10::Device device_ = c10::kCPU;
+  c10::Device device_;
 };
 
 }  // namespace ddpscope::clip

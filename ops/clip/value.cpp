@@ -1,11 +1,13 @@
+#include <c10/core/DeviceGuard.h>
 #include <c10/util/BFloat16.h>
 #include <c10/util/Half.h>
 #include <ddpscope/ops/clip_grad.h>
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 
-#include "ops/clip/device.h"
+#include "ops/clip/devices.h"
 #include "ops/clip/measure.h"
 #include "ops/clip/result.h"
 #include "ops/clip/table.h"
@@ -58,7 +60,42 @@ double rounded(Kind kind, double limit) {
   }
 }
 
+ValueClipResult clamp_on_cpu(const Table& table, double limit) {
+  const Measure measure(table, /*p=*/0);
+  ValueClipResult result = {nan_counts_of(measure), inf_counts_of(measure)};
+  const auto& rows = table.rows();
+  const auto is_wanted = [&](std::size_t row) {
+    return measure.rows()[row].max_abs > rounded(rows[row].kind, limit);
+  };
+  table.write(is_wanted, [&](std::size_t row, void* data, std::int64_t values) {
+    clamp(rows[row].kind, data, values, rounded(rows[row].kind, limit));
+  });
+  return result;
+}
+
+ValueClipResult clamp_on_device(const Table& table, double limit, const device::Place& place) {
+  const DeviceMeasure measure(table, place, {}, {.p = 0, .max_norm = HUGE_VAL});
+  measure.clamp(limit);
+  return {measure.result().nan_counts(), measure.result().inf_counts()};
+}
+
 }  // namespace
+
+ValueClipResult clamp_on_devices(std::span<const Portion> portions, double limit) {
+  const c10::Device main = main_place(portions).device;
+  const c10::DeviceGuard guard(main);
+  ValueClipResult all;
+  for (const auto& [table, place] : portions) {
+    ValueClipResult some =
+        place ? clamp_on_device(table, limit, *place) : clamp_on_cpu(table, limit);
+    some = {some.nan_counts.to(main), some.inf_counts.to(main)};
+    all = all.nan_counts.defined()
+              ? ValueClipResult{all.nan_counts + some.nan_counts, all.inf_counts + some.inf_counts}
+              : some;
+  }
+  return all;
+}
+
 }  // namespace clip
 
 inline namespace api0 {
@@ -66,24 +103,17 @@ inline namespace api0 {
 ValueClipResult clip_grad_value_(at::TensorList tensors, double limit, ClipInput input) {
   TORCH_CHECK(limit >= 0, clip::kClampFunction, ": limit must not be negative or NaN, but is ",
               limit);
-  const clip::Table table(tensors, input, clip::Change::kClamp);
-  const auto& rows = table.rows();
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    TORCH_CHECK(!rows[i].is_complex, clip::kClampFunction, ": the gradient of tensors[", i,
-                "] is complex, which has no order");
+  const auto tables = clip::Table::of_devices(tensors, input, clip::Change::kClamp);
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    const auto is_complex = [i](const clip::Table& table) { return table.rows()[i].is_complex; };
+    TORCH_CHECK(std::ranges::none_of(tables, is_complex), clip::kClampFunction,
+                ": the gradient of tensors[", i, "] is complex, which has no order");
   }
-  if (!table.device().is_cpu()) {
-    return clip::clamp_on_device(table, limit, device::current_place(table.device()));
+  const clip::Table& table = tables.front();
+  if (tables.size() > 1 || !table.device().is_cpu()) {
+    return clip::clamp_on_devices(clip::portions_of(tables), limit);
   }
-  const clip::Measure measure(table, /*p=*/0);
-  ValueClipResult result = {nan_counts_of(measure), inf_counts_of(measure)};
-  const auto is_wanted = [&](std::size_t row) {
-    return measure.rows()[row].max_abs > clip::rounded(rows[row].kind, limit);
-  };
-  table.write(is_wanted, [&](std::size_t row, void* data, std::int64_t values) {
-    clip::clamp(rows[row].kind, data, values, clip::rounded(rows[row].kind, limit));
-  });
-  return result;
+  return clip::clamp_on_cpu(table, limit);
 }
 
 }  // namespace api0

@@ -13,6 +13,7 @@ struct DeviceKernels {
   std::size_t size = sizeof(DeviceKernels);  // differs where the library is of another version
   std::int64_t (*clip_parts)(std::span<const ClipRow>) noexcept = nullptr;
   int (*clip_norm)(const ClipNormCall&, CUstream_st*) noexcept = nullptr;
+  int (*clip_join)(const ClipJoinCall&, CUstream_st*) noexcept = nullptr;
   int (*clip_write)(const ClipWriteCall&, CUstream_st*) noexcept = nullptr;
   std::int64_t (*norm_workspace_items)(const NormView&) noexcept = nullptr;
   std::int64_t (*norm_tickets)(const NormView&) noexcept = nullptr;

@@ -32,6 +32,7 @@ const char* error_text(int code) noexcept {
 
 const DeviceKernels kDeviceKernels = {.clip_parts = clip_parts,
                                       .clip_norm = launch_clip_norm,
+                                      .clip_join = launch_clip_join,
                                       .clip_write = launch_clip_write,
                                       .norm_workspace_items = norm_workspace_items,
                                       .norm_tickets = norm_tickets,

@@ -36,7 +36,7 @@ struct ClipOptions {
   double norm_type = 2.0;  ///< p: any real number, +inf or -inf
   double eps = 1e-6;       ///< finite, not negative
   NonFinite on_non_finite = NonFinite::kPropagate;
-  /// Float, one element, on the CPU or with the gradients: multiplies every gradient first.
+  /// Float, one element, on the CPU or where the result is: multiplies every gradient first.
   at::Tensor inverse_scale = {};
   /// Gradients stay as they are: who steps multiplies by `coefficient` and `inverse_scale`, or
   /// divides by `grad_scale`, as torch's fused optimizers do. Not with kZeroTensor.
@@ -48,11 +48,11 @@ struct ClipOptions {
 };
 
 /// What one call found. P tensors were listed, i is the position in the list; norms and magnitudes
-/// are those after `inverse_scale`. All tensors are where the gradients are, on the CPU where there
-/// are none. There they hold their values on return; on a CUDA device they are pending on its
-/// current stream, parts of one piece of memory, and reading one on the host waits. With `shards`
-/// `total_norm`, `coefficient`, `found_inf` and `grad_scale` are of the group, the others of the
-/// tensors that this rank listed.
+/// are those after `inverse_scale`. All tensors are where the gradients are, of those on several
+/// devices on the first CUDA device of the list; on the CPU where there are none. There they hold
+/// their values on return; on a CUDA device they are pending on its current stream, parts of one
+/// piece of memory, and reading one on the host waits. With `shards` `total_norm`, `coefficient`,
+/// `found_inf` and `grad_scale` are of the group, the others of the tensors that this rank listed.
 struct DDPSCOPE_API ClipResult {
   at::Tensor total_norm;    ///< Double, []: before clipping
   at::Tensor coefficient;   ///< Double, []: factor beside `inverse_scale`; in [0, 1] or NaN
@@ -90,17 +90,21 @@ struct DDPSCOPE_API ClipResult {
 /// On a CUDA device two launches are queued for each 1,344 tensors, one if nothing can change, and
 /// nothing waits but kThrow, which must not be captured in a graph. Each gradient that is not dense
 /// takes a copy and a launch more, and sparse ones what coalescing takes. An observer is not told.
+/// Of gradients on several devices each measures its own, the sums are joined on one of them, and
+/// the factor is copied back; where some are on the CPU, it waits for the factor. Not captured in a
+/// graph.
 ///
 /// With `shards` one exchange of three numbers per rank comes between the norm and the change, and
 /// a dozen small launches on a device. The total is combined in the order of ranks: the same on
 /// each of them. A gradient of which several ranks hold a part counts once per part for p = 0.
 ///
-/// @param tensors   P tensors. Their gradients are on the CPU or all on one CUDA device; Half,
-///                  BFloat16, Float, Double or complex, of any shape, strided or sparse COO; dtypes
-///                  may be mixed. Undefined tensors and gradients are skipped. Empty: norm 0.
+/// @param tensors   P tensors. Their gradients are on the CPU or on CUDA devices; Half, BFloat16,
+///                  Float, Double or complex, of any shape, strided or sparse COO; dtypes and
+///                  devices may be mixed. Undefined tensors and gradients are skipped. Empty: norm
+///                  0.
 /// @param max_norm  Not negative, not NaN; infinity measures and never clips.
-/// @throws c10::Error for a wrong `max_norm` or option, an integer gradient, one on another device
-///         than the first, or one whose elements overlap in memory; kThrow: also for a norm that is
+/// @throws c10::Error for a wrong `max_norm` or option, an integer gradient, one on a device of
+///         another kind, or one whose elements overlap in memory; kThrow: also for a norm that is
 ///         not finite; `shards`: for ranks that do not agree in their call, and what
 ///         an exchange throws. Every gradient is then as it was. A rank that throws before the
 ///         exchange lets the others wait for its next one, of which all ranks throw.
@@ -117,7 +121,7 @@ DDPSCOPE_API ClipResult clip_grad_norm_(at::TensorList tensors, double max_norm,
 DDPSCOPE_API void throw_if_earlier_non_finite();
 
 struct ValueClipResult {
-  at::Tensor nan_counts;  ///< Long, [P], where the gradients are
+  at::Tensor nan_counts;  ///< Long, [P], on the device that ClipResult names
   at::Tensor inf_counts;  ///< likewise: before clipping
 };
 

@@ -13,6 +13,20 @@ inline constexpr double kInfinite = HUGE_VAL;
 
 enum class PowerKind : std::uint8_t { kNone, kMagnitudes, kSquares, kSmallest, kPowers };
 
+template <PowerKind P>
+using Power = std::integral_constant<PowerKind, P>;
+
+/// On the host: `launch` for norms of order p, whose kind is a constant.
+template <class Launch>
+int with_power(double p, Launch launch) noexcept {
+  using enum PowerKind;
+  if (p == 2) return launch(Power<kSquares>());
+  if (p == 1) return launch(Power<kMagnitudes>());
+  if (p == 0 || p == kInfinite) return launch(Power<kNone>());
+  if (p == -kInfinite) return launch(Power<kSmallest>());
+  return launch(Power<kPowers>());
+}
+
 /// What a thread holds of one gradient.
 struct Found {
   double power_sum = 0, max_abs = 0;

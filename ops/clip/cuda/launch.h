@@ -103,6 +103,15 @@ struct ClipNormCall {
   ClipBuffers buffers;
 };
 
+/// The sums that several devices made of one list, together on one of them.
+struct ClipJoinCall {
+  const ClipSums* sums = nullptr;  // of each device one per row, neutral for a row elsewhere
+  int devices = 0;
+  ClipRule rule;
+  ClipLayout layout;
+  ClipBuffers buffers;  // no parts and no tickets
+};
+
 enum class ClipWrite : std::uint8_t { kScale, kClamp };
 
 /// Writes nothing of a gradient that stays as it is.
@@ -122,7 +131,9 @@ std::int64_t clip_parts(std::span<const ClipRow> rows) noexcept;
 /// listing. Each returns the code of the launch that failed, 0 if none did; waits for nothing,
 /// allocates nothing.
 int launch_clip_norm(const ClipNormCall& call, CUstream_st* stream) noexcept;
-/// Likewise. No two rows may share memory.
+/// Makes the sums of all rows, and the result from them, in one launch of one block.
+int launch_clip_join(const ClipJoinCall& call, CUstream_st* stream) noexcept;
+/// As `launch_clip_norm`. No two rows may share memory.
 int launch_clip_write(const ClipWriteCall& call, CUstream_st* stream) noexcept;
 
 }  // namespace ddpscope::cuda

@@ -204,12 +204,8 @@ std::int64_t clip_parts(std::span<const ClipRow> rows) noexcept {
 }
 
 int launch_clip_norm(const ClipNormCall& call, CUstream_st* stream) noexcept {
-  const double p = call.rule.p;
-  if (p == 2) return launch_norm<PowerKind::kSquares>(call, stream);
-  if (p == 1) return launch_norm<PowerKind::kMagnitudes>(call, stream);
-  if (p == 0 || p == kInfinite) return launch_norm<PowerKind::kNone>(call, stream);
-  if (p == -kInfinite) return launch_norm<PowerKind::kSmallest>(call, stream);
-  return launch_norm<PowerKind::kPowers>(call, stream);
+  return with_power(call.rule.p,
+                    [&](auto power) { return launch_norm<decltype(power)::value>(call, stream); });
 }
 
 }  // namespace ddpscope::cuda

@@ -1,62 +1,6 @@
-#include "ops/clip/device.h"
-#include "tests/ops/clip/oracle.h"
-#include "tests/ops/device/test_device.h"
+#include "tests/ops/device/clip_case.h"
 
 namespace ddpscope::test::clip_test {
-namespace {
-
-ClipResult clip(const Tensors& gradients, double max_norm, ClipOptions options = {}) {
-  const at::NoGradGuard no_grad;
-  const device::Place& place = test_place();
-  const clip::Table table(gradients, ClipInput::kGradients, clip::Change::kScale);
-  return clip_on_device(table, max_norm, options, place, clip::begin_shards(max_norm, options));
-}
-
-ClipResult clip_on_cpu(const Tensors& gradients, double max_norm, ClipOptions options = {}) {
-  options.input = ClipInput::kGradients;
-  return clip_grad_norm_(gradients, max_norm, options);
-}
-
-bool is_near(const at::Tensor& found, const at::Tensor& expected, double limit = 1e-13) {
-  return torch::allclose(found, expected, limit, 0, /*equal_nan=*/true);
-}
-
-/// Both ways of clipping give the same, numbers within rounding and gradients to the bit.
-void check_same(const Tensors& gradients, double max_norm, const ClipOptions& options = {}) {
-  const Tensors here = cloned(gradients), there = cloned(gradients);
-  const ClipResult found = clip(here, max_norm, options);
-  const ClipResult expected = clip_on_cpu(there, max_norm, options);
-  CHECK(is_near(found.total_norm, expected.total_norm));
-  CHECK(is_near(found.coefficient, expected.coefficient));
-  CHECK(is_near(found.tensor_norms, expected.tensor_norms));
-  CHECK(is_near(found.max_abs, expected.max_abs));
-  CHECK(same_bits(found.nan_counts, expected.nan_counts));
-  CHECK(same_bits(found.inf_counts, expected.inf_counts));
-  CHECK(same_bits(found.first_bad, expected.first_bad));
-  CHECK(same_bits(found.found_inf, expected.found_inf));
-  CHECK(is_near(found.grad_scale, expected.grad_scale, 1e-6));
-  CHECK(found.module_norms.defined() == expected.module_norms.defined());
-  if (expected.module_norms.defined()) CHECK(is_near(found.module_norms, expected.module_norms));
-  for (std::size_t i = 0; i < gradients.size(); ++i) {
-    if (!gradients[i].defined()) continue;
-    INFO("gradient " << i << ", " << gradients[i].sizes() << " " << gradients[i].scalar_type());
-    CHECK(is_near(here[i].to_dense().to(at::kComplexDouble),
-                  there[i].to_dense().to(at::kComplexDouble), 1e-6));
-  }
-}
-
-at::Tensor random_of(std::int64_t elements, at::ScalarType type, std::int64_t offset = 0) {
-  return torch::randn({elements + offset}, at::kDouble).to(type).slice(0, offset);
-}
-
-Tensors mixed_list() {
-  return {random_of(5000, at::kFloat),  random_of(0, at::kFloat),
-          random_of(1, at::kHalf),      random_of(2049, at::kBFloat16, 1),
-          random_of(40'000, at::kHalf), random_of(2048, at::kDouble, 1),
-          random_of(17, at::kFloat, 3), random_of(16'384, at::kFloat, 1)};
-}
-
-}  // namespace
 
 TEST_CASE("A device clips every order of norm as the CPU does") {
   torch::manual_seed(1);
@@ -164,23 +108,6 @@ TEST_CASE("A norm that is not finite throws at once, or at the next call, with t
   CHECK(thrown_by(throw_if_earlier_non_finite).empty());
 }
 
-namespace {
-/// Of two ranks, of which the other one always brings the same, to every call.
-struct BesideAnother final : Communicator {
-  explicit BesideAnother(const std::vector<double>& norm)
-      : norm(torch::tensor(norm, at::kDouble)) {}
-  int rank() const noexcept override { return 0; }
-  int size() const noexcept override { return 2; }
-  void all_reduce_sum(at::Tensor&) override {}
-  at::Tensor all_gather(const at::Tensor& record) override {
-    const at::Tensor agreed = record.slice(0, 3) + (is_ahead ? 1 : 0);
-    return torch::stack({record, torch::cat({norm, agreed})});
-  }
-  at::Tensor norm;
-  bool is_ahead = false;
-};
-}  // namespace
-
 TEST_CASE("A device combines shards as the CPU does") {
   torch::manual_seed(8);
   const double p = GENERATE(0., 1., 2., 0.5, -1., 3.5, HUGE_VAL, -HUGE_VAL);
@@ -234,15 +161,16 @@ TEST_CASE("A device leaves gradients as they are where the factor is deferred") 
 TEST_CASE("A device clamps as the CPU does, to the bit") {
   torch::manual_seed(7);
   const auto type = GENERATE(at::kHalf, at::kBFloat16, at::kFloat, at::kDouble);
+  const int devices = GENERATE(1, 2, 3);
   for (const double limit : {0., 0.1, 1e6, HUGE_VAL}) {
     Tensors here = {random_of(3000, type, 1), random_of(50, type), random_of(20'000, type)};
     here[0][5] = NAN;
     here[0][6] = -HUGE_VAL;
     const Tensors there = cloned(here);
-    const clip::Table table(here, ClipInput::kGradients, clip::Change::kClamp);
-    const ValueClipResult found = clip::clamp_on_device(table, limit, test_place());
+    const SpreadList list(here, devices, clip::Change::kClamp);
+    const ValueClipResult found = clip::clamp_on_devices(list.portions, limit);
     const ValueClipResult expected = clip_grad_value_(there, limit, ClipInput::kGradients);
-    CAPTURE(type, limit);
+    CAPTURE(type, limit, devices);
     CHECK(same_bits(here, there));
     CHECK(same_bits(found.nan_counts, expected.nan_counts));
     CHECK(same_bits(found.inf_counts, expected.inf_counts));
@@ -252,9 +180,9 @@ TEST_CASE("A device clamps as the CPU does, to the bit") {
 TEST_CASE("A factor of the program's own is applied to what was measured") {
   torch::manual_seed(9);
   const Tensors gradients = mixed_list(), before = cloned(gradients);
-  const clip::Table table(gradients, ClipInput::kGradients, clip::Change::kScale);
-  const clip::DeviceMeasure measure(table, test_place(), {}, {.p = 1, .max_norm = kInfinity});
-  CHECK(measure.total() == Approx(exact_norm(before, 1)).epsilon(1e-12));
+  const SpreadList list(gradients, GENERATE(1, 2, 3));
+  const clip::DevicesMeasure measure(list.portions, {}, {.p = 1, .max_norm = kInfinity});
+  CHECK(measure.result().total() == Approx(exact_norm(before, 1)).epsilon(1e-12));
   measure.scale_by(-0.25);
   for (std::size_t i = 0; i < before.size(); ++i) CHECK(same_bits(gradients[i], before[i] * -0.25));
 }

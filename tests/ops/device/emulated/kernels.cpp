@@ -3,5 +3,6 @@
 #include "ops/batch_norm/cuda/normalize.cu"
 #include "ops/batch_norm/cuda/reduce.cu"
 #include "ops/batch_norm/cuda/stats.cu"
+#include "ops/clip/cuda/join.cu"
 #include "ops/clip/cuda/norm.cu"
 #include "ops/clip/cuda/write.cu"

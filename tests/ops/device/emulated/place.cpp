@@ -8,6 +8,7 @@ const device::Place& test_place() {
   static const cuda::DeviceKernels kernels = {
       .clip_parts = cuda::clip_parts,
       .clip_norm = cuda::launch_clip_norm,
+      .clip_join = cuda::launch_clip_join,
       .clip_write = cuda::launch_clip_write,
       .norm_workspace_items = cuda::norm_workspace_items,
       .norm_tickets = cuda::norm_tickets,

@@ -101,10 +101,28 @@ TEST_CASE("Gradients on a GPU are clipped without a wait, and as on the CPU", "[
   for (std::size_t i = 0; i < here.size(); ++i) {
     CHECK(torch::allclose(there[i].grad().cpu(), here[i].grad(), 1e-5, 0));
   }
-  auto mixed = there;
-  mixed.push_back(here[0]);
-  CHECK_THROWS_WITH(clip_grad_norm_(mixed, 1),
-                    Catch::Matchers::Contains("gradients must share one device"));
+}
+
+TEST_CASE("A list on CPU and GPU is clipped by one norm, with one wait", "[gpu]") {
+  require_gpu();
+  const auto here = parameters_on(torch::kCPU);
+  auto mixed = parameters_on(torch::kCUDA);
+  mixed[1] = parameters_on(torch::kCPU)[1];
+  const auto expected = clip_grad_norm_(here, 1);
+  const int before = waits.load();
+  const auto found = clip_grad_norm_(mixed, 1);
+  CHECK(waits.load() == before + 1);
+  CHECK(found.total_norm.is_cuda());
+  CHECK(found.total_norm_value() == Approx(expected.total_norm_value()).epsilon(1e-13));
+  CHECK(compat::clip_grad_norm_(mixed, 0.5) == Approx(1).epsilon(1e-6));
+  compat::clip_grad_norm_(here, 0.5);
+  mixed[1].mutable_grad()[7] = NAN;
+  CHECK(clip_grad_value_(mixed, 1e-3).nan_counts.cpu()[1].item<std::int64_t>() == 1);
+  here[1].mutable_grad()[7] = NAN;
+  clip_grad_value_(here, 1e-3);
+  for (std::size_t i = 0; i < here.size(); ++i) {
+    CHECK(torch::allclose(mixed[i].grad().cpu(), here[i].grad(), 1e-5, 0, /*equal_nan=*/true));
+  }
 }
 
 TEST_CASE("A scaler of losses follows its gradients to the GPU", "[gpu]") {

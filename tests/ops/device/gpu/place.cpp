@@ -55,6 +55,7 @@ const device::Place& test_place() {
     c10::SetCPUAllocator(&managed, /*priority=*/1);
     cuda::DeviceKernels waiting = cuda::kDeviceKernels;
     waiting.clip_norm = launch_and_wait<cuda::launch_clip_norm, cuda::ClipNormCall>;
+    waiting.clip_join = launch_and_wait<cuda::launch_clip_join, cuda::ClipJoinCall>;
     waiting.clip_write = launch_and_wait<cuda::launch_clip_write, cuda::ClipWriteCall>;
     waiting.norm_stats = launch_and_wait<cuda::launch_stats, cuda::StatsCall>;
     waiting.normalize = launch_and_wait<cuda::launch_normalize, cuda::NormalizeCall>;
