@@ -86,9 +86,28 @@ TEST_CASE("running values that change between forward and backward do not matter
 
 TEST_CASE("writes to running values are seen by the version counter", "[norm]") {
   auto norm = make_module(3);
-  const auto before = norm->running_mean._version();
-  norm->forward(torch::randn({4, 3, 2, 2}));
-  CHECK(norm->running_mean._version() > before);
+  for (const at::Tensor& buffer : norm->buffers()) {
+    CAPTURE(buffer.sizes());
+    const auto before = buffer._version();
+    norm->forward(torch::randn({4, 3, 2, 2}));
+    CHECK(buffer._version() > before);
+  }
+}
+
+TEST_CASE("running values may have gaps, and their counter another dtype", "[norm]") {
+  torch::manual_seed(3);
+  auto norm = make_module(3);
+  const auto both = torch::tensor({{0.F, 1.F}, {0.F, 1.F}, {0.F, 1.F}});
+  const auto count = torch::zeros({}, at::kInt);
+  for (int step = 0; step < 2; ++step) {
+    const auto x = torch::randn({4, 3, 2, 2});
+    norm->forward(x);
+    sync_batch_norm(x, both.select(1, 0), both.select(1, 1),
+                    SyncBatchNormFuncOptions().training(true).num_batches_tracked(count));
+  }
+  CHECK(torch::equal(both.select(1, 0), norm->running_mean));
+  CHECK(torch::equal(both.select(1, 1), norm->running_var));
+  CHECK(count.item<int>() == 2);
 }
 
 TEST_CASE("a bad argument is named and nothing is changed", "[norm]") {
