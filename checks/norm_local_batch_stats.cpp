@@ -38,8 +38,7 @@ Finding about_local_norms(const std::vector<NormLayer>& layers, const RunState& 
       "its own rows and keeps its own running statistics";
   finding.fixes = {
       {"keep it, where the batch of one rank is large enough for the statistics", kNeedsDecision},
-      {"normalise over the ranks: DDPSCOPE=sync_batch_norm=1, with a group other than of NCCL",
-       kNeedsDecision},
+      {"normalise over the ranks: DDPSCOPE=sync_batch_norm=1", kNeedsDecision},
       {"normalise over groups of channels or a layer instead of the batch", kNeedsDecision}};
   finding.facts = {{fact::kLayersCount, std::ssize(layers)},
                    {fact::kLocalBatch, rows},

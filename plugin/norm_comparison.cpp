@@ -28,20 +28,22 @@ std::string told(const communicator::Disagreement& apart) {
 }
 
 std::optional<communicator::Disagreement> compare(Communicator& group,
-                                                  const std::vector<std::string>& lines) {
+                                                  const std::vector<std::string>& lines,
+                                                  const c10::Device& device) {
   const ComparisonNote note("the list of layers");
-  return communicator::compare_lines(group, lines);
+  return communicator::compare_lines(group, lines, device);
 }
 }  // namespace
 
-bool agree_on_layers(Communicator& group, const std::vector<std::string>& lines) {
+bool agree_on_layers(Communicator& group, const std::vector<std::string>& lines,
+                     const c10::Device& device) {
   try {
-    const auto apart = compare(group, lines);
+    const auto apart = compare(group, lines, device);
     if (!apart.has_value()) return true;
     const auto index = static_cast<std::size_t>(apart->index);
     const std::string own = index < lines.size() ? lines[index] : "no such layer";
     const ComparisonNote note(own);
-    communicator::compare_lines(group, {"noted"});
+    communicator::compare_lines(group, {"noted"}, device);
     log_error(told(*apart));
     return false;
   } catch (c10::Error& error) {

@@ -47,7 +47,7 @@ class SyncNorms {
   void detach();
   void end() noexcept;
   void give(const CommunicatorPtr& group) { groups_.give(group); }
-  void see(const c10d::Backend& backend);
+  void see(const c10d::Backend& backend) { groups_.see(backend); }
   LayerOverRanks find(const OperatorCall& call);
   bool is_over_ranks(const c10::TensorImpl* weight, const c10::TensorImpl* mean);
 
@@ -153,10 +153,6 @@ void SyncNorms::end() noexcept {
   group.swap(group_);
 }
 
-void SyncNorms::see(const c10d::Backend& backend) {
-  if (groups_.see(backend)) tell_backends(nullptr);
-}
-
 const NormLayerOfModel* SyncNorms::layer_with(const c10::TensorImpl* weight,
                                               const c10::TensorImpl* mean) {
   const auto is_it = [&](const NormLayerOfModel& layer) {
@@ -172,7 +168,7 @@ std::optional<SyncNorms::Comparison> SyncNorms::comparison_before(const Operator
   if (state_ != NormState::kWaiting) return std::nullopt;
   const std::vector<AttachedRoot> roots = roots_of_thread();
   if (roots.empty()) return std::nullopt;
-  const CommunicatorPtr group = groups_.chosen();
+  const CommunicatorPtr group = groups_.chosen(call.input.device().type());
   if (!group) {
     if (world_size_ > 1 && !std::exchange(told_waiting_, true)) log_warning(kNoGroup);
     return std::nullopt;
@@ -181,6 +177,8 @@ std::optional<SyncNorms::Comparison> SyncNorms::comparison_before(const Operator
   const auto* const layer =
       layer_with(call.weight.unsafeGetTensorImpl(), call.running_mean.unsafeGetTensorImpl());
   if (layer == nullptr || !is_training(*layer)) return std::nullopt;
+  tell_backends(nullptr);
+  groups_.settle(group);
   group_ = group;
   state_ = group->size() == 1 ? NormState::kOff : NormState::kComparing;
   if (state_ == NormState::kOff) return std::nullopt;
@@ -219,7 +217,7 @@ LayerOverRanks SyncNorms::find(const OperatorCall& call) {
   if (const auto comparison = comparison_before(call)) {
     bool agreed = false;
     const auto settled = c10::make_scope_exit([&] { settle(agreed); });
-    agreed = agree_on_layers(*comparison->group, comparison->lines);
+    agreed = agree_on_layers(*comparison->group, comparison->lines, call.input.device());
   }
   const std::lock_guard lock(mutex_);
   if (state_ != NormState::kOn) return {};

@@ -23,8 +23,23 @@ at::Tensor make_record(std::int64_t length) {
   return at::zeros({length}, at::TensorOptions().dtype(at::kDouble));
 }
 
+/// Records of the host that travel from another device.
+struct Exchange {
+  Communicator& group;
+  const c10::Device& device;
+
+  at::Tensor sum(const at::Tensor& record) const {
+    at::Tensor sent = record.to(device);
+    group.all_reduce_sum(sent);
+    return sent.cpu();
+  }
+  at::Tensor gather(const at::Tensor& record) const {
+    return group.all_gather(record.to(device)).cpu().contiguous();
+  }
+};
+
 /// W * sum(h^2) = sum(h)^2 holds only where all h are equal.
-bool are_equal(Communicator& group, std::uint64_t hash) {
+bool are_equal(const Exchange& exchange, std::uint64_t hash) {
   at::Tensor record = make_record(2 * kPieces);
   double* numbers = record.mutable_data_ptr<double>();
   for (int i = 0; i < kPieces; ++i) {
@@ -32,28 +47,28 @@ bool are_equal(Communicator& group, std::uint64_t hash) {
     numbers[i] = piece;
     numbers[kPieces + i] = piece * piece;
   }
-  group.all_reduce_sum(record);
+  record = exchange.sum(record);
   numbers = record.mutable_data_ptr<double>();
   for (int i = 0; i < kPieces; ++i) {
-    if (group.size() * numbers[kPieces + i] != numbers[i] * numbers[i]) return false;
+    if (exchange.group.size() * numbers[kPieces + i] != numbers[i] * numbers[i]) return false;
   }
   return true;
 }
 
-std::int64_t longest(Communicator& group, std::size_t length) {
+std::int64_t longest(const Exchange& exchange, std::size_t length) {
   at::Tensor own = make_record(1);
   *own.mutable_data_ptr<double>() = static_cast<double>(length);
-  return static_cast<std::int64_t>(group.all_gather(own).max().item<double>());
+  return static_cast<std::int64_t>(exchange.gather(own).max().item<double>());
 }
 
-std::int64_t first_difference(Communicator& group, const std::vector<std::string>& lines) {
+std::int64_t first_difference(const Exchange& exchange, const std::vector<std::string>& lines) {
   constexpr std::uint64_t kExact = (std::uint64_t{1} << 52) - 1;
-  at::Tensor own = make_record(longest(group, lines.size()));
+  at::Tensor own = make_record(longest(exchange, lines.size()));
   double* const hashes = own.mutable_data_ptr<double>();
   for (std::size_t i = 0; i < lines.size(); ++i) {
     hashes[i] = static_cast<double>(hash_of(lines[i]) & kExact);
   }
-  const at::Tensor all = group.all_gather(own).contiguous();
+  const at::Tensor all = exchange.gather(own);
   const double* const of_ranks = all.const_data_ptr<double>();
   for (std::int64_t i = 0; i < own.numel(); ++i) {
     for (std::int64_t rank = 1; rank < all.size(0); ++rank) {
@@ -63,13 +78,13 @@ std::int64_t first_difference(Communicator& group, const std::vector<std::string
   return own.numel();
 }
 
-std::vector<std::string> gather(Communicator& group, const std::string& line) {
+std::vector<std::string> gather(const Exchange& exchange, const std::string& line) {
   at::Tensor own = make_record(kShownBytes);
   double* const letters = own.mutable_data_ptr<double>();
   const auto shown = std::min<std::size_t>(line.size(), kShownBytes);
   std::transform(line.begin(), line.begin() + static_cast<std::ptrdiff_t>(shown), letters,
                  [](char letter) { return static_cast<unsigned char>(letter); });
-  const at::Tensor all = group.all_gather(own).contiguous();
+  const at::Tensor all = exchange.gather(own);
   std::vector<std::string> lines(static_cast<std::size_t>(all.size(0)));
   for (std::int64_t i = 0; i < all.numel(); ++i) {
     const double letter = all.const_data_ptr<double>()[i];
@@ -83,14 +98,16 @@ std::vector<std::string> gather(Communicator& group, const std::string& line) {
 }  // namespace
 
 std::optional<Disagreement> compare_lines(Communicator& group,
-                                          const std::vector<std::string>& lines) {
+                                          const std::vector<std::string>& lines,
+                                          const c10::Device& device) {
+  const Exchange exchange = {group, device};
   std::uint64_t hash = hash_of("");
   for (const std::string& line : lines) hash = hash_of(line, hash);
-  if (are_equal(group, hash)) return std::nullopt;
+  if (are_equal(exchange, hash)) return std::nullopt;
   Disagreement found;
-  found.index = first_difference(group, lines);
+  found.index = first_difference(exchange, lines);
   const auto index = static_cast<std::size_t>(found.index);
-  found.lines = gather(group, index < lines.size() ? lines[index] : "");
+  found.lines = gather(exchange, index < lines.size() ? lines[index] : "");
   return found;
 }
 

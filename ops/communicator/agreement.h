@@ -15,9 +15,11 @@ struct Disagreement {
 };
 
 /// Whether every rank of the group gives the same lines: nothing if so, and all ranks are told the
-/// same. A collective of 8 numbers; where lists differ three more.
+/// same. A collective of 8 numbers; where lists differ three more. Their records are on `device`,
+/// which the group has to reach.
 /// @throws c10::Error from the communicator.
 std::optional<Disagreement> compare_lines(Communicator& group,
-                                          const std::vector<std::string>& lines);
+                                          const std::vector<std::string>& lines,
+                                          const c10::Device& device);
 
 }  // namespace ddpscope::communicator

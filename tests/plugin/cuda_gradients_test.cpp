@@ -1,4 +1,6 @@
 // Training on a GPU, as users write it. Needs a LibTorch for CUDA, which the program loads itself.
+#include <ddpscope/ops.h>
+
 #include <cmath>
 
 #include "tests/support/gpu_program.h"
@@ -76,6 +78,25 @@ TEST_CASE("Gradients that add up over several backwards on a GPU are told once")
   const Finding* const gradient = find(found, "numeric-nonfinite-gradient");
   REQUIRE(gradient != nullptr);
   CHECK(gradient->step == 3);
+}
+
+TEST_CASE("Layers on a GPU send the ranks nothing that NCCL does not reach") {
+  require_gpu();
+  int sums = 0, on_gpu = 0;
+  set_batch_norm_communicator(make_communicator(0, 2, [&](at::Tensor& record) {
+    ++sums;
+    on_gpu += record.is_cuda();
+    record.mul_(2);  // another rank with the same batches
+  }));
+  Options options = quiet();
+  options.sync_batch_norm = true;
+  torch::nn::BatchNorm2d norm(3);
+  norm->to(torch::kCUDA);
+  attach_diagnostics(norm, options);
+  norm->forward(torch::randn({4, 3, 5, 5}, torch::kCUDA)).square().sum().backward();
+  CHECK(sums == 3);  // the list of layers, forward and backward
+  CHECK(on_gpu == 3);
+  set_batch_norm_communicator(nullptr);
 }
 
 }  // namespace

@@ -10,7 +10,7 @@ using Found = std::optional<communicator::Disagreement>;
 
 std::vector<Found> compare(const std::vector<Lines>& lists) {
   return on_ranks(static_cast<int>(lists.size()), [&](int rank, const CommunicatorPtr& group) {
-    return communicator::compare_lines(*group, lists[static_cast<std::size_t>(rank)]);
+    return communicator::compare_lines(*group, lists[static_cast<std::size_t>(rank)], at::kCPU);
   });
 }
 }  // namespace
