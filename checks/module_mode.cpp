@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <set>
@@ -81,7 +82,8 @@ class ModuleMode final : public Check {
       const bool updates =
           mode != nullptr && mode->training && mode->parameters > 0 && mode->trainable == 0;
       steps = updates ? steps + 1 : 0;
-      if (steps != kNormSteps || state.declared(place.first, place.second, "intended")) continue;
+      if (steps != kNormSteps || is_average(place, state)) continue;
+      if (state.declared(place.first, place.second, "intended")) continue;
       updating[place.first].paths.push_back(place.second);
       updating[place.first].parameters += mode->parameters;
     }
@@ -90,6 +92,17 @@ class ModuleMode final : public Check {
         findings.push_back(frozen_norm_updates(state.models().at(model), norms, kNormSteps));
       }
     }
+  }
+
+  /// Whether the program writes its parameters, as those of a moving average.
+  static bool is_average(const Place& place, const RunState& state) {
+    return std::ranges::any_of(state.tensors().all(), [&place](const auto& entry) {
+      const TensorState& tensor = entry.second;
+      return !tensor.is_buffer && !tensor.written_by.empty() &&
+             std::ranges::any_of(tensor.registrations, [&place](const Registration& at) {
+               return Place(at.model, at.module_path) == place;
+             });
+    });
   }
 
   void count_in_eval(const TrainingOpEvent& event, const RunState& state, Findings& findings) {

@@ -68,7 +68,8 @@ class OptimForeignParameter final : public Check {
     std::map<std::string, Foreign> by_cause;
     for (const TensorState* tensor : foreign) {
       const TensorState* twin = twins.take(*tensor);
-      if (twin == nullptr && given.contains(tensor)) continue;
+      // The program gives it a gradient, and writes it back where the model has a tensor like it.
+      if (given.contains(tensor) && (twin == nullptr || !twin->written_by.empty())) continue;
       Foreign& of_cause = by_cause[twin != nullptr ? "stale_copy" : "unknown_tensor"];
       of_cause.tensors.push_back(tensor);
       if (twin != nullptr) of_cause.twins.push_back(twin);

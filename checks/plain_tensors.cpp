@@ -79,7 +79,9 @@ void PlainTensors::add(const OpEvent& event, const RunState& state) {
   }
   for (const TensorInfo& output : event.outputs) {
     if (plain.contains(output.id)) continue;
-    if (reads_parameter || reads_computed) computed_.insert(output.id);
+    // A parameter that is only seen otherwise, as the transposed weight of a layer, is not computed.
+    const bool is_view = registered_behind(state, output.id) != nullptr;
+    if ((reads_parameter || reads_computed) && !is_view) computed_.insert(output.id);
     if (!combined.empty()) combined_[output.id] = combined;
   }
 }

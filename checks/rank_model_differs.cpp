@@ -66,6 +66,24 @@ std::vector<Fix> fixes_for_models(const std::string& cause) {
            kNeedsDecision}};
 }
 
+/// Of a model that one rank keeps for itself, or that others were to have as well.
+Finding of_some_ranks(const ModelsDiffer& models, Finding finding) {
+  RankList holders;
+  for (const RankSide& side : models.paths) {
+    if (!side.value.empty()) holders.insert(holders.end(), side.ranks.begin(), side.ranks.end());
+  }
+  std::ranges::sort(holders);
+  finding.severity = Severity::kNote;
+  finding.ranks = holders;
+  finding.module_path.clear();
+  finding.subject.clear();
+  finding.what = fmt::format("this model is on {} alone ({})", rank_words(holders), models.cause);
+  finding.why =
+      "it is not compared; where its gradients are to be averaged, the other ranks need it, too";
+  finding.fixes = {{"build it on every rank, if all of them train it", Applicability::kLikely}};
+  return finding;
+}
+
 Finding describe_models(const ModelsDiffer& models, const Cohort& cohort,
                         const RanksComparedEvent& run) {
   const auto& sides = is_of_one_tensor(models) ? models.values : models.paths;
@@ -92,7 +110,7 @@ Finding describe_models(const ModelsDiffer& models, const Cohort& cohort,
   if (!models.only_on.empty()) {
     finding.facts.push_back({fact::kOnlyOnRanks, per_side(models.only_on)});
   }
-  return finding;
+  return models.is_of_some ? of_some_ranks(models, std::move(finding)) : finding;
 }
 
 /// rank-model-differs; docs/checks/rank-model-differs.md

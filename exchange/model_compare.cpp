@@ -139,15 +139,20 @@ std::vector<ModelsDiffer> compare_models(const RingList& rings, const DigestsDif
       models[model].push_back({side.ranks, std::move(list)});
     }
   }
+  const bool is_one_common = std::ranges::any_of(
+      models, [&sides](const auto& entry) { return entry.second.size() == sides.size(); });
   std::vector<ModelsDiffer> differences;
   for (auto& [model, versions] : models) {
+    const bool is_of_some = versions.size() < sides.size();
     // A model that a side does not have at all has no tensors there.
     for (const SideOfLists& side : sides) {
       const bool has_it = std::ranges::any_of(
           versions, [&side](const Version& one) { return one.ranks == side.ranks; });
       if (!has_it) versions.push_back({side.ranks, {}});
     }
+    const std::size_t before = differences.size();
     compare(versions, difference.step, differences);
+    if (differences.size() > before) differences.back().is_of_some = is_of_some && is_one_common;
   }
   return differences;
 }

@@ -15,6 +15,7 @@
 #include "exchange/nonfinite_compare.h"
 #include "exchange/reduction_compare.h"
 #include "exchange/step_calls.h"
+#include "exchange/steps_apart.h"
 #include "exchange/sync_patterns.h"
 #include "exchange/tensor_compare.h"
 
@@ -145,6 +146,7 @@ class Comparison {
     compare_sync_patterns(rings, cohort);
     compare_epochs(rings, cohort);
     compare_nonfinite(rings, cohort);
+    forget_steps_apart(cohort);
   }
 
   void compare_across(const std::vector<RankList>& cohorts) {

@@ -25,6 +25,8 @@ struct ModelsDiffer {
   std::vector<RankSide> values;   ///< of what `cause` names there: `[64, 3]`, `float32`, `frozen`
   std::vector<RankSide> counts;   ///< of tensors; one side where all have as many
   std::vector<RankSide> only_on;  ///< paths that not all ranks have, the first of them
+  /// Some ranks have nothing of this model, and all of them have another one.
+  bool is_of_some = false;
 };
 
 /// A parameter that received a gradient on some ranks and none on others.

@@ -116,6 +116,15 @@ TEST_CASE("module-mode stays silent", "[check]") {
     attach_in(program, {});
     train(program, 7);
   }
+  SECTION("on layers of a moving average, which the program writes") {
+    attach_in(program, {});
+    program.optimizer(1, {1});
+    for (int i = 0; i < 12; ++i) {
+      program.send_now(kNormTrains);
+      train(program, 1);
+      program.op({.name = "aten::lerp_", .inputs = {2, 1}, .outputs = {2}, .grad_mode = false});
+    }
+  }
   SECTION("on frozen layers that do not run") {
     attach_in(program, {});
     train(program, 12);

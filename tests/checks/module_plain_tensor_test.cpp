@@ -34,6 +34,16 @@ void train(Program& program, TensorId extra, int steps, bool writes = false) {
     program.step(1);
   }
 }
+
+void transpose(Program& program, TensorId parameter, TensorId view) {
+  auto event = std::make_unique<OpEvent>();
+  event->at = program.now();
+  event->op = "aten::t";
+  event->grad_mode = true;
+  event->inputs = {parameter};
+  event->outputs = {{.id = view, .storage = parameter, .requires_grad = true, .floating = true}};
+  program.send(std::move(event));
+}
 }  // namespace
 
 TEST_CASE("module-plain-tensor notes a constant that is not registered", "[check]") {
@@ -121,6 +131,17 @@ TEST_CASE("module-plain-tensor stays silent", "[check]") {
     program.attach(1, kNet);
     constant(program, 30);
     train(program, 30, 4);
+  }
+  SECTION("on an input that meets the transposed weight of the first layer") {
+    program.attach(1, kNet);
+    constant(program, 30);
+    for (int i = 0; i < 4; ++i) {
+      transpose(program, 1, 41);
+      program.op({.name = "aten::addmm", .inputs = {30, 41}, .outputs = {31}});
+      program.op({.name = "aten::mm", .inputs = {31, 2}, .outputs = {32}});
+      program.backward({1, 2});
+      program.step(1);
+    }
   }
   SECTION("on an input that meets what is computed from a buffer") {
     std::vector<Registered> net = kNet;

@@ -94,6 +94,19 @@ TEST_CASE("optim-foreign-parameter stays silent", "[check]") {
     program.send(std::move(event));
     train(program, {1}, 6);
   }
+  SECTION("on copies whose gradients the program gives and which it writes back") {
+    program.attach(1, kNet);
+    program.create(1);
+    for (int i = 0; i < 6; ++i) {
+      auto event = std::make_unique<OptimizerMembersEvent>();
+      event->at = program.now();
+      event->optimizer = 1;
+      event->groups = {{{.tensor = 9, .requires_grad = true, .grad_defined = true}}};
+      program.send(std::move(event));
+      train(program, {1, 2}, 1);
+      program.op({.name = "aten::copy_", .inputs = {2, 9}, .outputs = {2}, .grad_mode = false});
+    }
+  }
   SECTION("without an attached module") {
     program.optimizer(1, {9});
     program.leaf(8);

@@ -80,6 +80,21 @@ TEST_CASE("rank-model-differs counts the tensors, and names those that not all r
   CHECK(fact_in(findings[0], "only_on_ranks") == list_of({std::string("0-2: gain")}));
 }
 
+TEST_CASE("rank-model-differs notes a model that some ranks have alone", "[check]") {
+  const Findings findings = judge_run(with({.model = "Average",
+                                            .cause = "count",
+                                            .paths = {{"", {1, 2, 3}}, {"a.weight", {0}}},
+                                            .counts = {{"0", {1, 2, 3}}, {"6", {0}}},
+                                            .is_of_some = true}),
+                                      kId);
+  REQUIRE(findings.size() == 1);
+  CHECK(findings[0].severity == Severity::kNote);
+  CHECK(findings[0].ranks == RankList{0});
+  CHECK(findings[0].model == "Average");
+  CHECK(findings[0].module_path.empty());
+  CHECK(findings[0].what == "this model is on rank 0 alone (count)");
+}
+
 TEST_CASE("rank-model-differs blames no rank of two", "[check]") {
   ModelsDiffer models = other_order();
   models.paths = {{"q.weight", {0}}, {"k.weight", {1}}};

@@ -1,0 +1,38 @@
+#include "exchange/steps_apart.h"
+
+#include <algorithm>
+#include <optional>
+
+namespace ddpscope {
+namespace {
+bool is_of_optimizers(DigestField field) {
+  using enum DigestField;
+  return field == kMembers || field == kGroups || field == kOptimizers;
+}
+
+/// The first step by which the optimizers of ranks differ since some of them have a model alone.
+std::optional<std::int64_t> first_apart(const Cohort& cohort) {
+  const auto lone = std::ranges::find_if(cohort.models, &ModelsDiffer::is_of_some);
+  if (lone == cohort.models.end()) return std::nullopt;
+  std::optional<std::int64_t> first;
+  for (const DigestsDiffer& differ : cohort.digests) {
+    if (!is_of_optimizers(differ.field) || differ.first_step < lone->step) continue;
+    first = std::min(first.value_or(differ.first_step), differ.first_step);
+  }
+  return first;
+}
+}  // namespace
+
+void forget_steps_apart(Cohort& cohort) {
+  const auto first = first_apart(cohort);
+  if (!first) return;
+  const auto is_apart = [first](const auto& found) { return found.step >= *first; };
+  std::erase_if(cohort.digests, is_apart);
+  std::erase_if(cohort.gradients, is_apart);
+  std::erase_if(cohort.values, is_apart);
+  std::erase_if(cohort.reductions, is_apart);
+  std::erase_if(cohort.patterns, is_apart);
+  std::erase_if(cohort.epochs, is_apart);
+}
+
+}  // namespace ddpscope

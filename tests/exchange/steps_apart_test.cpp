@@ -1,0 +1,57 @@
+// Ranks of which one has a model for itself.
+#include "tests/exchange/compared_rings.h"
+
+namespace ddpscope::test {
+namespace {
+/// The first rank lists another model, or both do; it has an optimizer of it from step 2 on. The
+/// fingerprints of all parameters differ from `since` on.
+Cohort compared(bool is_on_both, std::int64_t since) {
+  TestRun run(2);
+  for (std::size_t rank = 0; rank < 2; ++rank) {
+    const std::uint64_t is_first = rank == 0;
+    run[rank].list(test_list());
+    if (is_on_both || is_first) run[rank].list(test_list(), 0, /*model=*/1);
+    for (const std::int64_t step : {0, 1, 2, 3}) {
+      const bool has_two = is_first && step >= 2;
+      run[rank].digest({.step = step,
+                        .structure = 1 + (is_on_both ? 0 : is_first),
+                        .optimizers = has_two ? 8U : 7U,
+                        .parameters = 5 + (step >= since ? rank : 0),
+                        .groups = has_two ? 2 : 1,
+                        .members = has_two ? 4 : 2});
+    }
+  }
+  return run.compared().cohorts.at(0);
+}
+
+bool differs_in(const Cohort& cohort, DigestField field) {
+  return std::ranges::find(cohort.digests, field, &DigestsDiffer::field) != cohort.digests.end();
+}
+}  // namespace
+
+TEST_CASE("a model of one rank alone is told apart from one that differs", "[compare]") {
+  const Cohort cohort = compared(/*is_on_both=*/false, /*since=*/9);
+  REQUIRE(cohort.models.size() == 1);
+  CHECK(cohort.models[0].is_of_some);
+  CHECK(cohort.models[0].cause == "count");
+}
+
+TEST_CASE("once a rank trains a model of its own, steps are not compared", "[compare]") {
+  const Cohort cohort = compared(/*is_on_both=*/false, /*since=*/3);
+  CHECK(cohort.values.empty());
+  CHECK(!differs_in(cohort, DigestField::kMembers));
+  CHECK(differs_in(cohort, DigestField::kStructure));
+}
+
+TEST_CASE("before a rank trains a model of its own, steps are compared", "[compare]") {
+  CHECK(compared(/*is_on_both=*/false, /*since=*/1).values.size() == 1);
+}
+
+TEST_CASE("a second optimizer of one rank is told where all have its model", "[compare]") {
+  const Cohort cohort = compared(/*is_on_both=*/true, /*since=*/3);
+  CHECK(cohort.models.empty());
+  CHECK(cohort.values.size() == 1);
+  CHECK(differs_in(cohort, DigestField::kMembers));
+}
+
+}  // namespace ddpscope::test
