@@ -1,6 +1,7 @@
 #include "tools/live_findings.h"
 
 #include <algorithm>
+#include <array>
 #include <iterator>
 
 #include "checks/check_table.h"
@@ -38,6 +39,32 @@ bool is_overtaken(const Finding& finding, const std::vector<RankFile*>& files) {
          std::ranges::all_of(finding.ranks, [&files](std::int64_t rank) {
            return std::ranges::any_of(files, [rank](auto* file) { return file->run.rank == rank; });
          });
+}
+
+bool all_ended_cleanly(const std::vector<RankFile*>& files) {
+  return !files.empty() && std::ssize(files) >= files.front()->run.world_size &&
+         std::ranges::all_of(files, [](const RankFile* file) {
+           return file->summary && file->summary->clean_exit;
+         });
+}
+
+void put_in_past_tense(std::string& text) {
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 3> kWords = {
+      {{" waits ", " waited "}, {" wait ", " waited "}, {" is in ", " was in "}}};
+  for (const auto& [present, past] : kWords) {
+    if (const std::size_t at = text.find(present); at != std::string::npos) {
+      text.replace(at, present.size(), past);
+    }
+  }
+}
+
+/// Whom the others waited for was only slow.
+void tell_of_a_wait(Finding& hang) {
+  hang.severity = std::min(hang.severity, Severity::kWarning);
+  put_in_past_tense(hang.what);
+  hang.what += "; it came later, and all ranks ended cleanly";
+  hang.why = "the rank did something else for long; the others waited for it";
+  std::ranges::rotate(hang.fixes, hang.fixes.empty() ? hang.fixes.end() : hang.fixes.end() - 1);
 }
 
 bool tell_of_one_field(const Finding& a, const Finding& b) {
@@ -78,6 +105,11 @@ Findings take_live_findings(const std::vector<RankFile*>& files) {
     file->findings.erase(kept.begin(), kept.end());
   }
   std::erase_if(live, [&files](const Finding& finding) { return is_overtaken(finding, files); });
+  if (all_ended_cleanly(files)) {
+    for (Finding& finding : live) {
+      if (finding.id == kHang) tell_of_a_wait(finding);
+    }
+  }
   std::ranges::stable_sort(live, {}, &Finding::step);
   return live;
 }

@@ -139,4 +139,26 @@ TEST_CASE("what one rank told of another is told once, as that rank says it", "[
   CHECK(sentences(merged({of_rank(0, 7, "later"), live}, {})) == Sentences{"of rank 1", "later"});
 }
 
+TEST_CASE("a hang that came to an end is a wait", "[tools]") {
+  const bool is_clean = GENERATE(true, false);
+  RankFile zero, one;
+  one.run.rank = 1;
+  for (RankFile* file : {&zero, &one}) {
+    file->run.world_size = 2;
+    file->summary = SummaryRecord{.clean_exit = is_clean || file == &zero};
+  }
+  Finding hang = of_ranks("collective-hang", 13, "rank 0 waits 9 s in it; rank 1 is in forward");
+  hang.severity = Severity::kError;
+  hang.fixes = {{"issue the call", {}}, {"raise the timeout", {}}};
+  zero.findings = {hang};
+  const Findings found = take_live_findings({&zero, &one});
+  REQUIRE(found.size() == 1);
+  CHECK(found[0].severity == (is_clean ? Severity::kWarning : Severity::kError));
+  CHECK(found[0].fixes[0].text == (is_clean ? "raise the timeout" : "issue the call"));
+  if (!is_clean) return;
+  CHECK(found[0].what ==
+        "rank 0 waited 9 s in it; rank 1 was in forward; it came later, and all ranks ended "
+        "cleanly");
+}
+
 }  // namespace ddpscope::test
