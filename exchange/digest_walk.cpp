@@ -62,8 +62,42 @@ RankCounts counts_of(std::int64_t rank, const StepDigest& digest) {
           .calls = digest.call_count};
 }
 
+/// Whether an optimizer of the rank stepped, by its last word.
+bool steps_itself(const RingReader& ring) {
+  const std::uint64_t count = ring.digest_count();
+  const auto last = count > ring.first_digest() ? ring.digest(count - 1) : std::nullopt;
+  return last && last->optimizer_steps > 0;
+}
+
+/// Whether it was sent tensors of late.
+bool is_sent_tensors(const RingReader& ring) {
+  using enum CollectiveKind;
+  constexpr std::uint64_t kLate = 256;
+  const std::uint64_t count = ring.call_count();
+  const std::uint64_t begin = std::max(ring.first_call(), count - std::min(count, kLate));
+  for (std::uint64_t place = begin; place < count; ++place) {
+    const auto call = ring.call(place);
+    if (!call || call->step == 0) continue;
+    const CollectiveKind kind = call->kind;
+    if (kind == kBroadcast || kind == kAllGather || kind == kScatter || kind == kReceive) {
+      return true;
+    }
+  }
+  return false;
+}
+
+/// Those that leave the steps to others, and are sent what came of them.
+/// Their own steps end where those of the others do not.
+std::vector<bool> led_ranks(const RingList& rings) {
+  std::vector<bool> led;
+  for (const RingReader* ring : rings) led.push_back(!steps_itself(*ring));
+  if (std::ranges::count(led, true) == std::ssize(led)) return std::vector<bool>(led.size());
+  for (std::size_t i = 0; i < led.size(); ++i) led[i] = led[i] && is_sent_tensors(*rings[i]);
+  return led;
+}
+
 /// Returns whether the rank told of any step.
-bool read_rank(const RingReader& ring, Steps& steps, Cohort& cohort) {
+bool read_rank(const RingReader& ring, bool is_led, Steps& steps, Cohort& cohort) {
   const auto places = places_of(ring);
   std::vector<double> steps_ns;
   std::optional<StepDigest> last;
@@ -71,7 +105,10 @@ bool read_rank(const RingReader& ring, Steps& steps, Cohort& cohort) {
   for (const auto& [number, place] : places) {
     const auto digest = ring.digest(place);
     if (!digest) continue;
-    if (steps.size() < kMaxSteps || steps.contains(number)) add(steps[number], *digest);
+    const bool is_compared = number == 0 || !is_led;
+    if (is_compared && (steps.size() < kMaxSteps || steps.contains(number))) {
+      add(steps[number], *digest);
+    }
     if (last) steps_ns.push_back(static_cast<double>(minus(digest->unix_ns, last->unix_ns)));
     evaluated = evaluated || digest->evaluated;
     last = digest;
@@ -166,8 +203,9 @@ void date_early_skips(Cohort& cohort) {
 void walk_digests(const RingList& rings, Cohort& cohort, const std::function<void()>& after_each) {
   Steps steps;
   RingList told;
-  for (const RingReader* ring : rings) {
-    if (read_rank(*ring, steps, cohort)) told.push_back(ring);
+  const std::vector<bool> led = led_ranks(rings);
+  for (std::size_t i = 0; i < rings.size(); ++i) {
+    if (read_rank(*rings[i], led[i], steps, cohort)) told.push_back(rings[i]);
     after_each();
   }
   if (told.size() < 2) return;

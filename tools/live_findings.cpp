@@ -64,7 +64,7 @@ void tell_of_a_wait(Finding& hang) {
   put_in_past_tense(hang.what);
   hang.what += "; it came later, and all ranks ended cleanly";
   hang.why = "the rank did something else for long; the others waited for it";
-  std::ranges::rotate(hang.fixes, hang.fixes.empty() ? hang.fixes.end() : hang.fixes.end() - 1);
+  if (!hang.fixes.empty()) hang.fixes = {hang.fixes.back()};  // the timeout of the group
 }
 
 bool tell_of_one_field(const Finding& a, const Finding& b) {

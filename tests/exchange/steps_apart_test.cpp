@@ -1,4 +1,4 @@
-// Ranks of which one has a model for itself.
+// Ranks whose steps are others.
 #include "tests/exchange/compared_rings.h"
 
 namespace ddpscope::test {
@@ -52,6 +52,25 @@ TEST_CASE("a second optimizer of one rank is told where all have its model", "[c
   CHECK(cohort.models.empty());
   CHECK(cohort.values.size() == 1);
   CHECK(differs_in(cohort, DigestField::kMembers));
+}
+
+TEST_CASE("steps of a rank that leaves them to another one are not compared", "[compare]") {
+  const bool is_sent = GENERATE(true, false);
+  TestRun run(2);
+  for (std::size_t rank = 0; rank < 2; ++rank) {
+    run[rank].at_step(3);
+    run[rank].call({.kind = is_sent ? CollectiveKind::kBroadcast : CollectiveKind::kAllReduce});
+    for (const std::int64_t step : {0, 1, 2, 3}) {
+      const std::uint64_t apart = step > 0 ? rank : 0;
+      run[rank].digest({.step = step,
+                        .parameters = 5 + apart,
+                        .optimizer_steps = static_cast<std::int32_t>(rank == 0 ? step : 0),
+                        .skipped_steps = static_cast<std::int32_t>(63 * apart)});
+    }
+  }
+  const Cohort cohort = run.compared().cohorts.at(0);
+  CHECK(differs_in(cohort, DigestField::kSkippedSteps) != is_sent);
+  CHECK(differs_in(cohort, DigestField::kParameters) != is_sent);
 }
 
 }  // namespace ddpscope::test
