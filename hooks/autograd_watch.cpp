@@ -193,6 +193,11 @@ int backward_depth() noexcept {
   return calls == 0 && torch::autograd::get_current_node() != nullptr ? 1 : calls;
 }
 
+bool inside_own_function() {
+  const auto node = torch::autograd::get_current_node();
+  return node != nullptr && node->name().starts_with("torch::autograd::CppNode");
+}
+
 bool install_autograd_watch() noexcept {
   return InterposedExecute::install(
       "_ZN5torch8autograd6Engine7executeERKSt6vectorINS0_4EdgeESaIS3_EERKS2_IN2at6TensorESaIS9_"

@@ -19,5 +19,7 @@ void walk_loss(const at::Tensor& loss);
 /// inside of one at least.
 DDPSCOPE_HOT int backward_depth() noexcept;
 inline bool inside_backward() noexcept { return backward_depth() > 0; }
+/// Whether this thread runs the backward of a torch::autograd::Function of the program.
+bool inside_own_function();
 
 }  // namespace ddpscope

@@ -39,9 +39,12 @@ DDPSCOPE_HOT bool is_floating(const CallFacts& facts) {
 }
 
 /// What is summed up between a forward and the optimizer and is large: gradients that were copied.
+/// What a function of the program sums up in its backward is the gradient of an output, as of a
+/// layer that lies on several ranks.
 DDPSCOPE_HOT bool is_bucket(const CollectiveEvent& event, const CallFacts& facts, Phase phase) {
   if (phase != Phase::kBackward && phase != Phase::kReduce) return false;
-  return is_floating(facts) && call_names().is_bucket(event.elements);
+  if (!is_floating(facts) || !call_names().is_bucket(event.elements)) return false;
+  return phase != Phase::kBackward || !inside_own_function();
 }
 
 DDPSCOPE_HOT bool sums_up(const CallFacts& facts) {
