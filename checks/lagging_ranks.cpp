@@ -54,6 +54,16 @@ void add_skipping(const Parted& parted, const Cohort& cohort, std::int64_t skipp
     lag.lagging.push_back(rank);
   }
 }
+/// A batch that is left before its collectives begin counts as no skipped step: it looks like a
+/// backward that the rank makes for itself. Yet it ends with fewer steps.
+void add_leaving(const Parted& parted, const Cohort& cohort, std::int64_t waits_in_step, Lag& lag) {
+  for (const std::int64_t rank : parted.others) {
+    const RankCounts* counts = counts_of_rank(cohort, rank);
+    if (counts == nullptr || counts->step >= waits_in_step) continue;
+    lag.skipped = std::max(lag.skipped, waits_in_step - counts->step);
+    lag.lagging.push_back(rank);
+  }
+}
 }  // namespace
 
 const RankCounts* counts_of_rank(const Cohort& cohort, std::int64_t rank) {
@@ -89,12 +99,13 @@ std::vector<Parted> parted_ranks(const RanksComparedEvent& run) {
 
 Lag lag_of(const Parted& parted, const Cohort& cohort) {
   Lag lag;
-  std::int64_t skipped = 0;
+  std::int64_t skipped = 0, waits_in_step = 0;
   for (const std::int64_t rank : parted.waiting) {
     const RankCounts* counts = counts_of_rank(cohort, rank);
     if (counts == nullptr) continue;
     lag.waits_in =
         lag.waiting.empty() ? counts->backwards : std::min(lag.waits_in, counts->backwards);
+    waits_in_step = lag.waiting.empty() ? counts->step : std::min(waits_in_step, counts->step);
     skipped = std::max(skipped, counts->skipped_steps);
     lag.waiting.push_back(rank);
   }
@@ -105,6 +116,10 @@ Lag lag_of(const Parted& parted, const Cohort& cohort) {
   add_slower(parted, cohort, lag);
   lag.by_call = parted.by_call && !lag.lagging.empty();
   if (lag.lagging.empty()) add_skipping(parted, cohort, skipped, lag);
+  const bool is_known = std::ranges::find(cohort.digests, DigestField::kBackwards,
+                                          &DigestsDiffer::field) != cohort.digests.end();
+  if (lag.lagging.empty() && is_known && !parted.by_call)
+    add_leaving(parted, cohort, waits_in_step, lag);
   std::ranges::sort(lag.lagging);
   return lag;
 }

@@ -35,11 +35,13 @@ std::vector<FactScalar> phase_per_rank(const Cohort& cohort, const std::vector<R
   return phases;
 }
 
-/// Since when ranks skipped different numbers of steps.
+/// Since when ranks skipped different numbers of steps, or made more backwards for theirs.
 std::int64_t skipped_since(const Cohort& cohort, std::int64_t otherwise) {
-  const auto differ =
-      std::ranges::find(cohort.digests, DigestField::kSkippedSteps, &DigestsDiffer::field);
-  return differ == cohort.digests.end() ? otherwise : differ->step;
+  for (const DigestField field : {DigestField::kSkippedSteps, DigestField::kBackwards}) {
+    const auto differ = std::ranges::find(cohort.digests, field, &DigestsDiffer::field);
+    if (differ != cohort.digests.end()) return differ->step;
+  }
+  return otherwise;
 }
 
 std::string lag_words(const Lag& lag, std::int64_t since) {
@@ -92,6 +94,12 @@ Finding describe_lag(const Lag& lag, const Cohort& cohort, const std::vector<Ran
       {"reduce a flag that says whether every rank still has data, in each step", kSafe},
       {"reduce the decision to skip a batch with a maximum over the ranks before `continue`",
        kLikely}};
+  if (skips) {
+    finding.why =
+        "since then its collectives meet those that the others issue for the batch before, and at "
+        "the end they wait for what it does not issue";
+    finding.fixes = {finding.fixes.back()};
+  }
   if (lag.by_call) {
     finding.why =
         "it has fewer batches than the others, or left the step for an evaluation or a barrier "

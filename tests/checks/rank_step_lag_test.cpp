@@ -55,6 +55,21 @@ TEST_CASE("rank-step-lag names the rank that had fewer batches and those that wa
   CHECK(fact_in(finding, "waiting_ranks") == ranks_of({0, 1, 2}));
 }
 
+TEST_CASE("rank-step-lag tells of a batch that was left behind its backward", "[check]") {
+  RanksComparedEvent run = shorter_epoch();
+  Cohort& cohort = run.cohorts[0];
+  ++cohort.counts[3].backwards;  // as many as the others, in one step less
+  cohort.digests = {{.field = DigestField::kBackwards, .step = 9}};
+  const Findings findings = judge_run(run, kId);
+  REQUIRE(findings.size() == 1);
+  CHECK(findings[0].step == 9);
+  CHECK(findings[0].what ==
+        "rank 3 skipped the collectives of a batch since step 9; ranks 0-2 wait in those of "
+        "backward 101");
+  cohort.counts[3].step = 101;
+  CHECK(judge_run(run, kId).empty());
+}
+
 TEST_CASE("rank-step-lag tells since when a rank has skipped a batch", "[check]") {
   RanksComparedEvent run = shorter_epoch();
   Cohort& cohort = run.cohorts[0];
