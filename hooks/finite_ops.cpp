@@ -130,4 +130,19 @@ bool is_logarithm(const std::string& node) {
   return name == "Log" || name == "Log2" || name == "Log10";
 }
 
+bool leaves_domain(const std::string& node, double min, double absmax) {
+  const std::string_view name = without_number(node);
+  if (is_logarithm(node)) return min <= 0;
+  if (name == "Acos" || name == "Asin") return absmax > 1;
+  return name == "Atanh" && absmax >= 1;
+}
+
+bool is_average(std::string_view node) {
+  return node.starts_with("Mean") || node.starts_with("Var") || node.starts_with("Std");
+}
+
+bool inverts_zero(std::string_view node) {
+  return node.starts_with("Rsqrt") || node.starts_with("Reciprocal");
+}
+
 }  // namespace ddpscope

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 namespace ddpscope {
 
@@ -16,5 +17,15 @@ Makes makes_nonfinite(const std::string& node);
 
 /// Whether the operator is a logarithm, which is finite where what it read was positive.
 bool is_logarithm(const std::string& node);
+
+/// Whether the operator returned NaN or Inf for some number that it read, of numbers from `min` on
+/// and of a magnitude up to `absmax`.
+bool leaves_domain(const std::string& node, double min, double absmax);
+
+/// 0 / 0 where there is nothing to average.
+bool is_average(std::string_view node);
+
+/// Whether Inf and no NaN in its result means that it read 0.
+bool inverts_zero(std::string_view node);
 
 }  // namespace ddpscope

@@ -37,8 +37,8 @@ bool is_attention(const Node& node) { return node.name().starts_with("ScaledDotP
 // Mean and deviation of what it normalized, which it returns without a node.
 bool is_statistic(const at::Tensor& saved, const Node& reader) {
   const std::string name = reader.name();
-  const bool keeps = name.starts_with("NativeLayerNorm") || name.starts_with("NativeGroupNorm");
-  if (!keeps || saved.requires_grad() || reader.num_inputs() == 0) return false;
+  if (!name.starts_with("NativeLayerNorm") && !name.starts_with("NativeGroupNorm")) return false;
+  if (saved.requires_grad() || reader.num_inputs() == 0) return false;
   const auto shape = c10::asIntArrayRefUnchecked(reader.input_metadata(0).shape_as_dim_vector());
   return saved.numel() < c10::multiply_integers(shape);
 }
@@ -56,16 +56,6 @@ bool reads_no_elements(const Node& node) {
     return edge.function != nullptr && returns_no_elements(*edge.function);
   };
   return !edges.empty() && std::ranges::all_of(edges, is_empty);
-}
-
-// 0 / 0 where there is nothing to average.
-bool is_average(std::string_view name) {
-  return name.starts_with("Mean") || name.starts_with("Var") || name.starts_with("Std");
-}
-
-// Of what returned Inf and no NaN.
-bool inverts_zero(std::string_view name) {
-  return name.starts_with("Rsqrt") || name.starts_with("Reciprocal");
 }
 }  // namespace
 
@@ -105,6 +95,7 @@ void NonfiniteSearch::see(const at::Tensor& saved) {
   if (maker == nullptr && is_statistic(saved, *reader)) return;
   if (maker == nullptr && !values.is_finite() && is_attention(*reader)) return;
   Reads& reads = reads_[reader.get()];
+  ++reads.tensors;
   add_to(reads.values, values);
   if (const auto min = smallest_of(saved)) {
     reads.min = reads.min.has_value() ? std::min(*reads.min, *min) : *min;
@@ -181,6 +172,15 @@ bool NonfiniteSearch::can_make(const Node& node) const {
   return !(is_logarithm(name) && reads != nullptr && reads->min.value_or(0) > 0);
 }
 
+// What it read proves that: of a quotient that saved its divisor alone, a zero.
+bool NonfiniteSearch::has_made(const Node& node) const {
+  const Reads* reads = reads_of(node);
+  if (reads == nullptr || !reads->min || !reads->values.is_finite()) return false;
+  if (leaves_domain(node.name(), *reads->min, reads->values.absmax)) return true;
+  const bool are_zeros = *reads->min == 0 && (reads->tensors == 1 || reads->values.absmax == 0);
+  return are_zeros && node.name().starts_with("Div");
+}
+
 // Of a node whose result nobody saved: certain where something that is not finite lies behind it.
 NonfiniteSearch::Suspicion NonfiniteSearch::suspicion_of(const Node& node, int depth) {
   using enum Suspicion;
@@ -188,7 +188,7 @@ NonfiniteSearch::Suspicion NonfiniteSearch::suspicion_of(const Node& node, int d
   const auto [known, is_new] = suspicions_.try_emplace(&node, kNone);
   if (!is_new) return known->second;
   NonfiniteOutputEvent unused;
-  Suspicion suspicion = can_make(node) ? kPossible : kNone;
+  Suspicion suspicion = has_made(node) ? kProven : can_make(node) ? kPossible : kNone;
   if (reads_bad_leaf(node, unused)) suspicion = kCertain;
   for (const auto& edge : node.next_edges()) {
     if (suspicion == kCertain) break;
@@ -213,8 +213,9 @@ const NonfiniteSearch::Node* NonfiniteSearch::next_from(const Node& node) {
     if (parent == nullptr || parent->num_outputs() == 0 || returns_no_elements(*parent)) continue;
     const Result* result = result_of(*parent);
     if (result != nullptr && result->values.is_finite()) continue;
-    const auto rank = result != nullptr ? std::pair(Suspicion::kCertain, true)
-                                        : std::pair(suspicion_of(*parent, 0), false);
+    const bool is_known = result != nullptr;
+    const auto rank =
+        std::pair(is_known ? Suspicion::kCertain : suspicion_of(*parent, 0), is_known);
     if (rank.first == Suspicion::kNone || rank < best_rank) continue;
     const bool is_earlier = best == nullptr || parent->sequence_nr() < best->sequence_nr();
     if (rank == best_rank && !is_earlier) continue;

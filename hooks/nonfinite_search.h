@@ -49,6 +49,7 @@ class NonfiniteSearch {
   struct Reads {
     ValueRange values;
     std::optional<double> min;
+    int tensors = 0;
     TensorId source = 0;  // the first leaf that is not finite
     ValueRange source_values;
   };
@@ -58,9 +59,10 @@ class NonfiniteSearch {
   bool reads_bad_leaf(const Node& node, NonfiniteOutputEvent& event) const;
   bool is_bad_parameter(const Node& node, NonfiniteOutputEvent& event) const;
   const Node* next_from(const Node& node);
-  enum class Suspicion : std::uint8_t { kNone, kPossible, kCertain };
+  enum class Suspicion : std::uint8_t { kNone, kPossible, kProven, kCertain };
   Suspicion suspicion_of(const Node& node, int depth);
   bool can_make(const Node& node) const;
+  bool has_made(const Node& node) const;
   bool was_zero(const Node& node) const;
   void describe_origin(const Node& node, NonfiniteOutputEvent& event) const;
 

@@ -142,4 +142,29 @@ TEST_CASE("A scaled loss that overflows while its gradients do not is silent") {
   check_silent();
 }
 
+namespace {
+/// The operator that is named where `bad` is added to a power, which may have made it, too.
+std::string named_beside_a_power(at::Tensor (*bad)(const at::Tensor&)) {
+  const auto loss = [bad](const at::Tensor& y, bool is_bad) {
+    return ((is_bad ? bad(y) : y) + (y - 1).pow(2)).mean();
+  };
+  return found_of(loss).op;
+}
+}  // namespace
+
+TEST_CASE("A logarithm of zero is named beside a power") {
+  const auto log = [](const at::Tensor& y) { return torch::log(y * 0); };
+  CHECK(named_beside_a_power(log) == "aten::log");
+}
+
+TEST_CASE("An arc of more than 1 is named beside a power") {
+  const auto arc = [](const at::Tensor& y) { return torch::asin(y.abs() + 1.5); };
+  CHECK(named_beside_a_power(arc) == "aten::asin");
+}
+
+TEST_CASE("A division by zero is named beside a power") {
+  const auto quotient = [](const at::Tensor& y) { return y / torch::zeros({4}); };
+  CHECK(named_beside_a_power(quotient) == "aten::div");
+}
+
 }  // namespace ddpscope::test::nonfinite_origins_test
