@@ -108,7 +108,7 @@ void NodeValues::tell(const Node& node, const at::Tensor& gradient) {
   if (event.saved_nan) search_.emplace(capture).begin_here();
   for (std::size_t i = 0; i < saved_count_; ++i) {
     if (event.saved_nan) search_->see(saved_[i]);
-    const auto min = smallest_of(saved_[i]);
+    const auto min = numbers_in(saved_[i]).min;
     if (!min.has_value()) continue;
     event.saved_min = event.saved_known ? std::min(event.saved_min, *min) : *min;
     event.saved_known = true;

@@ -82,7 +82,7 @@ std::string NonfiniteSearch::op_of(const Node& node) const {
 
 void NonfiniteSearch::see(const at::Tensor& saved) {
   const auto reader = torch::autograd::get_current_node();
-  const ValueRange values = range_of(saved);
+  const auto [values, min] = numbers_in(saved);
   if (reader == nullptr || values.elements == 0 || reads_.size() >= kMaxSeen) return;
   const auto* meta = meta_of(saved);
   const Node* maker = meta == nullptr ? nullptr : meta->grad_fn_.get();
@@ -97,9 +97,7 @@ void NonfiniteSearch::see(const at::Tensor& saved) {
   Reads& reads = reads_[reader.get()];
   ++reads.tensors;
   add_to(reads.values, values);
-  if (const auto min = smallest_of(saved)) {
-    reads.min = reads.min.has_value() ? std::min(*reads.min, *min) : *min;
-  }
+  if (min.has_value()) reads.min = std::min(reads.min.value_or(*min), *min);
   if (maker == nullptr && !values.is_finite() && reads.source == 0) {
     reads.source = capture_.announce(saved);
     reads.source_values = values;

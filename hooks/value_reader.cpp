@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "hooks/gradient_table.h"
+#include "hooks/range_scan.h"
 #include "hooks/tensor_registry.h"
 #include "values/extremes.h"
 
@@ -110,12 +111,24 @@ void for_each_element(const at::Tensor& tensor, const std::function<void(double)
   for (std::int64_t i = 0; i < data->elements; ++i) visit(element(data->data, i));
 }
 
-std::optional<double> smallest_of(const at::Tensor& tensor) {
-  std::optional<double> found;
-  for_each_element(tensor, [&](double element) {
-    if (!std::isnan(element)) found = std::min(found.value_or(element), element);
-  });
-  return found;
+Numbers numbers_in(const at::Tensor& tensor) {
+  Numbers numbers{.range = range_of(tensor)};
+  if (numbers.range.elements > 0) {
+    for_each_element(tensor, [&numbers](double element) {
+      if (std::isnan(element)) return;
+      numbers.min = std::min(numbers.min.value_or(element), element);
+    });
+    return numbers;
+  }
+  if (!tensor.defined() || !at::isFloatingType(tensor.scalar_type())) return numbers;
+  const auto scan = scan_range(tensor, {.minimum = -HUGE_VAL, .maximum = HUGE_VAL});
+  if (!scan.has_value()) return numbers;
+  numbers.range = {.elements = scan->judged_count,
+                   .nan_count = scan->nan_count,
+                   .inf_count = std::isinf(scan->minimum) + std::isinf(scan->maximum),
+                   .absmax = std::max(std::abs(scan->minimum), std::abs(scan->maximum))};
+  if (scan->nan_count < scan->judged_count) numbers.min = scan->minimum;
+  return numbers;
 }
 
 std::optional<double> number_in(const at::Tensor& tensor) {

@@ -29,8 +29,13 @@ void add_to(ValueRange& sum, const ValueRange& part);
 /// Visits the elements in the order of memory, as far as the tensor can be read.
 void for_each_element(const at::Tensor& tensor, const std::function<void(double)>& visit);
 
-/// The smallest element, NaN aside; none where the tensor cannot be read or is empty.
-std::optional<double> smallest_of(const at::Tensor& tensor);
+/// Of a tensor with or without gaps; `min` is the smallest element, NaN aside. With gaps each
+/// infinity counts once.
+struct Numbers {
+  ValueRange range;
+  std::optional<double> min = {};
+};
+Numbers numbers_in(const at::Tensor& tensor);
 
 /// The number in a tensor of one element; none where it cannot be read.
 DDPSCOPE_HOT std::optional<double> number_in(const at::Tensor& tensor);
