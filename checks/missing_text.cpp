@@ -66,9 +66,8 @@ MissingWords missing_words(const std::string& cause) {
        {"backward reached them, and the function before them returned no gradient",
         {{"return a gradient for each input of the function", kLikely}}}},
       {kClearedBeforeStep,
-       {"backward gave them gradients, which were cleared before the optimizer stepped, for "
-        "nothing",
-        {{"call zero_grad() before backward(), or behind step()", kLikely}}}}}
+       {"backward gave them gradients, which were cleared before the optimizer stepped",
+        {{"keep the order zero_grad(), backward(), step()", kLikely}}}}}
       .at(cause);
 }
 

@@ -293,7 +293,7 @@ TEST_CASE("grad-missing reports gradients that are cleared before the step", "[c
   CHECK(finding.phase == Phase::kOptimizer);
   CHECK(cause_of(finding) == "cleared_before_step");
   CHECK(finding.what.ends_with("stepped without a gradient in 4 cycles: cleared_before_step"));
-  CHECK(finding.fixes.at(0).text == "call zero_grad() before backward(), or behind step()");
+  CHECK(finding.fixes.at(0).text == "keep the order zero_grad(), backward(), step()");
   CHECK(fact_of<std::int64_t>(finding, "parameters_count") == 3);
 }
 
