@@ -88,10 +88,11 @@ class PerfSmallCollectives final : public Check {
     }
     if (usual.bytes_ratio > kSentAgain) found.causes.emplace_back("every_micro_batch");
     if (buffers > 0) found.causes.emplace_back("constant_buffers");
+    const bool is_large = usual.bytes >= kWorthOverlapBytes;
     if (usual.calls > 0 && usual.overlap_ratio < kHardlyOverlapped &&
-        usual.wait_ratio > kCostlyWait) {
+        usual.wait_ratio > kCostlyWait && (is_large || count >= kManyAveraged)) {
       found.causes.emplace_back("no_overlap");
-      found.is_costly = usual.bytes >= kWorthOverlapBytes;
+      found.is_costly = is_large;
     }
     if (found.causes.empty()) return;
     told_ = true;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <tuple>
 
 #include "checks/subtree.h"
 
@@ -11,6 +12,17 @@ std::string line_of(const Site& site) {
   const auto own = std::ranges::find(site.frames, false, &Frame::library);
   if (own == site.frames.end() || own->line <= 0) return "";
   return fmt::format("{}:{}", own->file.substr(own->file.rfind('/') + 1), own->line);
+}
+
+void drop_common_frames(Site& a, Site& b) {
+  const auto is_same = [](const Frame& x, const Frame& y) {
+    return std::tie(x.function, x.file, x.line, x.module, x.offset) ==
+           std::tie(y.function, y.file, y.line, y.module, y.offset);
+  };
+  const auto [of_a, of_b] = std::ranges::mismatch(a.frames, b.frames, is_same);
+  if (of_a == a.frames.end() || of_b == b.frames.end() || of_a->library || of_b->library) return;
+  a.frames.erase(a.frames.begin(), of_a);
+  b.frames.erase(b.frames.begin(), of_b);
 }
 
 std::string add_site(std::string_view role, StackId stack, const RunState& state,

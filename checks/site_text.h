@@ -12,6 +12,9 @@ namespace ddpscope {
 /// `model.cpp:88`, the program's own line of a site; "" if none is known.
 std::string line_of(const Site& site);
 
+/// Drops the innermost frames that both have, those of a helper, where others tell them apart.
+void drop_common_frames(Site& a, Site& b);
+
 /// Adds the site to the finding and gives its line; "" and nothing added where no stack was taken.
 std::string add_site(std::string_view role, StackId stack, const RunState& state, Finding& finding);
 

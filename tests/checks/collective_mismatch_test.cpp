@@ -98,8 +98,12 @@ TEST_CASE("collective-mismatch names the operation where that differs", "[check]
 }
 
 TEST_CASE("collective-mismatch names the lines of both sides", "[check]") {
-  const auto called_at = [](std::int64_t line) {
-    return Site{.role = "called", .frames = {{.file = "src/train.cpp", .line = line}}};
+  const bool by_helper = GENERATE(false, true);
+  const auto called_at = [by_helper](std::int64_t line) {
+    Site site{.role = "called", .frames = {{.file = "src/train.cpp", .line = line}}};
+    const Frame helper{.function = "sum", .file = "src/ranks.h", .line = 20};
+    if (by_helper) site.frames.insert(site.frames.begin(), helper);
+    return site;
   };
   CallSide odd = broadcast({1}), usual = reduction({0});
   CHECK(fact_of(only({differ({odd, usual}, {"kind"})}), "site_per_side") ==

@@ -173,6 +173,13 @@ TEST_CASE("perf-small-collectives stays silent on what models need", "[check]") 
     ranks.waited_ms = 60;
     ranks.waits_in_backward = true;
   }
+  SECTION("on waits of a model of few parameters for few bytes") {
+    ranks.parameters = 8;
+    ranks.call_bytes = 4 << 10;
+    ranks.program.attach(1, ranks.net());
+    ranks.in_backward = false;
+    ranks.waited_ms = 60;
+  }
   SECTION("on short waits") {
     ranks.in_backward = false;
     ranks.waited_ms = 20;
