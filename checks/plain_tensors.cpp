@@ -51,11 +51,8 @@ void PlainTensors::add(const OpEvent& event, const RunState& state) {
   }
   note_writes(event, state);
   if (!event.grad_mode) return;
-  bool reads_registered = false;
-  bool reads_parameter = false;
-  bool reads_computed = false;
-  std::set<TensorId> plain;
-  std::set<TensorId> combined;
+  bool reads_registered = false, reads_parameter = false, reads_computed = false;
+  std::set<TensorId> plain, combined;
   for (const TensorId input : event.inputs) {
     const TensorState* registered = registered_behind(state, input);
     reads_registered |= registered != nullptr;
@@ -79,7 +76,7 @@ void PlainTensors::add(const OpEvent& event, const RunState& state) {
   }
   for (const TensorInfo& output : event.outputs) {
     if (plain.contains(output.id)) continue;
-    // A parameter that is only seen otherwise, as the transposed weight of a layer, is not computed.
+    // A view of a parameter, as the transposed weight of a layer, is not computed.
     const bool is_view = registered_behind(state, output.id) != nullptr;
     if ((reads_parameter || reads_computed) && !is_view) computed_.insert(output.id);
     if (!combined.empty()) combined_[output.id] = combined;

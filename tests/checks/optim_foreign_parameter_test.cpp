@@ -74,6 +74,21 @@ TEST_CASE("optim-foreign-parameter takes no owned, frozen or other shape for a t
   CHECK(cause_of(program.findings[0]) == "unknown_tensor");
 }
 
+TEST_CASE("optim-foreign-parameter takes no offloaded copy for a stale one", "[check]") {
+  Program program("optim-foreign-parameter");
+  program.leaf(9);
+  program.attach(1, kNet);
+  program.optimizer(1, {1, 9});
+  const bool is_written_back = GENERATE(true, false);
+  for (int i = 0; i < 6; ++i) {
+    program.clear({9}, GradientBefore::kReset);  // the program gives it one
+    train(program, {1, 2}, 1);
+    if (!is_written_back) continue;
+    program.op({.name = "aten::copy_", .inputs = {2, 9}, .outputs = {2}, .grad_mode = false});
+  }
+  CHECK(program.findings.empty() == is_written_back);
+}
+
 TEST_CASE("optim-foreign-parameter stays silent", "[check]") {
   Program program("optim-foreign-parameter");
   program.leaf(9);
@@ -85,26 +100,10 @@ TEST_CASE("optim-foreign-parameter stays silent", "[check]") {
   SECTION("on raw tensors whose gradients the program gives") {
     program.attach(1, kNet);
     program.leaf(9, {3});
-    program.create(1);
-    auto event = std::make_unique<OptimizerMembersEvent>();
-    event->at = program.now();
-    event->optimizer = 1;
-    event->groups = {{{.tensor = 1, .requires_grad = true},
-                      {.tensor = 9, .requires_grad = true, .grad_defined = true}}};
-    program.send(std::move(event));
-    train(program, {1}, 6);
-  }
-  SECTION("on copies whose gradients the program gives and which it writes back") {
-    program.attach(1, kNet);
-    program.create(1);
+    program.optimizer(1, {1, 9});
     for (int i = 0; i < 6; ++i) {
-      auto event = std::make_unique<OptimizerMembersEvent>();
-      event->at = program.now();
-      event->optimizer = 1;
-      event->groups = {{{.tensor = 9, .requires_grad = true, .grad_defined = true}}};
-      program.send(std::move(event));
-      train(program, {1, 2}, 1);
-      program.op({.name = "aten::copy_", .inputs = {2, 9}, .outputs = {2}, .grad_mode = false});
+      program.clear({9}, GradientBefore::kReset);
+      train(program, {1}, 1);
     }
   }
   SECTION("without an attached module") {
