@@ -64,6 +64,11 @@ void add_leaving(const Parted& parted, const Cohort& cohort, std::int64_t waits_
     lag.lagging.push_back(rank);
   }
 }
+const CallSide* side_of(const CallsDiffer& calls, std::int64_t rank) {
+  const auto side = std::ranges::find_if(
+      calls.sides, [rank](const CallSide& one) { return std::ranges::count(one.ranks, rank) > 0; });
+  return side == calls.sides.end() ? nullptr : &*side;
+}
 }  // namespace
 
 const RankCounts* counts_of_rank(const Cohort& cohort, std::int64_t rank) {
@@ -86,7 +91,7 @@ std::vector<Parted> parted_ranks(const RanksComparedEvent& run) {
   // A rank that went on to another collective than the gradients of the step.
   for (const CallsDiffer& calls : run.calls_differ) {
     for (const CallSide& side : calls.sides) {
-      Parted parted{.waiting = side.ranks, .others = {}, .by_call = true};
+      Parted parted{.waiting = side.ranks, .others = {}, .calls = &calls};
       for (const CallSide& other : calls.sides) {
         if (&other == &side) continue;
         parted.others.insert(parted.others.end(), other.ranks.begin(), other.ranks.end());
@@ -114,11 +119,14 @@ Lag lag_of(const Parted& parted, const Cohort& cohort) {
     return lag;
   }
   add_slower(parted, cohort, lag);
-  lag.by_call = parted.by_call && !lag.lagging.empty();
+  if (parted.calls != nullptr && !lag.lagging.empty()) {
+    lag.issued = side_of(*parted.calls, lag.lagging.front());
+    lag.awaited = side_of(*parted.calls, lag.waiting.front());
+  }
   if (lag.lagging.empty()) add_skipping(parted, cohort, skipped, lag);
   const bool is_known = std::ranges::find(cohort.digests, DigestField::kBackwards,
                                           &DigestsDiffer::field) != cohort.digests.end();
-  if (lag.lagging.empty() && is_known && !parted.by_call)
+  if (lag.lagging.empty() && is_known && parted.calls == nullptr)
     add_leaving(parted, cohort, waits_in_step, lag);
   std::ranges::sort(lag.lagging);
   return lag;

@@ -10,8 +10,8 @@ namespace ddpscope {
 struct Parted {
   RankList waiting;
   RankList others;
-  bool others_run = false;  ///< they may come to it yet
-  bool by_call = false;     ///< they issued another call in its place
+  bool others_run = false;             ///< they may come to it yet
+  const CallsDiffer* calls = nullptr;  ///< they issued another call in its place
 };
 
 std::vector<Parted> parted_ranks(const RanksComparedEvent& run);
@@ -23,7 +23,9 @@ struct Lag {
   std::int64_t ended_after = 0;  ///< the largest of those that lag
   std::int64_t skipped = 0;      ///< backwards without a step, beyond those of the ranks that wait
   std::int64_t behind = 0;       ///< backwards of the slowest that still runs; two at least
-  bool by_call = false;          ///< those that lag issued another call, at the end or elsewhere
+  const CallSide* issued = nullptr;   ///< by those that lag in place of the call, at the end or
+                                      ///< elsewhere
+  const CallSide* awaited = nullptr;  ///< in its place by those that wait
 };
 
 /// Those of the others that ran fewer backwards than every rank that waits; where there are none,

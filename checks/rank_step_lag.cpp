@@ -7,7 +7,7 @@
 #include "checks/ending_text.h"
 #include "checks/epoch_forecast.h"
 #include "checks/finding_text.h"
-#include "checks/lagging_ranks.h"
+#include "checks/lag_text.h"
 #include "checks/rank_sides.h"
 #include "model/fact_keys.h"
 #include "model/rank_words.h"
@@ -42,27 +42,6 @@ std::int64_t skipped_since(const Cohort& cohort, std::int64_t otherwise) {
     if (differ != cohort.digests.end()) return differ->step;
   }
   return otherwise;
-}
-
-std::string lag_words(const Lag& lag, std::int64_t since) {
-  const std::string late = rank_words(lag.lagging);
-  const std::string waits =
-      rank_words(lag.waiting) + (lag.waiting.size() == 1 ? " waits" : " wait");
-  if (lag.behind > 0) {
-    return fmt::format("{} {} {} backwards behind: {} in that of backward {}", late,
-                       lag.lagging.size() == 1 ? "is" : "are", lag.behind, waits, lag.waits_in);
-  }
-  if (lag.by_call) {
-    return fmt::format("{} issued another collective after backward {}, {} in that of backward {}",
-                       late, lag.ended_after, waits, lag.waits_in);
-  }
-  if (lag.skipped == 0) {
-    return fmt::format("{} ended the epoch after backward {}, {} in that of backward {}", late,
-                       lag.ended_after, waits, lag.waits_in);
-  }
-  return fmt::format("{} skipped the collectives of {} since step {}; {} in those of backward {}",
-                     late, lag.skipped == 1 ? "a batch" : counted(lag.skipped, "batch"), since,
-                     waits, lag.waits_in);
 }
 
 /// Of ranks that still run: they may come to the call yet.
@@ -100,13 +79,7 @@ Finding describe_lag(const Lag& lag, const Cohort& cohort, const std::vector<Ran
         "the end they wait for what it does not issue";
     finding.fixes = {finding.fixes.back()};
   }
-  if (lag.by_call) {
-    finding.why =
-        "it has fewer batches than the others, or left the step for an evaluation or a barrier "
-        "that they do not take part in";
-    finding.evidence_status = EvidenceStatus::kSupported;
-    finding.fixes.push_back({"evaluate on all ranks, or without the group that averages", kLikely});
-  }
+  if (lag.issued != nullptr) tell_other_call(lag, finding);
   finding.facts = {{fact::kCounter, std::string(skips ? "skipped_steps" : "backwards")},
                    {fact::kValuePerRank, count_per_rank(cohort, skips ? &RankCounts::skipped_steps
                                                                       : &RankCounts::backwards)},

@@ -31,7 +31,16 @@ RanksComparedEvent other_collective() {
   run.frontiers.clear();
   run.stands[3].ended = false;
   run.endings.ranks[3].kind = EndKind::kException;
-  run.calls_differ = {{.group = 5, .seq = 1001, .sides = {{.ranks = {3}}, {.ranks = {0, 1, 2}}}}};
+  const auto called_at = [](CollectiveKind kind, std::int64_t line) {
+    const Frame helper{.function = "sum", .file = "src/ranks.h", .line = 20};
+    return ComparedCall{
+        .record = {.elements = 8, .kind = kind},
+        .dtype = "float32",
+        .site = {.role = "called", .frames = {helper, {.file = "src/train.cpp", .line = line}}}};
+  };
+  const CallSide odd{.call = called_at(CollectiveKind::kBroadcast, 90), .ranks = {3}};
+  const CallSide usual{.call = called_at(CollectiveKind::kAllReduce, 81), .ranks = {0, 1, 2}};
+  run.calls_differ = {{.group = 5, .seq = 1001, .sides = {odd, usual}}};
   return run;
 }
 }  // namespace
@@ -93,10 +102,13 @@ TEST_CASE("rank-step-lag sees a rank that went on to another collective", "[chec
   REQUIRE(findings.size() == 1);
   CHECK(findings[0].ranks == RankList{3});
   CHECK(findings[0].what ==
-        "rank 3 issued another collective after backward 100, ranks 0-2 wait in that of backward "
-        "101");
+        "rank 3 issued broadcast float32[8] after backward 100, ranks 0-2 wait in all_reduce "
+        "float32[8] of backward 101");
   CHECK(findings[0].why.ends_with("that they do not take part in"));
-  CHECK(findings[0].fixes.back().text.starts_with("evaluate on all ranks"));
+  CHECK(findings[0].fixes.front().text.starts_with("evaluate on all ranks"));
+  REQUIRE(findings[0].sites.size() == 2);
+  CHECK(findings[0].sites[0].frames[0].line == 81);
+  CHECK(findings[0].sites[1].frames[0].line == 90);
   CHECK(fact_in(findings[0], "waiting_ranks") == ranks_of({0, 1, 2}));
 }
 
