@@ -18,6 +18,7 @@ namespace ddpscope {
 namespace {
 constexpr double kVanishing = 1e-7;
 constexpr double kGradientsVanish = 1e-4;
+constexpr std::int64_t kSomeWeights = 16;
 constexpr double kNoise = 1e-5;  // of the largest gradient: what rounding leaves of a zero
 
 /// optim-update-size; docs/checks/optim-update-size.md
@@ -80,8 +81,9 @@ class OptimUpdateSize final : public Check {
     if (window.has_no_rate()) return "no_effect";
     if (!window.is_full() || window.has_no_size() || window.is_warming_up()) return "";
     if (!std::isfinite(window.gradient_median())) return "";  // of weights that are not, either
-    // A bias may lie near zero, so that each step is large beside it.
-    if (tensor.info.shape.size() >= 2 && window.is_exploding()) return "exploding";
+    // A bias may lie near zero, and so may a few weights: each step is large beside them.
+    const bool is_matrix = tensor.info.shape.size() >= 2 && tensor.info.elements >= kSomeWeights;
+    if (is_matrix && window.is_exploding()) return "exploding";
     if (!window.is_conclusive()) return "";
     if (window.ratio_median() < kVanishing &&
         gradient_ratio(windows_, state.model_of(tensor)) < kGradientsVanish) {

@@ -11,7 +11,6 @@
 namespace ddpscope {
 namespace {
 constexpr double kExploding = 0.1;
-constexpr int kOften = 4;
 constexpr std::size_t kWithoutRate = 4;
 constexpr std::int64_t kRound = 16;
 constexpr std::int64_t kEndOfRound = 4;
@@ -51,11 +50,7 @@ bool UpdateWindow::is_unchanged() const {
       samples_, [](const ParameterUpdate& sample) { return sample.unchanged.value_or(false); });
 }
 
-bool UpdateWindow::is_exploding() const {
-  return std::ranges::count_if(samples_, [](const ParameterUpdate& sample) {
-           return sample.update_ratio > kExploding;
-         }) >= kOften;
-}
+bool UpdateWindow::is_exploding() const { return ratio_median() > kExploding; }
 
 bool UpdateWindow::is_conclusive() const {
   return std::ranges::all_of(samples_, [](const ParameterUpdate& sample) {

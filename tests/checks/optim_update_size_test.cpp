@@ -131,6 +131,16 @@ TEST_CASE("optim-update-size reports updates of half the size of the weights", "
         "a step changes 1 parameter by 0.5 of their size (median of 8 sampled steps; exploding)");
 }
 
+TEST_CASE("optim-update-size leaves a few weights, and a few large updates, out", "[check]") {
+  Loop loop;
+  const double ratio = GENERATE(0.5, 0.09);
+  const TensorId tensor = ratio > 0.1 ? 1 : 2;  // the smaller one, and one that changes less
+  loop.still = {.tensor = tensor, .update_ratio = ratio, .gradient_norm = 1, .lr = 10};
+  loop.moves.tensor = 3 - tensor;
+  loop.steps(228);
+  CHECK(loop.program.findings.empty());
+}
+
 TEST_CASE("optim-update-size tells nothing of weights that are not finite", "[check]") {
   Loop loop;
   loop.still = {.tensor = 2, .update_ratio = 1, .gradient_norm = std::nan(""), .lr = 10};
