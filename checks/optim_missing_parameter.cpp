@@ -20,9 +20,10 @@ constexpr std::int64_t kMissingCycles = 2;
 
 bool is_candidate(const RunState& state, const TensorState& tensor) {
   if (tensor.gradients == 0 || !tensor.owners.empty()) return false;
-  // Without an attached module, leaves that are used in two steps stand in for parameters.
+  // Without an attached module, also after the last one died, leaves that are used in two steps
+  // stand in for parameters.
   if (tensor.registrations.empty()) {
-    return !state.had_models() && tensor.reached_steps >= 2 && tensor.info.floating;
+    return state.models().empty() && tensor.reached_steps >= 2 && tensor.info.floating;
   }
   const Registration& at = tensor.registrations.front();
   const auto declared = [&](std::string_view kind) {

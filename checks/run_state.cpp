@@ -116,7 +116,6 @@ void RunState::on(const TreeEvent& event) {
         {.model = event.model, .module_path = registered.module_path, .name = registered.name},
         registered_at);
   }
-  had_models_ = true;
   models_[event.model] = {
       .id = event.model, .label = event.label, .modules = event.modules, .tensors = event.tensors};
 }

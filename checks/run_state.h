@@ -60,8 +60,6 @@ class RunState {
   /// The batch that was seen last; of a step before the present one where none was seen since.
   const BatchEvent& batch() const { return batch_; }
   const std::map<ModelId, ModelState>& models() const { return models_; }
-  /// Whether a model was ever attached; it may be detached by now.
-  bool had_models() const { return had_models_; }
   const std::map<OptimizerId, OptimizerState>& optimizers() const { return optimizers_; }
   /// Of one optimizer; those of cycles in which hooks rested are shared out evenly.
   std::int64_t most_steps() const;
@@ -181,7 +179,6 @@ class RunState {
   SiteSource* sites_ = nullptr;
   std::int64_t event_number_ = 0;
   std::int64_t optimizer_steps_ = 0;
-  bool had_models_ = false;
   bool has_bucket_views_ = false;
   HostCountsEvent host_;
   BatchEvent batch_;

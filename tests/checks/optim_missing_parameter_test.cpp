@@ -56,6 +56,20 @@ TEST_CASE("optim-missing-parameter knows that the optimizer was built first", "[
   CHECK(cause_of(program.findings[0]) == "built_before");
 }
 
+TEST_CASE("optim-missing-parameter sees a model that took the place of one that died", "[check]") {
+  Program program("optim-missing-parameter");
+  program.attach(1, kNet);
+  program.optimizer(1, {1, 2, 3});
+  train(program, 1, {1, 2, 3}, 3);
+  CHECK(program.findings.empty());
+  program.detach(1);
+  program.leaf(20);
+  program.leaf(21);
+  train(program, 1, {20, 21}, 3);
+  REQUIRE(program.findings.size() == 1);
+  CHECK(program.findings[0].what.starts_with("2 tensors (8 elements) get gradients and are in no"));
+}
+
 TEST_CASE("optim-missing-parameter takes no copy for what was replaced", "[check]") {
   Program program("optim-missing-parameter");
   program.attach(1, kNet);

@@ -4,7 +4,7 @@
 #include "tests/plugin/noted_calls.h"
 #include "tests/plugin/on_ranks.h"
 
-namespace ddpscope::test {
+namespace ddpscope::test::buckets_test {
 namespace {
 using Tensors = std::vector<at::Tensor>;
 
@@ -72,4 +72,4 @@ TEST_CASE("A gradient of activations that a function sums up is no bucket") {
   CHECK(owners_of(0) == std::set<std::string>{""});
 }
 
-}  // namespace ddpscope::test
+}  // namespace ddpscope::test::buckets_test
