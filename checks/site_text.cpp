@@ -16,8 +16,9 @@ std::string line_of(const Site& site) {
 
 void drop_common_frames(Site& a, Site& b) {
   const auto is_same = [](const Frame& x, const Frame& y) {
-    return std::tie(x.function, x.file, x.line, x.module, x.offset) ==
-           std::tie(y.function, y.file, y.line, y.module, y.offset);
+    const bool has_line = x.line > 0 && y.line > 0;  // two calls in one line are one
+    return has_line ? std::tie(x.file, x.line) == std::tie(y.file, y.line)
+                    : std::tie(x.module, x.offset) == std::tie(y.module, y.offset);
   };
   const auto [of_a, of_b] = std::ranges::mismatch(a.frames, b.frames, is_same);
   if (of_a == a.frames.end() || of_b == b.frames.end() || of_a->library || of_b->library) return;
