@@ -177,8 +177,6 @@ std::optional<SyncNorms::Comparison> SyncNorms::comparison_before(const Operator
   const auto* const layer =
       layer_with(call.weight.unsafeGetTensorImpl(), call.running_mean.unsafeGetTensorImpl());
   if (layer == nullptr || !is_training(*layer)) return std::nullopt;
-  tell_backends(nullptr);
-  groups_.settle(group);
   group_ = group;
   state_ = group->size() == 1 ? NormState::kOff : NormState::kComparing;
   if (state_ == NormState::kOff) return std::nullopt;
@@ -215,6 +213,8 @@ void SyncNorms::tell_agreed() {
 
 LayerOverRanks SyncNorms::find(const OperatorCall& call) {
   if (const auto comparison = comparison_before(call)) {
+    tell_backends(nullptr);
+    groups_.settle(comparison->group);
     bool agreed = false;
     const auto settled = c10::make_scope_exit([&] { settle(agreed); });
     agreed = agree_on_layers(*comparison->group, comparison->lines, call.input.device());
