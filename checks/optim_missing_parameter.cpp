@@ -23,7 +23,7 @@ bool is_candidate(const RunState& state, const TensorState& tensor) {
   // Without an attached module, also after the last one died, leaves that are used in two steps
   // stand in for parameters.
   if (tensor.registrations.empty()) {
-    return state.models().empty() && tensor.reached_steps >= 2 && tensor.info.floating;
+    return state.has_no_model() && tensor.reached_steps >= 2 && tensor.info.floating;
   }
   const Registration& at = tensor.registrations.front();
   const auto declared = [&](std::string_view kind) {

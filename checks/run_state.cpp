@@ -69,6 +69,7 @@ void RunState::on(const BackwardEndEvent& event) {
 
 void RunState::on(const TreeEndEvent& event) {
   begin_cycle_if_new(event.at);
+  was_detached_ = !event.died;
   for (const RegisteredTensor& registered : models_[event.model].tensors) {
     if (TensorState* tensor = tensors_.find(registered.tensor.id)) tensor->left_with_root = true;
   }

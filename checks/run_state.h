@@ -60,6 +60,8 @@ class RunState {
   /// The batch that was seen last; of a step before the present one where none was seen since.
   const BatchEvent& batch() const { return batch_; }
   const std::map<ModelId, ModelState>& models() const { return models_; }
+  /// Whether there is no model, nor did the program detach the last one.
+  bool has_no_model() const { return models_.empty() && !was_detached_; }
   const std::map<OptimizerId, OptimizerState>& optimizers() const { return optimizers_; }
   /// Of one optimizer; those of cycles in which hooks rested are shared out evenly.
   std::int64_t most_steps() const;
@@ -182,6 +184,7 @@ class RunState {
   bool has_bucket_views_ = false;
   HostCountsEvent host_;
   BatchEvent batch_;
+  bool was_detached_ = false;  // the last model that went
   std::map<ModelId, ModelState> models_;
   std::map<OptimizerId, OptimizerState> optimizers_;
   std::map<ModuleId, ModulePlace> module_places_;

@@ -129,7 +129,8 @@ void ModuleTracker::tell_ends(Capture& capture) {
 
 void ModuleTracker::tell_end(Capture& capture, Root& root) {
   if (std::exchange(root.end_told, true)) return;
-  capture.put(TreeEndEvent{.at = capture.marker().now(), .model = root.model});
+  const bool died = !root.named_tensors && root.life.is_over();
+  capture.put(TreeEndEvent{.at = capture.marker().now(), .model = root.model, .died = died});
 }
 
 ModelId ModuleTracker::attach(Capture& capture, const NamedTensors& tensors,

@@ -37,6 +37,7 @@ struct TreeEvent {
 struct TreeEndEvent {
   Stamp at;
   ModelId model = 0;
+  bool died = false;  ///< else the program detached it
 };
 
 /// A registered buffer has kept its version for 16 steps since it was last written, or registered.
