@@ -52,7 +52,10 @@ struct OpContext final : at::ObserverContext {
   int exceptions = std::uncaught_exceptions();
 };
 
-bool is_forward() { return !inside_backward() && !inside_optimizer_step(); }
+// LibTorch's steps run with grad mode off, and what they call as a closure with grad mode on.
+bool is_forward() {
+  return !inside_backward() && (!inside_optimizer_step() || c10::GradMode::is_enabled());
+}
 
 void note_inputs(Capture& capture, const at::RecordFunction& function, OpContext& context) {
   const SurveyOutputs& outputs = SurveyOutputs::here();

@@ -46,6 +46,22 @@ TEST_CASE("A target that lacks a dimension is found with its shapes") {
         "prediction [8, 1] and target [8] broadcast to [8, 8]; 64 terms instead of 8");
 }
 
+TEST_CASE("A loss in the closure of a step is looked at") {
+  Net net;
+  attach_diagnostics(net, quiet());
+  torch::optim::LBFGS optimizer(net->parameters(), torch::optim::LBFGSOptions(0.01).max_iter(2));
+  for (int i = 0; i < 4; ++i) {
+    optimizer.step([&] {
+      optimizer.zero_grad();
+      const at::Tensor out = net->forward(rows());
+      const at::Tensor loss = torch::mse_loss(out.slice(1, 0, 1), torch::ones({8}));
+      loss.backward();
+      return loss;
+    });
+  }
+  check_findings({"loss-broadcast warning - - both_broadcast aten::mse_loss"});
+}
+
 TEST_CASE("A target that a functional loss expands is found with its shapes") {
   Net net;
   train_on(net,
