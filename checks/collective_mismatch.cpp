@@ -57,13 +57,13 @@ std::string why_of(const CallsDiffer& difference, const CallSide& odd, const Cal
 /// Where each side called, as far as stacks were taken; the usual call first.
 void add_sites(const CallSide& usual, const CallSide& odd, Finding& finding) {
   std::vector<FactScalar> lines;
-  Site of_usual = usual.call.site, of_odd = odd.call.site;
-  drop_common_frames(of_usual, of_odd);
-  for (auto& [site, ranks] : {std::pair(of_usual, usual.ranks), std::pair(of_odd, odd.ranks)}) {
-    if (site.frames.empty()) continue;
-    finding.sites.push_back(site);
-    const std::string line = line_of(site);
-    if (!line.empty()) lines.push_back(line + " on " + rank_words(ranks));
+  const std::array<const RankList*, 2> ranks = {&usual.ranks, &odd.ranks};
+  const std::array<Site, 2> sites = told_apart(usual.call.site, odd.call.site);
+  for (std::size_t i = 0; i < sites.size(); ++i) {
+    if (sites[i].frames.empty()) continue;
+    finding.sites.push_back(sites[i]);
+    const std::string line = line_of(sites[i]);
+    if (!line.empty()) lines.push_back(line + " on " + rank_words(*ranks[i]));
   }
   if (!lines.empty()) finding.facts.push_back({fact::kSitePerSide, std::move(lines)});
 }

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <map>
 
@@ -103,6 +104,19 @@ std::vector<Fact> hang_facts(const Hang& hang) {
           {fact::kPhasePerRank, std::move(phases)},
           {fact::kWaitedMs, frontier.waited_ms},
           {fact::kMedianMs, frontier.median_wait_ms}};
+}
+
+void tell_as_wait(Finding& hang) {
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 3> kPast = {
+      {{" waits ", " waited "}, {" wait ", " waited "}, {" is in ", " was in "}}};
+  for (const auto& [present, past] : kPast) {
+    const std::size_t at = hang.what.find(present);
+    if (at != std::string::npos) hang.what.replace(at, present.size(), past);
+  }
+  hang.severity = std::min(hang.severity, Severity::kWarning);
+  hang.what += "; it came later, and all ranks ended cleanly";
+  hang.why = "the rank did something else for long; the others waited for it";
+  if (!hang.fixes.empty()) hang.fixes = {hang.fixes.back()};  // the timeout of the group
 }
 
 }  // namespace ddpscope

@@ -37,5 +37,7 @@ struct Hang {
 std::string hang_words(const Hang& hang, bool live);
 std::string hang_reason(const Hang& hang);
 std::vector<Fact> hang_facts(const Hang& hang);
+/// Of a hang that was told while the ranks ran, all of which ended cleanly: one was only slow.
+void tell_as_wait(Finding& hang);
 
 }  // namespace ddpscope

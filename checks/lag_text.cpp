@@ -40,10 +40,9 @@ void tell_other_call(const Lag& lag, Finding& finding) {
   finding.fixes.insert(
       finding.fixes.begin(),
       {"evaluate on all ranks, or without the group that averages", Applicability::kLikely});
-  Site awaited = lag.awaited->call.site, issued = lag.issued->call.site;
-  drop_common_frames(awaited, issued);
-  if (!awaited.frames.empty()) finding.sites.push_back(std::move(awaited));
-  if (!issued.frames.empty()) finding.sites.push_back(std::move(issued));
+  for (Site& site : told_apart(lag.awaited->call.site, lag.issued->call.site)) {
+    if (!site.frames.empty()) finding.sites.push_back(std::move(site));
+  }
 }
 
 }  // namespace ddpscope

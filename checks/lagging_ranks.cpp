@@ -54,9 +54,13 @@ void add_skipping(const Parted& parted, const Cohort& cohort, std::int64_t skipp
     lag.lagging.push_back(rank);
   }
 }
+
 /// A batch that is left before its collectives begin counts as no skipped step: it looks like a
 /// backward that the rank makes for itself. Yet it ends with fewer steps.
 void add_leaving(const Parted& parted, const Cohort& cohort, std::int64_t waits_in_step, Lag& lag) {
+  const bool made_more = std::ranges::find(cohort.digests, DigestField::kBackwards,
+                                           &DigestsDiffer::field) != cohort.digests.end();
+  if (!made_more) return;
   for (const std::int64_t rank : parted.others) {
     const RankCounts* counts = counts_of_rank(cohort, rank);
     if (counts == nullptr || counts->step >= waits_in_step) continue;
@@ -64,6 +68,7 @@ void add_leaving(const Parted& parted, const Cohort& cohort, std::int64_t waits_
     lag.lagging.push_back(rank);
   }
 }
+
 const CallSide* side_of(const CallsDiffer& calls, std::int64_t rank) {
   const auto side = std::ranges::find_if(
       calls.sides, [rank](const CallSide& one) { return std::ranges::count(one.ranks, rank) > 0; });
@@ -124,10 +129,9 @@ Lag lag_of(const Parted& parted, const Cohort& cohort) {
     lag.awaited = side_of(*parted.calls, lag.waiting.front());
   }
   if (lag.lagging.empty()) add_skipping(parted, cohort, skipped, lag);
-  const bool is_known = std::ranges::find(cohort.digests, DigestField::kBackwards,
-                                          &DigestsDiffer::field) != cohort.digests.end();
-  if (lag.lagging.empty() && is_known && parted.calls == nullptr)
+  if (lag.lagging.empty() && parted.calls == nullptr) {
     add_leaving(parted, cohort, waits_in_step, lag);
+  }
   std::ranges::sort(lag.lagging);
   return lag;
 }

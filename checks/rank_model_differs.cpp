@@ -77,7 +77,9 @@ Finding of_some_ranks(const ModelsDiffer& models, Finding finding) {
   finding.ranks = holders;
   finding.module_path.clear();
   finding.subject.clear();
-  finding.what = fmt::format("this model is on {} alone ({})", rank_words(holders), models.cause);
+  finding.what =
+      fmt::format("{} alone {} this model ({}); tensors: {}", rank_words(holders),
+                  holders.size() == 1 ? "has" : "have", models.cause, sides_text(models.counts));
   finding.why =
       "it is not compared; where its gradients are to be averaged, the other ranks need it, too";
   finding.fixes = {{"build it on every rank, if all of them train it", Applicability::kLikely}};

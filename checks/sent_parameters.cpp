@@ -21,15 +21,12 @@ bool steps_loose_tensors(const RunState& state) {
 }  // namespace
 
 void SentParameters::on(const CollectiveEvent& event) {
-  using enum CollectiveKind;
   if (!stepped_ || event.group_size < 2) return;
-  const bool sends = event.kind == kBroadcast || event.kind == kAllGather ||
-                     event.kind == kScatter || event.kind == kReceive;
-  if (!sends) return;
+  if (!brings_tensors(event.kind)) return;
   for (const TensorId id : event.tensors) {
     if (id != 0) sent_[id] = event.kind;
   }
-  if (event.kind == kAllGather) gathered_ += event.elements * event.group_size;
+  if (event.kind == CollectiveKind::kAllGather) gathered_ += event.elements * event.group_size;
 }
 
 void SentParameters::on(const OptimizerStepEvent&) {

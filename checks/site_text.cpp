@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <tuple>
+#include <utility>
 
 #include "checks/subtree.h"
 
@@ -14,16 +15,19 @@ std::string line_of(const Site& site) {
   return fmt::format("{}:{}", own->file.substr(own->file.rfind('/') + 1), own->line);
 }
 
-void drop_common_frames(Site& a, Site& b) {
+std::array<Site, 2> told_apart(Site a, Site b) {
   const auto is_same = [](const Frame& x, const Frame& y) {
     const bool has_line = x.line > 0 && y.line > 0;  // two calls in one line are one
     return has_line ? std::tie(x.file, x.line) == std::tie(y.file, y.line)
                     : std::tie(x.module, x.offset) == std::tie(y.module, y.offset);
   };
   const auto [of_a, of_b] = std::ranges::mismatch(a.frames, b.frames, is_same);
-  if (of_a == a.frames.end() || of_b == b.frames.end() || of_a->library || of_b->library) return;
-  a.frames.erase(a.frames.begin(), of_a);
-  b.frames.erase(b.frames.begin(), of_b);
+  const bool are_apart = of_a != a.frames.end() && of_b != b.frames.end();
+  if (are_apart && !of_a->library && !of_b->library) {
+    a.frames.erase(a.frames.begin(), of_a);
+    b.frames.erase(b.frames.begin(), of_b);
+  }
+  return {std::move(a), std::move(b)};
 }
 
 std::string add_site(std::string_view role, StackId stack, const RunState& state,

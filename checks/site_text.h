@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -12,8 +13,9 @@ namespace ddpscope {
 /// `model.cpp:88`, the program's own line of a site; "" if none is known.
 std::string line_of(const Site& site);
 
-/// Drops the innermost frames that both have, those of a helper, where others tell them apart.
-void drop_common_frames(Site& a, Site& b);
+/// Both, without the innermost frames that they have in common, those of a helper, where others
+/// tell them apart.
+std::array<Site, 2> told_apart(Site a, Site b);
 
 /// Adds the site to the finding and gives its line; "" and nothing added where no stack was taken.
 std::string add_site(std::string_view role, StackId stack, const RunState& state, Finding& finding);

@@ -62,37 +62,46 @@ RankCounts counts_of(std::int64_t rank, const StepDigest& digest) {
           .calls = digest.call_count};
 }
 
-/// Whether an optimizer of the rank stepped, by its last word.
+/// Up to the last that can be read: a rank that was ended while it wrote one left half of it.
+std::uint64_t readable_digests(const RingReader& ring) {
+  std::uint64_t count = ring.digest_count();
+  while (count > ring.first_digest() && !ring.digest(count - 1)) --count;
+  return count;
+}
+
+std::optional<StepDigest> last_digest(const RingReader& ring) {
+  const std::uint64_t count = readable_digests(ring);
+  return count > ring.first_digest() ? ring.digest(count - 1) : std::nullopt;
+}
+
 bool steps_itself(const RingReader& ring) {
-  const std::uint64_t count = ring.digest_count();
-  const auto last = count > ring.first_digest() ? ring.digest(count - 1) : std::nullopt;
+  const auto last = last_digest(ring);
   return last && last->optimizer_steps > 0;
 }
 
-/// Whether it was sent tensors of late.
-bool is_sent_tensors(const RingReader& ring) {
-  using enum CollectiveKind;
+/// Whether it was sent as much of late as it summed up: weights, and not buffers alone.
+bool is_sent_weights(const RingReader& ring) {
   constexpr std::uint64_t kLate = 256;
   const std::uint64_t count = ring.call_count();
-  const std::uint64_t begin = std::max(ring.first_call(), count - std::min(count, kLate));
-  for (std::uint64_t place = begin; place < count; ++place) {
+  double sent = 0, summed = 0;
+  for (auto place = std::max(ring.first_call(), count - std::min(count, kLate)); place < count;
+       ++place) {
     const auto call = ring.call(place);
     if (!call || call->step == 0) continue;
-    const CollectiveKind kind = call->kind;
-    if (kind == kBroadcast || kind == kAllGather || kind == kScatter || kind == kReceive) {
-      return true;
-    }
+    const auto elements = static_cast<double>(call->elements);
+    if (brings_tensors(call->kind)) sent += elements;
+    if (reduces_tensors(call->kind)) summed += elements;
   }
-  return false;
+  return sent > 0 && 2 * sent >= summed;
 }
 
-/// Those that leave the steps to others, and are sent what came of them.
-/// Their own steps end where those of the others do not.
+/// Those that leave the steps to others, and are sent what came of them: their own steps end where
+/// those of the others do not.
 std::vector<bool> led_ranks(const RingList& rings) {
   std::vector<bool> led;
   for (const RingReader* ring : rings) led.push_back(!steps_itself(*ring));
   if (std::ranges::count(led, true) == std::ssize(led)) return std::vector<bool>(led.size());
-  for (std::size_t i = 0; i < led.size(); ++i) led[i] = led[i] && is_sent_tensors(*rings[i]);
+  for (std::size_t i = 0; i < led.size(); ++i) led[i] = led[i] && is_sent_weights(*rings[i]);
   return led;
 }
 
@@ -221,10 +230,8 @@ void walk_digests(const RingList& rings, Cohort& cohort, const std::function<voi
 }
 
 std::optional<StepDigest> find_digest(const RingReader& ring, std::int64_t step) {
-  std::uint64_t count = ring.digest_count();
-  // A rank that was ended while it wrote its last one left half of it.
-  while (count > ring.first_digest() && !ring.digest(count - 1)) --count;
-  const auto last = count > ring.first_digest() ? ring.digest(count - 1) : std::nullopt;
+  const std::uint64_t count = readable_digests(ring);
+  const auto last = last_digest(ring);
   if (!last) return std::nullopt;
   // One digest per step as a rule.
   const auto back = static_cast<std::uint64_t>(minus(last->step, step));

@@ -33,6 +33,8 @@ void forget_steps_apart(Cohort& cohort) {
   std::erase_if(cohort.reductions, is_apart);
   std::erase_if(cohort.patterns, is_apart);
   std::erase_if(cohort.epochs, is_apart);
+  std::erase_if(cohort.stragglers, is_apart);
+  std::erase_if(cohort.loss_weights, is_apart);
 }
 
 }  // namespace ddpscope

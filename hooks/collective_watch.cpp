@@ -48,10 +48,8 @@ DDPSCOPE_HOT bool is_bucket(const CollectiveEvent& event, const CallFacts& facts
 }
 
 DDPSCOPE_HOT bool sums_up(const CallFacts& facts) {
-  using enum CollectiveKind;
-  const bool reduces =
-      facts.kind == kAllReduce || facts.kind == kReduce || facts.kind == kReduceScatter;
-  return reduces && (facts.reduce == ReduceKind::kSum || facts.reduce == ReduceKind::kAverage);
+  return reduces_tensors(facts.kind) &&
+         (facts.reduce == ReduceKind::kSum || facts.reduce == ReduceKind::kAverage);
 }
 
 NameId name_raw(Capture& capture, const RawValues& raw, CollectiveEvent& event) {

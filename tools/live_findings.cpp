@@ -1,7 +1,6 @@
 #include "tools/live_findings.h"
 
 #include <algorithm>
-#include <array>
 #include <iterator>
 
 #include "checks/check_table.h"
@@ -48,25 +47,6 @@ bool all_ended_cleanly(const std::vector<RankFile*>& files) {
          });
 }
 
-void put_in_past_tense(std::string& text) {
-  constexpr std::array<std::pair<std::string_view, std::string_view>, 3> kWords = {
-      {{" waits ", " waited "}, {" wait ", " waited "}, {" is in ", " was in "}}};
-  for (const auto& [present, past] : kWords) {
-    if (const std::size_t at = text.find(present); at != std::string::npos) {
-      text.replace(at, present.size(), past);
-    }
-  }
-}
-
-/// Whom the others waited for was only slow.
-void tell_of_a_wait(Finding& hang) {
-  hang.severity = std::min(hang.severity, Severity::kWarning);
-  put_in_past_tense(hang.what);
-  hang.what += "; it came later, and all ranks ended cleanly";
-  hang.why = "the rank did something else for long; the others waited for it";
-  if (!hang.fixes.empty()) hang.fixes = {hang.fixes.back()};  // the timeout of the group
-}
-
 bool tell_of_one_field(const Finding& a, const Finding& b) {
   const FactValue* first = fact_of(a, fact::kField);
   const FactValue* second = fact_of(b, fact::kField);
@@ -107,7 +87,7 @@ Findings take_live_findings(const std::vector<RankFile*>& files) {
   std::erase_if(live, [&files](const Finding& finding) { return is_overtaken(finding, files); });
   if (all_ended_cleanly(files)) {
     for (Finding& finding : live) {
-      if (finding.id == kHang) tell_of_a_wait(finding);
+      if (finding.id == kHang) tell_as_wait(finding);
     }
   }
   std::ranges::stable_sort(live, {}, &Finding::step);

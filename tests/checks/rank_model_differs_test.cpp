@@ -92,7 +92,8 @@ TEST_CASE("rank-model-differs notes a model that some ranks have alone", "[check
   CHECK(findings[0].ranks == RankList{0});
   CHECK(findings[0].model == "Average");
   CHECK(findings[0].module_path.empty());
-  CHECK(findings[0].what == "this model is on rank 0 alone (count)");
+  CHECK(findings[0].what ==
+        "rank 0 alone has this model (count); tensors: 0 on ranks 1-3, 6 on rank 0");
 }
 
 TEST_CASE("rank-model-differs blames no rank of two", "[check]") {
