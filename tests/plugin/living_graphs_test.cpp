@@ -121,14 +121,8 @@ TEST_CASE("An optimizer that evaluates the loss itself is silent") {
   attach_diagnostics(net, quiet());
   torch::optim::LBFGS optimizer(net.parameters(), torch::optim::LBFGSOptions(0.1).max_iter(4));
   const at::Tensor x = input();
-  for (int i = 0; i < 6; ++i) {
-    optimizer.step([&] {
-      optimizer.zero_grad();
-      const at::Tensor loss = net.forward(x).square().mean();
-      loss.backward();
-      return loss;
-    });
-  }
+  train_by_closure(
+      optimizer, [&] { return net.forward(x).square().mean(); }, 6);
   check_silent();
 }
 

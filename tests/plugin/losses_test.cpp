@@ -50,15 +50,10 @@ TEST_CASE("A loss in the closure of a step is looked at") {
   Net net;
   attach_diagnostics(net, quiet());
   torch::optim::LBFGS optimizer(net->parameters(), torch::optim::LBFGSOptions(0.01).max_iter(2));
-  for (int i = 0; i < 4; ++i) {
-    optimizer.step([&] {
-      optimizer.zero_grad();
-      const at::Tensor out = net->forward(rows());
-      const at::Tensor loss = torch::mse_loss(out.slice(1, 0, 1), torch::ones({8}));
-      loss.backward();
-      return loss;
-    });
-  }
+  const auto loss = [&] {
+    return torch::mse_loss(net->forward(rows()).slice(1, 0, 1), torch::ones({8}));
+  };
+  train_by_closure(optimizer, loss, 4);
   check_findings({"loss-broadcast warning - - both_broadcast aten::mse_loss"});
 }
 

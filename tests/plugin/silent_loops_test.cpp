@@ -72,14 +72,8 @@ TEST_CASE("A line search with a closure is silent") {
   Net net;
   attach_diagnostics(net, quiet());
   torch::optim::LBFGS optimizer(net->parameters(), torch::optim::LBFGSOptions(0.1).max_iter(5));
-  for (int i = 0; i < 6; ++i) {
-    optimizer.step([&] {
-      optimizer.zero_grad();
-      const at::Tensor loss = net->loss();
-      loss.backward();
-      return loss;
-    });
-  }
+  train_by_closure(
+      optimizer, [&] { return net->loss(); }, 6);
   check_silent();
 }
 

@@ -176,4 +176,16 @@ void train(torch::optim::Optimizer& optimizer, const std::function<at::Tensor()>
   }
 }
 
+void train_by_closure(torch::optim::Optimizer& optimizer, const std::function<at::Tensor()>& loss,
+                      int steps) {
+  for (int i = 0; i < steps; ++i) {
+    optimizer.step([&] {
+      optimizer.zero_grad();
+      const at::Tensor value = loss();
+      value.backward();
+      return value;
+    });
+  }
+}
+
 }  // namespace ddpscope::test

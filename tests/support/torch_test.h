@@ -46,6 +46,9 @@ Outcome in_child(const std::function<int()>& program);
 /// `zero_grad`, backward of `loss`, `step`, so many times.
 void train(torch::optim::Optimizer& optimizer, const std::function<at::Tensor()>& loss,
            int steps = 8);
+/// The same by a closure that each `step` calls.
+void train_by_closure(torch::optim::Optimizer& optimizer, const std::function<at::Tensor()>& loss,
+                      int steps);
 
 inline at::Tensor input() { return torch::randn({5, 8}); }
 
