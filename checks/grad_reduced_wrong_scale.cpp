@@ -108,7 +108,7 @@ class GradReducedWrongScale final : public Check {
     finding.occurrences = run.steps;
     finding.what = wrong_scale_what(step, cause, cohort.ranks.size());
     finding.why = wrong_scale_why(step, cause, lasts);
-    finding.fixes = wrong_scale_fixes(cause, lasts);
+    finding.fixes = wrong_scale_fixes(step, cause, lasts);
     finding.facts = {{fact::kCause, std::string(cause)},
                      {fact::kExpectedRatio, 1.0},
                      {fact::kResidualRatio, step.residual},

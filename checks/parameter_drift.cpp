@@ -18,6 +18,10 @@ std::int64_t first_bad_step(const ValuesDiffer& values, const Cohort& cohort) {
   return values.step;
 }
 
+bool were_broadcast(const ValuesDiffer& values, const Cohort& cohort) {
+  return values.step == 0 && cohort.broadcasts_at_start;
+}
+
 bool are_apart(const Cohort& cohort, std::int64_t step) {
   return std::ranges::any_of(cohort.digests, [step](const DigestsDiffer& differ) {
     const bool counts_steps =

@@ -15,6 +15,9 @@ bool are_frozen(const ValuesDiffer& values);
 /// those are compared now and then, and gradients that differ make them differ.
 std::int64_t first_bad_step(const ValuesDiffer& values, const Cohort& cohort);
 
+/// They differ before the first step although broadcasts as large as all of them had run.
+bool were_broadcast(const ValuesDiffer& values, const Cohort& cohort);
+
 /// What the ranks differed in before trained parameters did; empty if nothing was seen.
 std::string differing_input(const ValuesDiffer& values, const Cohort& cohort);
 

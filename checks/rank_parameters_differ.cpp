@@ -46,8 +46,11 @@ std::string text_of_parameters(const ValuesDiffer& values, const std::string& ca
 std::string why_parameters_differ(const ValuesDiffer& values, const std::string& input,
                                   const Cohort& cohort) {
   const std::string seen =
-      values.step == 0 ? "each process draws its own initial values, and no broadcast made them "
-                         "equal"
+      were_broadcast(values, cohort)
+          ? "broadcasts of as many elements ran before: of other tensors than these, or some ranks "
+            "changed these afterwards, as by a checkpoint that one rank loads"
+      : values.step == 0
+          ? "each process draws its own initial values, and no broadcast made them equal"
       : are_frozen(values)
           ? "the program changed them on some ranks alone, as an average of weights that one rank "
             "keeps"
@@ -57,8 +60,15 @@ std::string why_parameters_differ(const ValuesDiffer& values, const std::string&
   return seen + severity_words(cohort);
 }
 
-std::vector<Fix> fixes_for_parameters(const ValuesDiffer& values, const std::string& input) {
+std::vector<Fix> fixes_for_parameters(const ValuesDiffer& values, const std::string& input,
+                                      const Cohort& cohort) {
   using enum Applicability;
+  if (were_broadcast(values, cohort)) {
+    return {{"broadcast every parameter and buffer of rank 0 after the last change of them, right "
+             "before the first step",
+             kSafe},
+            {"load the checkpoint on every rank", kLikely}};
+  }
   if (values.step > 0 && are_frozen(values)) {
     return {{"none, if the other ranks do not use them; else broadcast them", kNeedsDecision}};
   }
@@ -89,7 +99,7 @@ Finding describe_parameters(const ValuesDiffer& values, const Cohort& cohort,
   }
   finding.what = text_of_parameters(values, cause);
   finding.why = minority_words(values.sides) + why_parameters_differ(values, input, cohort);
-  finding.fixes = fixes_for_parameters(values, input);
+  finding.fixes = fixes_for_parameters(values, input, cohort);
   tell_meant(cohort, local, differ_by_part(values, cohort), finding);
   finding.facts = {{fact::kCause, cause},
                    {fact::kFirstBadStep, values.step},

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "checks/finding_text.h"
 #include "checks/local_updates.h"
 #include "checks/parameter_drift.h"
@@ -33,6 +35,9 @@ std::string why_unreduced(const ReductionStep& step, const std::string& cause) {
            ", and each rank steps with the very gradients that had arrived: what was "
            "reduced never came back to grad()";
   }
+  if (cause == "early" && step.backwards < 2) {
+    return calls + ", and none after its backward had begun: what that adds is not reduced";
+  }
   if (cause == "early") {
     return fmt::format(
         "{} and {} backwards ran before step(): what the last of them added was not reduced", calls,
@@ -61,10 +66,18 @@ std::vector<Fix> fixes_for_unreduced(const std::string& cause) {
   return cause == "subset" ? std::vector<Fix>{all, back} : std::vector<Fix>{all, last};
 }
 
-/// What steps tell whatever the cause, at the first of them.
-Finding finding_of(const ReductionRun& run, const Cohort& cohort, const std::string& cause) {
-  const ReductionStep& step = *run.first;
-  Finding finding = finding_on(cohort.ranks, step.step);
+/// The first of them in which the ranks exchanged something, as the first may have nothing to
+/// average yet; else the first.
+const ReductionStep& telling_step(const ReductionRun& run) {
+  const auto* const exchanges =
+      std::find_if(run.first, run.last, [](const ReductionStep& step) { return !step.is_alone(); });
+  return exchanges->is_alone() ? *run.first : *exchanges;
+}
+
+/// What steps tell whatever the cause, by one of them.
+Finding finding_of(const ReductionRun& run, const ReductionStep& step, const Cohort& cohort,
+                   const std::string& cause) {
+  Finding finding = finding_on(cohort.ranks, run.first->step);
   finding.phase = Phase::kReduce;
   finding.model = step.first_differing.model;
   if (step.differing == 1) {
@@ -92,13 +105,21 @@ void find_unreduced(const Cohort& cohort, bool is_live, Findings& findings) {
   const auto differ = [](const ReductionStep& step) { return step.differing > 0; };
   const ReductionRun run = first_run_of(cohort.reductions, kInARow, differ);
   if (run.first == nullptr || are_apart(cohort, run.first->step)) return;
-  const ReductionStep& step = *run.first;
-  const LocalUpdates local = local_updates(cohort, step);
+  const LocalUpdates local = local_updates(cohort, *run.first);
   if (is_live && local.kind == LocalUpdates::Kind::kMaybe) return;
+  const bool may_be_local = local.kind != LocalUpdates::Kind::kNone;
+  const ReductionStep& step = may_be_local ? *run.first : telling_step(run);
   const std::string cause = cause_of(step);
-  Finding finding = finding_of(run, cohort, cause);
-  finding.severity = severity_in(cohort);
-  finding.why = why_unreduced(step, cause) + severity_words(cohort);
+  Finding finding = finding_of(run, step, cohort, cause);
+  // What has the sizes of the gradients and makes no replicas equal is hardly of something else.
+  const bool is_misplaced = cause == "early" && step.reduce != ReduceKind::kNone &&
+                            step.may_be_copies && cohort.equal_at_start;
+  finding.severity =
+      std::max(severity_in(cohort), is_misplaced ? Severity::kWarning : Severity::kNote);
+  finding.why = why_unreduced(step, cause) + (is_misplaced ? "" : severity_words(cohort));
+  if (step.step != run.first->step) {
+    finding.why = fmt::format("of step {}: {}", step.step, finding.why);
+  }
   finding.fixes = fixes_for_unreduced(cause);
   tell_meant(cohort, local, step.differs_by_part, finding);
   findings.push_back(std::move(finding));
@@ -110,7 +131,7 @@ void find_split(const Cohort& apart, Findings& findings) {
   };
   const ReductionRun run = first_run_of(apart.reductions, kInARow, by_part);
   if (run.first == nullptr) return;
-  Finding finding = finding_of(run, apart, "split");
+  Finding finding = finding_of(run, *run.first, apart, "split");
   finding.severity = Severity::kNote;
   finding.why =
       "all ranks began as equal replicas, and nothing was exchanged since but within smaller "

@@ -2,11 +2,19 @@
 
 #include <fmt/format.h>
 
+#include "checks/call_text.h"
 #include "checks/finding_text.h"
 #include "checks/reduction_text.h"
 
 namespace ddpscope {
 using enum Applicability;
+
+namespace {
+bool is_other_operation(const ReductionStep& step) {
+  return step.reduce != ReduceKind::kNone && step.reduce != ReduceKind::kSum &&
+         step.reduce != ReduceKind::kAverage && step.reduce != ReduceKind::kOther;
+}
+}  // namespace
 
 std::string wrong_scale_what(const ReductionStep& step, std::string_view cause, std::size_t ranks) {
   if (cause != "not_linear" && step.undivided > 0) {
@@ -43,13 +51,18 @@ std::string wrong_scale_why(const ReductionStep& step, std::string_view cause, b
   if (cause == "divided_twice") {
     return calls_text(step.calls) + ", and the result was divided by the number of ranks twice";
   }
+  if (lasts && is_other_operation(step)) {
+    return fmt::format(
+        "{}, and most of what they reduced they reduced by {}, not by sum or average",
+        calls_text(step.calls), reduce_word(step.reduce));
+  }
   return lasts ? "something else than the sum reached the optimizer: a part that was not reduced, "
                  "another group, or a write before wait() had returned"
                : "the steps before and after it were right: memory or a link that fails, or a "
                  "write before wait() had returned";
 }
 
-std::vector<Fix> wrong_scale_fixes(std::string_view cause, bool lasts) {
+std::vector<Fix> wrong_scale_fixes(const ReductionStep& step, std::string_view cause, bool lasts) {
   const Fix intended = {"intended, with a scaled learning rate: suppress it with that reason",
                         kNeedsDecision};
   if (cause == "sum_not_divided") {
@@ -62,6 +75,9 @@ std::vector<Fix> wrong_scale_fixes(std::string_view cause, bool lasts) {
              "reduce operation",
              kSafe},
             intended};
+  }
+  if (lasts && is_other_operation(step)) {
+    return {{"reduce by `c10d::ReduceOp::SUM` and divide by the number of ranks", kSafe}, intended};
   }
   if (lasts) {
     return {{"wait() for every collective before its tensor is read or written", kLikely},

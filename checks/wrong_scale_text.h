@@ -13,6 +13,6 @@ namespace ddpscope {
 std::string wrong_scale_what(const ReductionStep& step, std::string_view cause, std::size_t ranks);
 /// `lasts`: it is not one step among many that were right.
 std::string wrong_scale_why(const ReductionStep& step, std::string_view cause, bool lasts);
-std::vector<Fix> wrong_scale_fixes(std::string_view cause, bool lasts);
+std::vector<Fix> wrong_scale_fixes(const ReductionStep& step, std::string_view cause, bool lasts);
 
 }  // namespace ddpscope

@@ -135,6 +135,8 @@ class Comparison {
     }
     cohort.exchanges_tensors =
         std::ranges::any_of(rings, [](const RingReader* ring) { return exchanges_tensors(*ring); });
+    cohort.broadcasts_at_start = std::ranges::all_of(
+        rings, [](const RingReader* ring) { return broadcasts_at_start(*ring); });
     walk_digests(rings, cohort, after_each);
     if (!result_.live) count_open_steps(cohort);
     compare_tensors(rings, cohort);

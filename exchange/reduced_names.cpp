@@ -26,6 +26,10 @@ bool ReducedNames::are_of_few_numbers(std::uint32_t model, std::int64_t step) {
   return calls_.have_fewer(step, trained_elements(list_at(model, step)) / 10);
 }
 
+ReduceKind ReducedNames::reduce(std::uint32_t model, std::int64_t step) {
+  return calls_.reduce(step, trained_elements(list_at(model, step)) / 10);
+}
+
 const TensorList& ReducedNames::list_at(std::uint32_t model, std::int64_t step) {
   const Blob* told = latest_blob(blobs_, BlobKind::kTensors, model, step);
   const auto [list, is_new] = lists_.try_emplace(told);

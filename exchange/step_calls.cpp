@@ -21,6 +21,7 @@ StepCalls::StepCalls(const RingReader& ring, const std::set<std::uint64_t>* grou
     if (is_new) owner->second = ring.name(call->owner).ends_with(".grad");
     const bool is_broadcast = call->kind == CollectiveKind::kBroadcast;
     if (!is_broadcast && !owner->second) elements_[call->step].push_back(call->elements);
+    if (call->reduce != ReduceKind::kNone) reduced_[call->step][call->reduce] += call->elements;
     if (is_broadcast && call->step <= 1) continue;
     std::uint64_t& sum = sums_[call->step];
     const bool is_known = !owner->second && sum != kOfGradient;
@@ -49,13 +50,37 @@ bool StepCalls::always_have_fewer(std::uint64_t elements) const {
   return std::ranges::all_of(sums_, [elements](const auto& sum) { return sum.second < elements; });
 }
 
-bool exchanges_tensors(const RingReader& ring, const std::set<std::uint64_t>* groups) {
-  const std::vector<Blob>& blobs = ring.blobs();
+ReduceKind StepCalls::reduce(std::int64_t step, std::uint64_t elements) const {
+  const auto found = reduced_.find(step);
+  if (found == reduced_.end()) return ReduceKind::kNone;
+  const auto count = [](const auto& one) { return one.second; };
+  const auto& [reduce, most] = *std::ranges::max_element(found->second, {}, count);
+  return most < elements ? ReduceKind::kNone : reduce;
+}
+
+namespace {
+std::uint64_t trained_elements(const RingReader& ring) {
   std::uint64_t elements = 0;
-  for (const auto& [model, list] : lists_at(blobs, std::numeric_limits<std::int64_t>::max())) {
-    elements += trained_elements(list);
+  for (const auto& [model, list] :
+       lists_at(ring.blobs(), std::numeric_limits<std::int64_t>::max())) {
+    elements += ddpscope::trained_elements(list);
   }
-  return !StepCalls(ring, groups).always_have_fewer(elements / 10 + 1);
+  return elements;
+}
+}  // namespace
+
+bool exchanges_tensors(const RingReader& ring, const std::set<std::uint64_t>* groups) {
+  return !StepCalls(ring, groups).always_have_fewer(trained_elements(ring) / 10 + 1);
+}
+
+bool broadcasts_at_start(const RingReader& ring) {
+  std::uint64_t sent = 0;
+  for (auto place = ring.first_call(); place < ring.call_count(); ++place) {
+    const auto call = ring.call(place);
+    const bool is_early = call && call->step <= 1 && call->phase < Phase::kBackward;
+    if (is_early && call->kind == CollectiveKind::kBroadcast) sent += call->elements;
+  }
+  return sent > 0 && sent >= trained_elements(ring);
 }
 
 }  // namespace ddpscope

@@ -24,6 +24,9 @@ class StepCalls {
   bool have_fewer(std::int64_t step, std::uint64_t elements) const;
   /// Whether that holds of each step.
   bool always_have_fewer(std::uint64_t elements) const;
+  /// The operation by which most elements of that step were reduced; kNone where none reduced so
+  /// many.
+  ReduceKind reduce(std::int64_t step, std::uint64_t elements) const;
 
  private:
   static constexpr std::uint64_t kOfGradient = UINT64_MAX;
@@ -31,11 +34,15 @@ class StepCalls {
   std::int64_t known_from_ = 0;
   std::map<std::int64_t, std::uint64_t> sums_;
   std::map<std::int64_t, std::vector<std::uint64_t>> elements_;
+  std::map<std::int64_t, std::map<ReduceKind, std::uint64_t>> reduced_;
 };
 
 /// Whether the rank exchanged gradients or weights, as far as sizes tell: some step's collectives
 /// have a tenth of the elements of its parameters, or how many these are is not known.
 /// Of calls in these `groups` alone, or of all.
 bool exchanges_tensors(const RingReader& ring, const std::set<std::uint64_t>* groups = nullptr);
+
+/// Whether broadcasts before the first step had at least as many elements as its parameters.
+bool broadcasts_at_start(const RingReader& ring);
 
 }  // namespace ddpscope

@@ -148,8 +148,9 @@ struct ReductionStep {
   bool may_be_copies = true;         ///< collectives had the sizes of these gradients and were not
                                      ///< of gradients themselves
   bool of_few_numbers = false;       ///< what they are of cannot be gradients
-  ReducedParameter first_differing;  ///< in registered order
-  double largest_difference = 0;     ///< norm of ranks less their mean, over that of the mean
+  ReduceKind reduce = ReduceKind::kNone;  ///< of most elements, if these are many
+  ReducedParameter first_differing;       ///< in registered order
+  double largest_difference = 0;          ///< norm of ranks less their mean, over that of the mean
   std::optional<double> ratio;       ///< to the mean of what arrived, clipping left out; 1 is right
   std::int64_t undivided = 0;        ///< sums over the ranks, where all others are the mean
   ReducedParameter first_undivided;  ///< in registered order
@@ -195,6 +196,7 @@ struct Cohort {
   /// Some step's collectives had a tenth of the elements of the parameters or more, but for
   /// broadcasts before the first step.
   bool exchanges_tensors = false;
+  bool broadcasts_at_start = false;       ///< of as many elements as the parameters have, or more
   std::vector<std::int64_t> equal_steps;  ///< compared steps in which they were when it began
   std::int64_t compared_steps = 0;
   std::int64_t median_step_ms = 0;

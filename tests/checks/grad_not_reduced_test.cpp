@@ -153,6 +153,39 @@ TEST_CASE("grad-not-reduced takes calls of a few numbers for no exchange", "[che
   CHECK(findings[0].why == "4 collectives were issued in that step, of a few numbers alone");
 }
 
+TEST_CASE("grad-not-reduced is told by the first step that exchanges something", "[check]") {
+  ReductionStep early = differing_step();
+  early.as_they_arrived = 6;
+  early.reduces_last = false;
+  std::vector<ReductionStep> steps = differing(early);
+  steps[1].calls = 0;  // nothing to average yet
+  const Finding finding = judged_over_ranks(steps).at(0);
+  CHECK(finding.step == 2);
+  CHECK(fact_in(finding, "cause") == text_of("early"));
+  CHECK(finding.why ==
+        "of step 3: 4 collectives were issued in that step, and none after its backward had begun: "
+        "what that adds is not reduced");
+}
+
+TEST_CASE("grad-not-reduced of what is averaged too early is no note", "[check]") {
+  ReductionStep early = differing_step();
+  early.as_they_arrived = 6;
+  early.reduces_last = false;
+  early.reduce = ReduceKind::kSum;
+  Severity severity = Severity::kNote;
+  bool is_equal_at_start = true;
+  SECTION("of the sizes of gradients") { severity = Severity::kWarning; }
+  SECTION("but of other sizes") { early.may_be_copies = false; }
+  SECTION("but of what is only sent") { early.reduce = ReduceKind::kNone; }
+  SECTION("but of no replicas") { is_equal_at_start = false; }
+  SECTION("but after the backward had begun") { early.reduces_last = true; }
+  RanksComparedEvent run = four_ranks();
+  exchange_parameters(run);
+  run.cohorts[0].equal_at_start = is_equal_at_start;
+  run.cohorts[0].reductions = differing(early);
+  CHECK(judge_run(run, "grad-not-reduced").at(0).severity == severity);
+}
+
 TEST_CASE("grad-not-reduced takes what makes parameters equal again for local updates", "[check]") {
   ReductionStep step = differing_step();
   step.calls = 0;

@@ -104,6 +104,20 @@ TEST_CASE("grad-reduced-wrong-scale names no single parameter where several are 
   CHECK(findings[0].fixes.back().text.starts_with("intended"));
 }
 
+TEST_CASE("grad-reduced-wrong-scale names an operation that is no sum", "[check]") {
+  auto steps = steps_with(1);
+  for (ReductionStep& step : steps) {
+    step.residual = step.noise = 0.4;
+    step.calls = 6;
+    step.reduce = ReduceKind::kMax;
+  }
+  const Finding finding = judged(steps).at(0);
+  CHECK(finding.why ==
+        "6 collectives were issued in that step, and most of what they reduced they reduced by "
+        "max, not by sum or average");
+  CHECK(finding.fixes.at(0).text.starts_with("reduce by `c10d::ReduceOp::SUM`"));
+}
+
 TEST_CASE("grad-reduced-wrong-scale tells the one step that went wrong", "[check]") {
   auto steps = steps_with(1);
   SECTION("by the sum") { steps[8].noise = 1e-4; }

@@ -53,6 +53,15 @@ TEST_CASE("rank-parameters-differ tells replicas that were never made equal", "[
   CHECK(finding.fixes.at(0).text.starts_with("broadcast"));
 }
 
+TEST_CASE("rank-parameters-differ tells of broadcasts before", "[check]") {
+  RanksComparedEvent run = with(unequal_start());
+  run.cohorts[0].broadcasts_at_start = true;
+  const Finding finding = judge_run(run, kId).at(0);
+  CHECK(finding.why.starts_with("broadcasts of as many elements ran before"));
+  CHECK(
+      finding.fixes.at(0).text.starts_with("broadcast every parameter and buffer of rank 0 after"));
+}
+
 TEST_CASE("rank-parameters-differ tells replicas that parted, and between which steps", "[check]") {
   const Findings findings = judge_run(with(drift()), kId);
   REQUIRE(findings.size() == 1);

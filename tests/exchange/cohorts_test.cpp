@@ -1,5 +1,6 @@
 #include "exchange/cohorts.h"
 
+#include "tests/exchange/compared_rings.h"
 #include "tests/support/catch.h"
 
 namespace ddpscope::test {
@@ -13,6 +14,29 @@ TEST_CASE("parts of a cohort are disjoint groups that have all of its ranks", "[
   CHECK(parts_of(four, {four}).empty());
   CHECK(parts_of(four, {four, {0, 1}}).empty());                          // two ranks in none
   CHECK(parts_of(four, {{0, 1}, {2, 3}, {0, 2}, {1, 3}, four}).empty());  // within and across
+}
+
+TEST_CASE("broadcasts of the parameters before the first backward are told", "[compare]") {
+  TestCall call{.elements = 28,
+                .kind = CollectiveKind::kBroadcast,
+                .reduce = ReduceKind::kNone,
+                .phase = Phase::kInit};
+  std::int32_t step = 0;
+  std::size_t ranks = 2;
+  bool are_told = false;
+  SECTION("as large as they are") { are_told = true; }
+  SECTION("but of fewer elements") { call.elements = 27; }
+  SECTION("but no reduced gradients") { call.phase = Phase::kReduce; }
+  SECTION("but none of a later step") { step = 2; }
+  SECTION("but not of one rank alone") { ranks = 1; }
+  TestRun run(2);
+  for (std::size_t rank = 0; rank < 2; ++rank) {
+    run[rank].list(test_list());  // of 56 trained elements
+    run[rank].at_step(step);
+    for (int sent = 0; rank < ranks && sent < 2; ++sent) run[rank].call(call);
+    run[rank].digest({.step = 1, .structure = 7});
+  }
+  CHECK(run.compared().cohorts.at(0).broadcasts_at_start == are_told);
 }
 
 }  // namespace ddpscope::test

@@ -92,6 +92,30 @@ TEST_CASE("calls may be of copies that have the sizes of the gradients", "[compa
   CHECK(ranks.compared().at(0).may_be_copies == may_be);
 }
 
+TEST_CASE("the operation is told that reduced most of a step", "[compare]") {
+  TwoRanks ranks;
+  ReduceKind reduce = ReduceKind::kMax;
+  SECTION("beside that of a few numbers") {
+    ranks.call({.elements = 16, .reduce = ReduceKind::kMax});
+    ranks.call({.elements = 1});
+  }
+  SECTION("in several calls") {
+    ranks.call({.elements = 9, .reduce = ReduceKind::kSum});
+    ranks.call({.elements = 5, .reduce = ReduceKind::kMax});
+    ranks.call({.elements = 5, .reduce = ReduceKind::kMax});
+  }
+  SECTION("but none of a few numbers alone") {
+    ranks.call({.elements = 1, .reduce = ReduceKind::kMax});
+    reduce = ReduceKind::kNone;
+  }
+  SECTION("nor of what is only sent") {
+    ranks.call({.elements = 16, .kind = CollectiveKind::kSend, .reduce = ReduceKind::kNone});
+    reduce = ReduceKind::kNone;
+  }
+  ranks.step(1, kOne, kOther);
+  CHECK(ranks.compared().at(0).reduce == reduce);
+}
+
 TEST_CASE("a sum of gradients is the mean where the loss was divided by the ranks", "[compare]") {
   const auto [scale, ratio] = GENERATE(table<double, double>(
       {{0.25, 1}, {0.5, 2}, {1, 2}, {1. / 20, 1}, {1. / 60, 1}, {1. / 10, 2}, {1. / 40, 2}}));

@@ -159,6 +159,18 @@ void average_the_loss(Loop& loop, int) {
   loop.optimizer.step();
 }
 
+/// Averages what the step has used already, in one buffer.
+void average_after_the_step(Loop& loop, int) {
+  loop.optimizer.zero_grad();
+  loop.backward();
+  loop.optimizer.step();
+  std::vector<at::Tensor> flat;
+  for (const at::Tensor& parameter : loop.net->parameters()) {
+    flat.push_back(parameter.grad().flatten());
+  }
+  loop.average(torch::cat(flat));
+}
+
 /// Gloo divides on threads of its own, then the program does once more.
 void divide_twice(Loop& loop, int) {
   loop.optimizer.zero_grad();
@@ -268,6 +280,13 @@ TEST_CASE("Averages of Gloo that are divided again are found in each step") {
   INFO(merged.said);
   CHECK(merged.says("(divided_twice)"));
   CHECK(read_ring(ring_path(1)).weights == std::vector<double>(kSteps, 0.5));  // its own
+}
+
+TEST_CASE("Gradients that are averaged after the step are found") {
+  const Merged merged = run(average_after_the_step);
+  INFO(merged.said);
+  CHECK(merged.says("differ between ranks at step() (early) [grad-not-reduced]"));
+  CHECK(merged.says("0 errors, 1 warning,"));
 }
 
 TEST_CASE("Gradients that nobody averages are found beside an average of losses") {

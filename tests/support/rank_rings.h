@@ -30,6 +30,7 @@ struct TestCall {
   std::uint32_t waited_us = 500;
   std::int64_t took_ms = 1;
   std::uint32_t norm_call = 0;
+  Phase phase = Phase::kReduce;
 };
 
 /// Writes one rank's ring as a rank would.
@@ -60,7 +61,7 @@ class TestRank {
                             .stack = call.stack,
                             .kind = call.kind,
                             .reduce = call.reduce,
-                            .phase = Phase::kReduce,
+                            .phase = call.phase,
                             .norm_call = call.norm_call};
     const auto place = writer.issued(record);
     if (call.state != CallState::kIssued) writer.ended(place, call.waited_us, call.state);
