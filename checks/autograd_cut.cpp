@@ -22,16 +22,29 @@ constexpr std::string_view kNoGraph = "does not require grad and does not have a
 class AutogradCut final : public Check {
  public:
   void on_backward(const BackwardEvent& event, const RunState& state, Findings&) override {
+    ++backwards_;
     if (!event.surveyed || !event.accumulates) return;
     const std::vector<TensorId> leaves = unreached(state);
     if (!event.roots_are_leaves) {
-      std::ranges::move(find_cuts(state.trace(), event, leaves), std::back_inserter(pending_));
+      for (GradientCut& cut : find_cuts(state.trace(), event, leaves)) keep(std::move(cut));
     } else if (std::ranges::none_of(event.roots, [&](TensorId id) {
                  const TensorState* root = state.tensor(id);
                  return root != nullptr && state.eligible(*root);
                })) {
       auto cut = find_leaf_loss(state.trace(), event, leaves);
-      if (cut.has_value()) pending_.push_back(std::move(*cut));
+      if (cut.has_value()) keep(std::move(*cut));
+    }
+  }
+
+  void on_optimizer_step(const OptimizerStepEvent& event, const RunState& state,
+                         Findings&) override {
+    for (Pending& pending : pending_) {
+      const bool is_last = pending.backward == backwards_;
+      pending.is_own |=
+          is_last && std::ranges::any_of(pending.cut.starved, [&](TensorId id) {
+            const TensorState* tensor = state.tensor(id);
+            return tensor != nullptr && std::ranges::count(tensor->owners, event.optimizer) > 0;
+          });
     }
   }
 
@@ -55,7 +68,7 @@ class AutogradCut final : public Check {
                     Findings& findings) override {
     if (event.at.cycle != state.last_surveyed_cycle()) return;
     std::set<Key> found;
-    for (const GradientCut& cut : narrowed(std::exchange(pending_, {}), state)) {
+    for (const GradientCut& cut : narrowed(own_first(std::exchange(pending_, {})), state)) {
       found.insert(key_of(cut));
       judge(cut, event, state, findings);
     }
@@ -73,6 +86,28 @@ class AutogradCut final : public Check {
     std::int64_t first_step = 0;
     int cycles = 0;
   };
+  struct Pending {
+    GradientCut cut;
+    std::int64_t backward = 0;
+    bool is_own = false;  ///< an optimizer of what starves stepped after that backward
+  };
+
+  void keep(GradientCut cut) { pending_.push_back({std::move(cut), backwards_}); }
+
+  /// A loss that an optimizer of others trains may leave them out.
+  static std::vector<GradientCut> own_first(const std::vector<Pending>& pending) {
+    std::set<TensorId> own;
+    for (const Pending& one : pending) {
+      if (one.is_own) own.insert(one.cut.starved.begin(), one.cut.starved.end());
+    }
+    std::vector<GradientCut> cuts;
+    for (const Pending& one : pending) {
+      cuts.push_back(one.cut);
+      if (one.is_own) continue;
+      std::erase_if(cuts.back().starved, [&](TensorId id) { return own.contains(id); });
+    }
+    return cuts;
+  }
   static Key key_of(const GradientCut& cut) { return {cut.cause, cut.op, cut.path}; }
 
   void judge(const GradientCut& cut, const CycleEndEvent& event, const RunState& state,
@@ -92,7 +127,8 @@ class AutogradCut final : public Check {
     if (!some_reached) findings.back().severity = Severity::kError;
   }
 
-  std::vector<GradientCut> pending_;  // of the cycle in progress
+  std::int64_t backwards_ = 0;
+  std::vector<Pending> pending_;  // of the cycle in progress
   std::map<Key, Seen> seen_;
 };
 }  // namespace

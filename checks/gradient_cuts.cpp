@@ -67,6 +67,19 @@ std::string cut_cause(const OpTrace::Record& record, const OpTrace::Output& outp
   if (!record.grad_mode) return "grad_mode_off";
   return output.floating ? "detach" : "integer_op";
 }
+
+void add_starved(const OpTrace& trace, const Place& place, std::uint64_t thread,
+                 const std::vector<TensorId>& leaves, GradientCut& cut) {
+  const OpTrace::Record& record = trace.records()[place.record];
+  cut.cause = cut_cause(record, *place.output);
+  cut.op = record.op;
+  cut.path = record.path;
+  cut.shape = place.output->shape;
+  cut.stack = record.stack;
+  cut.by_view = record.inputs.size() == 1;
+  if (cut.cause == "grad_mode_off" && record.thread != thread) return;
+  std::ranges::copy(leaves, std::back_inserter(cut.starved));
+}
 }  // namespace
 
 std::vector<GradientCut> find_cuts(const OpTrace& trace, const BackwardEvent& event,
@@ -76,16 +89,12 @@ std::vector<GradientCut> find_cuts(const OpTrace& trace, const BackwardEvent& ev
   for (const TensorId leaf : leaves) {
     const std::optional<Place> place = first_cut(trace, behind, leaf);
     if (!place.has_value() || is_replaced(trace, *place, leaf, event.graph.leaves)) continue;
-    const OpTrace::Record& record = trace.records()[place->record];
-    GradientCut& cut = by_record[place->record];
-    cut.cause = cut_cause(record, *place->output);
-    cut.op = record.op;
-    cut.path = record.path;
-    cut.shape = place->output->shape;
-    cut.stack = record.stack;
-    cut.by_view = record.inputs.size() == 1;
-    const bool of_backward = cut.cause != "grad_mode_off" || record.thread == event.at.thread;
-    if (of_backward) cut.starved.push_back(leaf);
+    add_starved(trace, *place, event.at.thread, {leaf}, by_record[place->record]);
+  }
+  for (const auto& [id, of_step_before] : trace.carried()) {
+    const std::optional<Place> place = first_cut(trace, behind, id);
+    if (!place.has_value()) continue;
+    add_starved(trace, *place, event.at.thread, of_step_before, by_record[place->record]);
   }
   std::vector<GradientCut> cuts;
   for (auto& [number, cut] : by_record) {

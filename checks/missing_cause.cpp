@@ -46,19 +46,21 @@ MissingCause missing_cause_of(const RunState& state, const TensorState& tensor,
   if (use.last_cycle <= begin) return {.name = "not_used"};
   const std::string first_op = use.ops.empty() ? "" : use.ops.front();
   if (use.last_grad_mode_cycle <= begin) return {.name = "grad_mode_off", .op = first_op};
-  if (!use.end.has_value() && tensor.reached_step < 0) return {.name = "no_backward"};
-  if (!use.end.has_value()) return {.was_reached = true};
-  if (use.end->cut) {
+  const auto& end = use.end_before_step.has_value() ? use.end_before_step : use.end;
+  if (!end.has_value() && tensor.reached_step < 0) return {.name = "no_backward"};
+  if (!end.has_value()) return {.was_reached = true};
+  if (end->read_without_grad) return {.name = "grad_mode_off", .op = first_op};
+  if (end->cut) {
     return {.name = "cut",
-            .op = use.end->op,
-            .shape = use.end->shape,
-            .cut_op = use.end->cut_op,
-            .cut_stack = use.end->cut_stack};
+            .op = end->op,
+            .shape = end->shape,
+            .cut_op = end->cut_op,
+            .cut_stack = end->cut_stack};
   }
-  if (!use.end->differentiable) return {.name = "not_used"};
-  return {.name = use.end->alive ? "output_not_in_loss" : "result_dropped",
-          .op = use.end->op,
-          .shape = use.end->shape};
+  if (!end->differentiable) return {.name = "not_used"};
+  return {.name = end->alive ? "output_not_in_loss" : "result_dropped",
+          .op = end->op,
+          .shape = end->shape};
 }
 
 }  // namespace ddpscope

@@ -47,7 +47,7 @@ MissingWords missing_words(const std::string& cause) {
         {{"remove the layer or call it", kNeedsDecision},
          {"freeze it before averaging starts", kLikely}}}},
       {"grad_mode_off",
-       {"only operators with grad mode off read them, the first {}",
+       {"operators with grad mode off read them, the first {}",
         {{"requires_grad_(false), if it is to stay frozen", kLikely},
          {"end the torch::NoGradGuard before this layer runs", kNeedsDecision}}}},
       {"no_backward",

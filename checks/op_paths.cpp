@@ -94,6 +94,7 @@ std::optional<PathEnd> OpTrace::path_end(TensorId leaf,
       end.cut = true;
       end.cut_op = cut->op;
       end.cut_stack = cut->stack;
+      end.read_without_grad = !cut->grad_mode && leaf_behind(now) == leaf;
     }
     if (now == leaf && end.cut) end.op = records_[consumers_of(leaf).front()].op;
     const auto made = producer_.find(now);

@@ -64,6 +64,8 @@ void OpTrace::clear() {
   some_by_zero_ = false;
   used_leaves_.clear();
   threads_.clear();
+  earlier_sources_.clear();
+  carried_.clear();
 }
 
 TensorId OpTrace::leaf_behind(TensorId id) const {
@@ -72,8 +74,7 @@ TensorId OpTrace::leaf_behind(TensorId id) const {
 }
 
 void OpTrace::add(const OpEvent& event, const std::optional<std::string>& path) {
-  if (event.at.step != step_) clear();
-  step_ = event.at.step;
+  turn_to(event.at.step);
   last_surveyed_cycle_ = event.at.cycle;
   if (event.op == "aten::_has_compatible_shallow_copy_type") return;  // reads no values
   if (event.in_backward || records_.size() >= kMaxRecords) return;
@@ -253,8 +254,8 @@ void OpTrace::place(TensorState& leaf, const OpEvent& event,
 }
 
 void OpTrace::backward_began(const BackwardEvent& event) {
-  if (event.at.step != step_) clear();
-  step_ = event.at.step;
+  turn_to(event.at.step);
+  ended_.clear();
   for (auto& [thread, neighbours] : threads_) neighbours.waiting.clear();
   if (!event.surveyed) return;
   carriers_.clear();  // memory that dies now may be used again
@@ -267,7 +268,9 @@ void OpTrace::backward_began(const BackwardEvent& event) {
     leaf->use.bytes_before_zero = some_by_zero_ ? bytes_before_zero(id) : std::nullopt;
     if (leaf->reached_step == step_) continue;
     leaf->use.end = path_end(id, alive);
+    ended_.insert(id);
   }
+  follow_carried(alive);
 }
 
 }  // namespace ddpscope

@@ -48,6 +48,8 @@ class OpTrace {
   void add(const OpEvent& event, const std::optional<std::string>& path);
   void backward_began(const BackwardEvent& event);
   void backward_ended() { trained_ = true; }
+  /// Of its parameters, what the last backward told is final.
+  void stepped(OptimizerId optimizer);
   void clear();
 
   /// The leaf that a tensor of this step is a view of; the tensor itself if it is none.
@@ -64,6 +66,9 @@ class OpTrace {
   const Record* record_before(const Record& writer, TensorId id) const;
   const std::vector<Record>& records() const { return records_; }
   const std::vector<std::size_t>& consumers_of(TensorId id) const;
+  /// Tensors of the step before that operators of this one read, as a sample that is used again,
+  /// with the leaves behind them that this step neither read nor, when its backward began, reached.
+  const std::map<TensorId, std::vector<TensorId>>& carried() const { return carried_; }
   /// The trainable leaves that operators of this step read.
   const std::set<TensorId>& used_leaves() const { return used_leaves_; }
   /// What the last operator of a thread returned, if it ran in this step.
@@ -78,6 +83,10 @@ class OpTrace {
     std::optional<std::string> before;
     std::vector<TensorId> waiting;  ///< unregistered leaves used since
   };
+  void turn_to(std::int64_t step);
+  std::unordered_map<TensorId, std::vector<TensorId>> sources_of_carriers() const;
+  std::vector<TensorId> leaves_before(TensorId carried) const;
+  void follow_carried(const std::unordered_set<TensorId>& alive);
   void index(const OpEvent& event, const std::string& path);
   void index_data(const OpEvent& event, const std::string& path);
   void index_numbers(const OpEvent& event, Record& record);
@@ -109,6 +118,9 @@ class OpTrace {
   std::set<TensorId> used_leaves_;
   std::unordered_set<TensorId> leaf_roots_;  ///< of the backward that began last
   std::map<std::uint64_t, Neighbours> threads_;
+  std::unordered_map<TensorId, std::vector<TensorId>> earlier_sources_;  ///< of the step before
+  std::map<TensorId, std::vector<TensorId>> carried_;
+  std::set<TensorId> ended_;  ///< leaves that the last backward did not reach
 };
 
 }  // namespace ddpscope

@@ -45,6 +45,7 @@ void RunState::on(const GradientEvent& event) {
 
 void RunState::on(const OptimizerStepEvent& event) {
   begin_cycle_if_new(event.at);
+  trace_.stepped(event.optimizer);
   OptimizerState& stepped = optimizer(event.optimizer);
   ++stepped.steps;
   stepped.last_step_cycle = event.at.cycle;

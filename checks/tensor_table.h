@@ -26,6 +26,7 @@ struct PathEnd {
   bool cut = false;             ///< its values went on without a gradient path
   std::string cut_op = {};      ///< after this operator
   StackId cut_stack = 0;
+  bool read_without_grad = false;  ///< what cut it read it itself, with grad mode off
 };
 
 /// How surveyed operators read a leaf, views of it included.
@@ -35,6 +36,8 @@ struct TensorUse {
   std::vector<std::string> ops;           ///< distinct, in order of first use, without views
   std::optional<std::string> common_path;
   std::optional<PathEnd> end;
+  /// The same of the backward before a step of its own optimizer, which no later one changes.
+  std::optional<PathEnd> end_before_step;
   /// Bytes computed from it up to multiplications by zero, if these lie on every path.
   std::optional<std::int64_t> bytes_before_zero;
 };

@@ -153,4 +153,54 @@ TEST_CASE("A critic that trains on detached samples cuts nothing") {
   check_silent(2);
 }
 
+namespace {
+/// A generator whose step detaches its samples, as the critic's rightly does, or makes them `again`
+/// under a guard. Returns the line at fault.
+int train_without_generator(bool again) {
+  Linear generator(2, 8);
+  Linear critic(8, 1);
+  attach_diagnostics(generator, quiet()).name("generator");
+  attach_diagnostics(critic, quiet()).name("critic");
+  SGD for_generator(generator->parameters(), 0.01);
+  SGD for_critic(critic->parameters(), 0.01);
+  int line = 0;
+  for (int i = 0; i < 6; ++i) {
+    at::Tensor samples = generator(torch::randn({5, 2}));
+    train(
+        for_critic, [&] { return critic(samples.detach()).mean(); }, 1);
+    for_critic.zero_grad();
+    if (again) {
+      const torch::NoGradGuard no_grad;
+      line = __LINE__ + 1;
+      samples = generator(torch::randn({5, 2}));
+    }
+    if (!again) line = __LINE__ + 2;
+    train(
+        for_generator, [&] { return -critic(samples.detach()).mean(); }, 1);
+  }
+  return line;
+}
+
+void check_generator(const std::string& cause, const std::string& missing_cause, int line) {
+  const auto all = findings();
+  CHECK(all.size() == 2);
+  const Finding* const cut = find(all, "autograd-cut");
+  REQUIRE(cut != nullptr);
+  CHECK(text_fact(*cut, "cause") == cause);
+  CHECK(text_fact(*cut, "cut_site") == here(line));
+  const Finding* const missing = find(all, "grad-missing");
+  REQUIRE(missing != nullptr);
+  CHECK(text_fact(*missing, "cause") == missing_cause);
+  CHECK(missing->caused_by == cut->fingerprint);
+}
+}  // namespace
+
+TEST_CASE("A generator that trains on detached samples is named with its own line") {
+  check_generator("detach", "cut", train_without_generator(/*again=*/false));
+}
+
+TEST_CASE("A generator that runs under a guard is named with its own line") {
+  check_generator("grad_mode_off", "grad_mode_off", train_without_generator(/*again=*/true));
+}
+
 }  // namespace ddpscope::test
