@@ -17,6 +17,13 @@ void GradientIntervals::add(OptimizerId owner, const GradientEvent& event) {
   ++member.since_clear;
 }
 
+void GradientIntervals::clear(OptimizerId optimizer) {
+  for (auto& [id, member] : members_[optimizer]) {
+    member.cleared = true;
+    member.since_clear = 0;
+  }
+}
+
 void GradientIntervals::end(Member& member, std::int64_t cycle) {
   if (member.cleared) {
     member.stale_cycles = 0;

@@ -21,6 +21,8 @@ class GradientIntervals {
   };
 
   void add(OptimizerId owner, const GradientEvent& event);
+  /// Its gradients are cleared, whatever the program writes there next.
+  void clear(OptimizerId optimizer);
   Closed close(OptimizerId optimizer, std::int64_t cycle);
   /// The members, of any optimizer, that were cleared before their optimizer's last step.
   std::vector<TensorId> cleared() const;

@@ -20,7 +20,9 @@ class NumericNonfiniteForward final : public NonfiniteCheck {
                            Findings& findings) override {
     const std::int64_t step = trail().ended().step;
     if (step == reported_step_ || trail().is_old(event.source)) return;
-    if (is_overflown_product(event) && waiting().empty()) return;  // no gradient came of the number
+    // No gradient came of the number, as of a loss times its scale.
+    const bool is_number = event.values.elements <= 1;
+    if (is_number && is_overflown_product(event) && waiting().empty()) return;
     reported_step_ = step;
     Finding finding = event.source == 0 ? by_operator(event, state) : by_source(event, state);
     finding.severity = Severity::kError;

@@ -26,6 +26,10 @@ class OptimStaleGradient final : public Check {
     if (is_updated_by_program(*tensor, state)) own_.add(event);
   }
 
+  void on_zero_grad(const ZeroGradEvent& event, const RunState&, Findings&) override {
+    intervals_.clear(event.optimizer);
+  }
+
   // Only at the owner's step it is known whether somebody cleared what others left in between.
   void on_optimizer_step(const OptimizerStepEvent& event, const RunState& state,
                          Findings& findings) override {

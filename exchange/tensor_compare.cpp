@@ -89,11 +89,14 @@ std::string hex(std::uint64_t word) {
   return text;
 }
 
-/// It is known of which parameters gradients arrived, and it was of none: a copy, kept by hand.
+/// It is known of which parameters gradients arrived, and it was of none, nor did an optimizer step
+/// with any: a copy, kept by hand.
 bool is_never_trained(const Told& side, std::uint32_t model, std::int64_t step) {
   bool is_known = false;
   for (const Blob& blob : side.blobs) {
-    if (blob.kind != BlobKind::kGradients || blob.number != model || blob.step > step) continue;
+    if (blob.number != model || blob.step > step) continue;
+    if (blob.kind == BlobKind::kReductions) return false;
+    if (blob.kind != BlobKind::kGradients) continue;
     is_known = true;
     if (std::ranges::any_of(blob.bytes, [](char bits) { return bits != 0; })) return false;
   }

@@ -181,12 +181,10 @@ class OutermostStep {
       if (!with_closure) PendingGradients::stepping(capture, optimizer.param_groups());
     });
     // A closure computes the gradients of its step itself.
-    if (with_closure || !reads_values()) return;
+    if (with_closure || known_ == nullptr || !reads_values()) return;
     as_reader([&](Capture& capture) {
-      if (known_ == nullptr) return;
       end_.zero.find(capture, optimizer.param_groups(), known_->next_zero_test);
       known_->updates.begin(capture, optimizer.param_groups());
-      if (!ReducedGradients::are_wanted()) return;
       ReducedGradients::before_step(capture, optimizer.param_groups());
     });
   }
@@ -238,6 +236,8 @@ DDPSCOPE_HOT void on_zero_grad(Optimizer* self, bool set_to_none) {
                           capture.marker().backwards() > known.backwards_at_step &&
                           !ships_with_torch(*self);
     if (own_step) after_step(capture, *self, known, {});
+    if (step_depth == 0) capture.marker().gradients_cleared();
+    if (watched) ReducedGradients::cleared(capture, self->param_groups());
     if (watched) capture.put(ZeroGradEvent{.at = capture.marker().now(), .optimizer = known.id});
   });
   InterposedZeroGrad::original(self, set_to_none);

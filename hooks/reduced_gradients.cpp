@@ -9,6 +9,7 @@
 
 #include "hooks/capture.h"
 #include "hooks/gradient_flow.h"
+#include "hooks/replica_bits.h"
 #include "hooks/value_reader.h"
 #include "hooks/write_scope.h"
 #include "model/gradient_choice.h"
@@ -23,7 +24,8 @@ struct Chosen {
   GradientSketch cleared;         ///< of what lay there and was cleared
   bool arrived = false;
   bool was_cleared = false;
-  bool changed = false;  ///< after that, and no multiple of the sum over ranks any more
+  bool is_cleared = false;  ///< and nothing has arrived since
+  bool changed = false;     ///< after that, and no multiple of the sum over ranks any more
   bool told = false;
 };
 
@@ -100,9 +102,13 @@ bool is_compared(const at::Tensor& parameter) {
 }  // namespace
 
 void ReducedGradients::see_backward(Capture& capture) {
+  GradientFlow::see_backward();
+  begin_step(capture);
+}
+
+void ReducedGradients::begin_step(Capture& capture) {
   const CaptureOptions& options = capture.options();
   const std::int64_t step = capture.marker().completed_steps() + 1;
-  GradientFlow::see_backward();
   const bool wanted =
       options.compares_ranks && options.values && reads_values() && is_reduction_step(step);
   wanted_.store(wanted, std::memory_order_relaxed);
@@ -147,10 +153,25 @@ void ReducedGradients::arrived(const TensorSlot& slot, const at::Tensor& leaf) n
     if (one == nullptr) return;
     const auto read = sketch_of(leaf, one->elements);
     one->arrived = read.has_value();
-    one->changed = false;
+    one->changed = one->is_cleared = false;
     one->first_write = capture.writes().next();
     if (read.has_value()) one->gradient.before = read->sketch;
   });
+}
+
+void ReducedGradients::cleared(Capture& capture,
+                               const std::vector<torch::optim::OptimizerParamGroup>& groups) {
+  if (!are_wanted()) return;
+  ChosenOfStep& state = chosen();
+  const std::lock_guard lock(state.mutex);
+  const auto waits = [](const Chosen& one) { return one.arrived && !one.told; };
+  if (std::ranges::none_of(state.all, waits)) return;
+  for (const auto& group : groups) {
+    for (const at::Tensor& member : group.params()) {
+      Chosen* const one = member.defined() ? state.find(capture.id_of(member)) : nullptr;
+      if (one != nullptr) one->is_cleared = true;
+    }
+  }
 }
 
 void ReducedGradients::changed(const TensorSlot& slot) noexcept {
@@ -163,6 +184,10 @@ void ReducedGradients::changed(const TensorSlot& slot) noexcept {
 
 void ReducedGradients::before_step(Capture& capture,
                                    const std::vector<torch::optim::OptimizerParamGroup>& groups) {
+  // Where no backward of the step brought any, the program wrote the gradients itself.
+  ReplicaBits::see_backward(capture);
+  begin_step(capture);
+  if (!are_wanted()) return;
   ReducedGradientsEvent event{.at = capture.marker().now(),
                               .watched = Capture::watch() != Watch::kNothing,
                               .gradients = {}};
@@ -173,7 +198,7 @@ void ReducedGradients::before_step(Capture& capture,
   const auto read = [&](const at::Tensor& member) {
     if (!member.defined()) return;
     Chosen* const one = state.find(capture.id_of(member));
-    if (one == nullptr || !one->arrived || one->told) return;
+    if (one == nullptr || one->told) return;
     const auto now = sketch_of(member, one->elements);
     if (!now.has_value()) return;
     one->told = true;
@@ -185,9 +210,11 @@ void ReducedGradients::before_step(Capture& capture,
   if (read_ones.empty()) return;
   see_own_writes(capture.writes(), read_ones);
   for (const OfStorage& one : read_ones) {
-    if (one.gradient->changed || GradientFlow::is_compressed())
-      one.gradient->gradient.before = kNoSketch;
     ReducedGradient& gradient = one.gradient->gradient;
+    // What the program wrote itself had not arrived as anything else.
+    const bool is_of_program = !one.gradient->arrived || one.gradient->is_cleared;
+    if (is_of_program) gradient.before = gradient.after;
+    if (one.gradient->changed || GradientFlow::is_compressed()) gradient.before = kNoSketch;
     if (one.gradient->was_cleared) gradient.total = sum_of(one.gradient->cleared, gradient.before);
     event.gradients.push_back(one.gradient->gradient);
   }

@@ -20,6 +20,10 @@ class ReducedGradients {
   static bool are_wanted() noexcept { return wanted_.load(std::memory_order_relaxed); }
   /// A backward is about to begin.
   static void see_backward(Capture& capture);
+  /// An optimizer is about to clear the gradients of these: what the program writes there itself is
+  /// not what arrived.
+  static void cleared(Capture& capture,
+                      const std::vector<torch::optim::OptimizerParamGroup>& groups);
   /// `leaf` is about to be given a gradient, which is added to what `before` tells of.
   static void will_arrive(const TensorSlot& slot, const at::Tensor& leaf,
                           GradientBefore before) noexcept;
@@ -31,6 +35,8 @@ class ReducedGradients {
                           const std::vector<torch::optim::OptimizerParamGroup>& groups);
 
  private:
+  static void begin_step(Capture& capture);
+
   static inline constinit std::atomic<bool> wanted_{false};
 };
 

@@ -43,6 +43,12 @@ void StepMarker::optimizer_created() {
   clock_.optimizer_created();
 }
 
+void StepMarker::gradients_cleared() {
+  if (optimizer_steps_.load(std::memory_order_relaxed) > 0) return;
+  const std::lock_guard lock(mutex_);
+  clock_.gradients_cleared();
+}
+
 StepClock::Change StepMarker::optimizer_stepped(OptimizerId optimizer) {
   optimizer_steps_.fetch_add(1, std::memory_order_relaxed);
   return advance([optimizer](StepClock& clock) { return clock.optimizer_stepped(optimizer); });

@@ -16,6 +16,7 @@ namespace ddpscope {
 class StepMarker {
  public:
   void optimizer_created();
+  DDPSCOPE_HOT void gradients_cleared();
   DDPSCOPE_HOT StepClock::Change optimizer_stepped(OptimizerId optimizer);
   DDPSCOPE_HOT StepClock::Change backward_ended();
   StepClock::Change marked();

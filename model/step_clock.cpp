@@ -5,6 +5,7 @@
 namespace ddpscope {
 namespace {
 constexpr std::int64_t kBackwardsWithoutStep = 64;
+constexpr std::int64_t kClearedWithoutStep = 8;
 }  // namespace
 
 void StepClock::forget_oldest() {
@@ -19,6 +20,12 @@ void StepClock::forget_oldest() {
 StepClock::Recent& StepClock::recent(OptimizerId optimizer) {
   const auto known = std::ranges::find(recent_, optimizer, &Recent::optimizer);
   return known != recent_.end() ? *known : recent_.emplace_back(Recent{.optimizer = optimizer});
+}
+
+void StepClock::gradients_cleared() {
+  if (optimizer_steps_ > 0 || backwards_ == backwards_at_clear_) return;
+  backwards_at_clear_ = backwards_;
+  if (++cleared_ == kClearedWithoutStep) optimizer_expected_ = false;
 }
 
 StepClock::Change StepClock::optimizer_stepped(OptimizerId optimizer) {

@@ -26,6 +26,9 @@ class StepClock {
 
   /// An optimizer exists: its steps will count, unless 64 backward calls pass without one.
   void optimizer_created() { optimizer_expected_ = true; }
+  /// It clears gradients outside of its steps. Where it did so after 8 backwards and none stepped,
+  /// the program updates by itself.
+  void gradients_cleared();
   DDPSCOPE_HOT Change optimizer_stepped(OptimizerId optimizer);
   DDPSCOPE_HOT Change backward_ended();
   Change marked();
@@ -49,6 +52,8 @@ class StepClock {
   std::int64_t backwards_ = 0;
   bool markers_rule_ = false;
   bool optimizer_expected_ = false;
+  std::int64_t backwards_at_clear_ = 0;
+  std::int64_t cleared_ = 0;  ///< times, of which a backward went before each
   static constexpr std::size_t kRecentSteps = 32;
   std::array<OptimizerId, kRecentSteps> last_{};  ///< a ring of the last steps
   std::size_t optimizer_steps_ = 0;

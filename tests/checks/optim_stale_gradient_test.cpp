@@ -261,6 +261,16 @@ TEST_CASE("optim-stale-gradient stays silent", "[check]") {
       program.clear({1, 2}, left);
     }
   }
+  SECTION("on gradients that the program writes itself after it cleared others") {
+    program.attach(1, kNet);
+    program.optimizer(1, {1, 2});
+    for (int i = 0; i < 6; ++i) {
+      program.zero_grad(1);
+      program.clear({1, 2}, GradientBefore::kKept);
+      program.step(1);
+      program.backward({1, 2});
+    }
+  }
   SECTION("where lost events hide what happened") {
     program.attach(1, kNet);
     program.optimizer(1, {1, 2});

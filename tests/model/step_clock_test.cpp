@@ -59,6 +59,23 @@ TEST_CASE("backward calls count once an announced optimizer has not stepped for 
   CHECK(clock.backward_ended().step_ended);
 }
 
+TEST_CASE("backward calls count once an announced optimizer has only cleared gradients",
+          "[step_clock]") {
+  StepClock clock;
+  clock.optimizer_created();
+  clock.gradients_cleared();  // before any
+  for (int i = 0; i < 8; ++i) {
+    CHECK_FALSE(clock.backward_ended().step_ended);
+    clock.gradients_cleared();
+    clock.gradients_cleared();  // once more, in vain
+  }
+  SECTION("eight times") { CHECK(clock.backward_ended().step_ended); }
+  SECTION("but not once one stepped") {
+    clock.optimizer_stepped(1);
+    CHECK_FALSE(clock.backward_ended().step_ended);
+  }
+}
+
 TEST_CASE("an optimizer that did not step for 32 optimizer steps leaves the cycle",
           "[step_clock]") {
   StepClock clock;

@@ -1,0 +1,92 @@
+// Two ranks whose programs write gradients, or weights, by themselves.
+#include "tests/plugin/merged_run.h"
+#include "tests/plugin/on_ranks.h"
+
+namespace ddpscope::test {
+namespace {
+constexpr int kWrittenSteps = 32;
+using Tensors = std::vector<at::Tensor>;
+
+/// Each rank has data of its own.
+at::Tensor loss_of(Net& net, const Place& place) {
+  return net(torch::randn({16, 8}) + place.rank).square().mean();
+}
+
+void average(const Group& group, const Tensors& tensors) {
+  const torch::NoGradGuard no_grad;
+  for (const at::Tensor& tensor : tensors) {
+    all_reduce(group, tensor);
+    tensor.div_(2);
+  }
+}
+
+/// Steps with what autograd::grad returned; `averaged` so many of them.
+void step_with_written(Net& net, torch::optim::SGD& optimizer, const Place& place,
+                       const Group& group, std::size_t averaged) {
+  const Tensors parameters = net->parameters();
+  optimizer.zero_grad();
+  Tensors gradients = torch::autograd::grad({loss_of(net, place)}, parameters);
+  gradients.resize(parameters.size());
+  average(group, {gradients.begin(), gradients.begin() + static_cast<std::ptrdiff_t>(averaged)});
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    parameters[i].mutable_grad() = gradients[i].clone();
+  }
+  optimizer.step();
+}
+
+template <class Step>
+Merged run_written(Step&& step) {
+  const auto program = [step](const Place& place) {
+    const Group group = place.group();
+    torch::manual_seed(1);
+    Net net;
+    attach_diagnostics(net, quiet());
+    torch::optim::SGD optimizer(net->parameters(), 0.02);
+    torch::manual_seed(static_cast<std::uint64_t>(place.rank) + 2);
+    for (int i = 0; i < kWrittenSteps; ++i) step(net, optimizer, place, group);
+    return 0;
+  };
+  CHECK(Ranks(2, program).exit_codes() == std::vector<int>{0, 0});
+  return merge();
+}
+}  // namespace
+
+TEST_CASE("Gradients that the program writes and nobody averages are found") {
+  const Merged merged = run_written([](Net& net, auto& optimizer, auto& place, auto& group) {
+    step_with_written(net, optimizer, place, group, 0);
+  });
+  INFO(merged.said);
+  CHECK(merged.says("differ between ranks at step() (none_seen) [grad-not-reduced]"));
+  CHECK(merged.says("and were equal before the first (drift) [rank-parameters-differ]"));
+  CHECK(merged.says("0 errors, 2 warnings,"));
+}
+
+TEST_CASE("Gradients that the program writes and averages in part are found") {
+  const Merged merged = run_written([](Net& net, auto& optimizer, auto& place, auto& group) {
+    step_with_written(net, optimizer, place, group, 1);
+  });
+  INFO(merged.said);
+  CHECK(merged.says("differ between ranks at step() (subset) [grad-not-reduced]"));
+}
+
+TEST_CASE("Gradients that the program writes and averages are silent") {
+  const Merged merged = run_written([](Net& net, auto& optimizer, auto& place, auto& group) {
+    step_with_written(net, optimizer, place, group, net->parameters().size());
+    loss_of(net, place).backward();  // only to look at, and cleared before the next step
+  });
+  INFO(merged.said);
+  CHECK(merged.says("0 errors, 0 warnings,"));
+}
+
+TEST_CASE("Updates by hand beside an optimizer that only clears are compared") {
+  const Merged merged = run_written([](Net& net, auto& optimizer, auto& place, auto&) {
+    optimizer.zero_grad();
+    loss_of(net, place).backward();
+    const torch::NoGradGuard no_grad;
+    for (at::Tensor& parameter : net->parameters()) parameter.sub_(parameter.grad() * 0.02);
+  });
+  INFO(merged.said);
+  CHECK(merged.says("and were equal before the first (drift) [rank-parameters-differ]"));
+}
+
+}  // namespace ddpscope::test
