@@ -121,6 +121,15 @@ std::string inputs_text(const NonfiniteOutputEvent& event) {
   return "and so are inputs that nothing known to autograd computed";
 }
 
+namespace {
+/// Its square is beyond what the dtype holds.
+bool is_overflown_power(const NonfiniteOutputEvent& event) {
+  const double largest = event.output.dtype == "float16" ? 255 : 1e15;
+  return event.op.starts_with("aten::pow") && event.inputs_known && event.inputs.is_finite() &&
+         event.inputs.absmax > largest;
+}
+}  // namespace
+
 void add_operator_fixes(const NonfiniteOutputEvent& event, const RiskyInputEvent* risky,
                         Finding& finding) {
   using enum Applicability;
@@ -136,7 +145,9 @@ void add_operator_fixes(const NonfiniteOutputEvent& event, const RiskyInputEvent
          kLikely}};
     return;
   }
-  finding.fixes = {{std::string(fix_of_nonfinite(event.op)), kNeedsDecision}};
+  finding.fixes = {{is_overflown_power(event) ? "scale its base down: the power of it is too large"
+                                              : std::string(fix_of_nonfinite(event.op)),
+                    kNeedsDecision}};
   if (event.was_zero) {
     finding.fixes = {{"add an epsilon before the operator, or clamp its input to one", kLikely},
                      {"look at what made its input 0 in this step", kNeedsDecision}};

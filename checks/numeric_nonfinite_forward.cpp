@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <memory>
 #include <optional>
 
@@ -21,14 +22,16 @@ class NumericNonfiniteForward final : public NonfiniteCheck {
     const std::int64_t step = trail().ended().step;
     if (step == reported_step_ || trail().is_old(event.source)) return;
     // No gradient came of the number, as of a loss times its scale.
-    const bool is_number = event.values.elements <= 1;
+    const bool is_number = std::max(event.values.elements, event.output.elements) <= 1;
     if (is_number && is_overflown_product(event) && waiting().empty()) return;
     reported_step_ = step;
     Finding finding = event.source == 0 ? by_operator(event, state) : by_source(event, state);
     finding.severity = Severity::kError;
     finding.phase = Phase::kForward;
     finding.step = step;
-    if (event.output.id != 0) finding.facts.push_back({fact::kDtype, event.output.dtype});
+    if (!event.output.dtype.empty()) {
+      finding.facts.push_back({fact::kDtype, event.output.dtype});
+    }
     if (event.inputs_known) finding.facts.push_back({fact::kInputAbsmax, event.inputs.absmax});
     finding.facts.push_back({fact::kVictimsCount, event.victims});
     add_batch(event.at, state, finding);
@@ -76,8 +79,9 @@ class NumericNonfiniteForward final : public NonfiniteCheck {
                           (event.was_zero || (event.inputs_known && event.inputs.is_finite()));
     const bool is_sent = is_of_other_ranks(event);
     if (!is_exact && !is_sent) {
-      finding.confidence = Confidence::kMedium;
-      finding.evidence_status = EvidenceStatus::kSupported;
+      const bool is_known = event.candidates.empty();
+      finding.confidence = is_known ? Confidence::kMedium : Confidence::kLow;
+      finding.evidence_status = is_known ? EvidenceStatus::kSupported : EvidenceStatus::kHypothesis;
     }
     finding.what = fmt::format("{}, {}",
                                is_counted ? elements_text(event.values, "output elements")

@@ -109,6 +109,8 @@ constexpr std::array<std::string_view, 25> kByOverflow = {"Addbmm",
                                                           "SmoothL1Loss",
                                                           "Square"};
 
+constexpr double kLargestProduct = 1e15;  // of finite operands
+
 template <std::size_t kSize>
 bool has(const std::array<std::string_view, kSize>& names, std::string_view name) {
   return std::ranges::find(names, name) != names.end();
@@ -135,6 +137,21 @@ bool leaves_domain(const std::string& node, double min, double absmax) {
   if (is_logarithm(node)) return min <= 0;
   if (name == "Acos" || name == "Asin") return absmax > 1;
   return name == "Atanh" && absmax >= 1;
+}
+
+bool is_cast(std::string_view node) { return node.starts_with("ToCopy"); }
+
+bool overflows_in_half(std::string_view node) { return is_cast(node) || node.starts_with("Sum"); }
+
+bool overflows_in_float(double absmax) { return absmax >= kLargestProduct; }
+
+bool divides_safely(std::string_view node, double min) {
+  return node.starts_with("Div") && min * kLargestProduct >= 1;
+}
+
+bool is_mean_in_range(std::string_view node, double absmax) {
+  constexpr double kLargestHalf = 65504;
+  return node.starts_with("MseLoss") && 4 * absmax * absmax < kLargestHalf;
 }
 
 bool is_average(std::string_view node) {

@@ -28,4 +28,14 @@ bool is_average(std::string_view node);
 /// Whether Inf and no NaN in its result means that it read 0.
 bool inverts_zero(std::string_view node);
 
+bool is_cast(std::string_view node);
+/// Of those that make nothing: what is beyond 65504.
+bool overflows_in_half(std::string_view node);
+/// Products of operands up to this size may.
+bool overflows_in_float(double absmax);
+/// A quotient by what is neither zero nor tiny: the divisor is saved always.
+bool divides_safely(std::string_view node, double min);
+/// The mean of squares of what it saved does not overflow, also in half.
+bool is_mean_in_range(std::string_view node, double absmax);
+
 }  // namespace ddpscope

@@ -19,8 +19,6 @@ using torch::autograd::variable_list;
 
 constexpr std::size_t kMaxSeen = 1 << 16;
 constexpr int kMaxNested = 200;
-constexpr double kLargestProduct = 1e15;  // of finite operands
-constexpr double kLargestHalf = 65504;
 
 const torch::autograd::AutogradMeta* meta_of(const at::Tensor& tensor) {
   return torch::autograd::impl::get_autograd_meta(tensor);
@@ -140,16 +138,6 @@ bool NonfiniteSearch::is_bad_parameter(const Node& node, NonfiniteOutputEvent& e
   return true;
 }
 
-// A quotient by what is neither zero nor tiny: the divisor is saved always.
-bool divides_safely(std::string_view name, double min) {
-  return name.starts_with("Div") && min * kLargestProduct >= 1;
-}
-
-// The mean of squares of what it saved does not overflow.
-bool is_mean_in_range(std::string_view name, double absmax) {
-  return name.starts_with("MseLoss") && 4 * absmax * absmax < kLargestHalf;
-}
-
 // Whether the operator, given what it read, can have returned what is not finite.
 bool NonfiniteSearch::can_make(const Node& node) const {
   const std::string name = node.name();
@@ -158,10 +146,10 @@ bool NonfiniteSearch::can_make(const Node& node) const {
   const bool in_half = returns_half(node);
   switch (makes_nonfinite(name)) {
     case Makes::kNothing:
-      return in_half && name == "ToCopyBackward0";
+      return in_half && overflows_in_half(name);
     case Makes::kByOverflow:
       if (reads != nullptr && is_mean_in_range(name, reads->values.absmax)) return false;
-      return in_half || (reads != nullptr && reads->values.absmax >= kLargestProduct);
+      return in_half || (reads != nullptr && overflows_in_float(reads->values.absmax));
     case Makes::kByDomain:
       if (!in_half && reads != nullptr && divides_safely(name, reads->min.value_or(0)))
         return false;
@@ -235,6 +223,10 @@ void NonfiniteSearch::describe_origin(const Node& node, NonfiniteOutputEvent& ev
   if (const Result* result = result_of(node)) {
     event.output = result->output;
     event.values = result->values;
+  } else if (node.num_inputs() > 0 && !node.input_metadata(0).is_nested_tensor()) {
+    event.output.dtype = dtype_name(c10::typeMetaToScalarType(node.input_metadata(0).dtype()));
+    event.output.elements = c10::multiply_integers(
+        c10::asIntArrayRefUnchecked(node.input_metadata(0).shape_as_dim_vector()));
   }
   if (const Reads* reads = reads_of(node)) {
     event.inputs_known = true;
@@ -265,20 +257,25 @@ void NonfiniteSearch::tell(const variable_list& roots) {
   if (node == nullptr) return;
   NonfiniteOutputEvent event{.at = capture_.marker().now()};
   std::vector<const Node*> consumers;
-  std::vector<std::string> gone;  // operators behind the origin that could be it
+  std::vector<const Node*> gone;  // behind the origin, which could be it
   while (!reads_bad_leaf(*node, event) && !was_zero(*node)) {
     const Node* next = next_from(*node);
     if (next == nullptr) break;
     if (result_of(*next) != nullptr) {
       gone.clear();
     } else if (can_make(*node)) {
-      gone.push_back(op_of(*node));
+      gone.push_back(node);
     }
     consumers.push_back(node);
     node = next;
   }
+  // Of what is gone a cast is the least likely.
+  if (!gone.empty() && is_cast(node->name()) && reads_of(*node) == nullptr) {
+    std::swap(node, gone.back());
+    consumers.erase(std::ranges::find(consumers, node), consumers.end());
+  }
   describe_origin(*node, event);
-  event.candidates = std::move(gone);
+  for (const Node* one : gone) event.candidates.push_back(op_of(*one));
   for (const auto& [key, result] : results_) event.victims += !result.values.is_finite();
   event.victims = std::max<std::int64_t>(event.victims - (event.output.id != 0), 0);
   std::ranges::reverse(consumers);

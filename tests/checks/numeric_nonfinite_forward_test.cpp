@@ -219,6 +219,9 @@ TEST_CASE("numeric-nonfinite-forward says what it cannot know", "[check]") {
     run.step();
     CHECK(run.program.findings.at(0).why.ends_with(
         "; what aten::div, aten::mul after it read is gone, one of them may have been first"));
+    CHECK(run.program.findings[0].evidence_status == EvidenceStatus::kHypothesis);
+    CHECK(run.program.findings[0].confidence == Confidence::kLow);
+    return;
   }
   CHECK(run.program.findings[0].evidence_status == EvidenceStatus::kSupported);
   CHECK(run.program.findings[0].confidence == Confidence::kMedium);

@@ -172,4 +172,30 @@ TEST_CASE("A division by zero is named beside a power") {
   CHECK(named_beside_a_power(quotient) == "aten::div");
 }
 
+TEST_CASE("A product that is too large for half is named though its gradients are finite") {
+  const Finding found = found_of([](const at::Tensor& y, bool is_bad) {
+    const at::Tensor half = (y + 1).to(torch::kHalf) * (is_bad ? 1000 : 1);
+    return (half * half).mean().to(torch::kFloat) * 1e-8;
+  });
+  CHECK(found.op == "aten::mul");
+  CHECK(text_fact(found, "dtype") == "float16");
+  CHECK(found.fixes.at(0).text == "run it in float32 or bfloat16");
+}
+
+TEST_CASE("A product is named rather than the cast before it where both are gone") {
+  const Finding found = found_of([](const at::Tensor& y, bool is_bad) {
+    return ((y + 1).to(torch::kHalf) * (is_bad ? 60000 : 1)).sum().to(torch::kFloat);
+  });
+  CHECK(found.op == "aten::mul");
+  CHECK(found.evidence_status == "hypothesis");
+}
+
+TEST_CASE("A power that is too large is told to be scaled down") {
+  const Finding found = found_of([](const at::Tensor& y, bool is_bad) {
+    return ((y + 1) * (is_bad ? 1e25 : 1)).pow(2).mean();
+  });
+  CHECK(found.op == "aten::pow");
+  CHECK(found.fixes.at(0).text.starts_with("scale its base down"));
+}
+
 }  // namespace ddpscope::test::nonfinite_origins_test
