@@ -6,6 +6,7 @@
 #include "checks/check.h"
 #include "checks/finding_text.h"
 #include "checks/missing_text.h"
+#include "checks/parameter_drift.h"
 #include "checks/rank_sides.h"
 #include "checks/unused_parameters.h"
 #include "model/fact_keys.h"
@@ -94,7 +95,7 @@ class GradUnusedRankDiffers final : public Check {
     for (const Cohort& cohort : run.cohorts) {
       if (cohort.ranks.size() < 2) continue;
       for (const GradientSetsDiffer& gradients : cohort.gradients) {
-        if (gradients.parameters.empty()) continue;
+        if (gradients.parameters.empty() || are_apart(cohort, gradients.step)) continue;
         findings.push_back(describe_unused(gradients, cohort, calls_agree(cohort, run)));
       }
     }

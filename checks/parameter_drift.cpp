@@ -37,7 +37,10 @@ std::string differing_input(const ValuesDiffer& values, const Cohort& cohort) {
     const auto differ = std::ranges::find(cohort.digests, field, &DigestsDiffer::field);
     return differ != cohort.digests.end() && before(differ->first_step);
   };
-  if (!cohort.gradients.empty() && before(cohort.gradients.front().step)) return kByGradient;
+  if (!cohort.gradients.empty() && before(cohort.gradients.front().step) &&
+      !are_apart(cohort, cohort.gradients.front().step)) {
+    return kByGradient;
+  }
   const bool by_value = std::ranges::any_of(cohort.reductions, [&](const ReductionStep& step) {
     return step.differing > 0 && step.step < values.step && !are_apart(cohort, step.step);
   });

@@ -97,6 +97,24 @@ Finding describe_field(const DigestsDiffer& differ, const FieldWords& words, con
   return finding;
 }
 
+bool is_extra(const RankSide& side) { return side.value.starts_with('-'); }
+
+/// Steps that no rank skipped, but some made once more.
+Finding describe_extra(DigestsDiffer differ, const Cohort& cohort) {
+  constexpr FieldWords kExtra = {DigestField::kSkippedSteps, "extra_steps",
+                                 "number of steps without a backward"};
+  const auto extra = std::ranges::find_if(differ.sides, is_extra);
+  for (RankSide& side : differ.sides) side.value = is_extra(side) ? side.value.substr(1) : "0";
+  Finding finding = describe_field(differ, kExtra, cohort);
+  finding.ranks = extra->ranks;
+  finding.rank = extra->ranks.front();
+  finding.why = "one gradient changed these weights twice, and later steps are of other batches" +
+                severity_words(cohort);
+  finding.fixes = {{"call step() once behind the last backward of a step, on every rank alike",
+                    Applicability::kSafe}};
+  return finding;
+}
+
 /// rank-optimizer-differs; docs/checks/rank-optimizer-differs.md
 class RankOptimizerDiffers final : public Check {
  public:
@@ -114,7 +132,10 @@ class RankOptimizerDiffers final : public Check {
       if (differ == cohort.digests.end() || !is_lasting(*differ)) continue;
       const bool is_hash = words.field == DigestField::kOptimizers;
       if (is_hash && explained) continue;
-      findings.push_back(describe_field(*differ, words, cohort));
+      const bool has_extra =
+          words.field == DigestField::kSkippedSteps && std::ranges::any_of(differ->sides, is_extra);
+      findings.push_back(has_extra ? describe_extra(*differ, cohort)
+                                   : describe_field(*differ, words, cohort));
       explained |= is_hashed(words.field);
     }
   }

@@ -17,6 +17,11 @@ void SkippedSteps::step_ended(const Step& step) {
     if (!was_known && agreed_ >= kAgreeToLearn) count_early();
     return;
   }
+  // One without batches that averages with the others makes their step.
+  if (was_known && step.backwards == 0 && step.averages && step.calls < most_calls_) {
+    --count_;
+    return;
+  }
   if (was_known && step.backwards % backwards_ == 0) {
     count_ += skipped_before(step);
     return;

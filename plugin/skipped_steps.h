@@ -7,7 +7,8 @@ namespace ddpscope {
 
 /// Counts the steps that a program skipped: backwards without a step, once their number per step is
 /// known. Where gradients are averaged, a backward that leads to no more collectives than a step
-/// has is none of them, as one that a rank makes for itself to look at its gradients.
+/// has is none of them, as one that a rank makes for itself to look at its gradients. A step
+/// without a backward and its collectives, as one that a rank repeats, takes one off.
 class SkippedSteps {
  public:
   struct Step {

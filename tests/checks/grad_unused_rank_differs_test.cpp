@@ -108,6 +108,11 @@ TEST_CASE("grad-unused-rank-differs stays silent", "[check]") {
     run.cohorts[0].gradients[0].parameters.clear();
     CHECK(judge_run(run, kId).empty());
   }
+  SECTION("once ranks made other numbers of steps") {
+    RanksComparedEvent run = skipped_head();
+    run.cohorts[0].digests = {{.field = DigestField::kSkippedSteps, .step = 1}};
+    CHECK(judge_run(run, kId).empty());
+  }
   SECTION("on a rank alone") {
     RanksComparedEvent run = skipped_head();
     run.cohorts[0].ranks = {3};

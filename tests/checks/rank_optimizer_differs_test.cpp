@@ -90,6 +90,18 @@ TEST_CASE("rank-optimizer-differs takes members at once and each field for itsel
   CHECK(findings[2].fixes.at(0).text.starts_with("reduce what decides"));
 }
 
+TEST_CASE("rank-optimizer-differs names the rank that steps once more", "[check]") {
+  DigestsDiffer extra = differ(DigestField::kSkippedSteps, 10, 30);
+  extra.sides = {{"0", {0, 1, 2}}, {"-1", {3}}};
+  const Findings findings = judge_run(with({extra}), kId);
+  REQUIRE(findings.size() == 1);
+  CHECK(findings[0].what ==
+        "number of steps without a backward 0 on ranks 0-2, 1 on rank 3, since step 10");
+  CHECK(findings[0].ranks == RankList{3});
+  CHECK(fact_in(findings[0], "field") == text_of("extra_steps"));
+  CHECK(findings[0].fixes.at(0).text.starts_with("call step() once"));
+}
+
 TEST_CASE("rank-optimizer-differs weighs less where gradients are not averaged", "[check]") {
   RanksComparedEvent run = with({differ(DigestField::kLearningRate, 1, 50)});
   exchange_parameters(run);

@@ -179,7 +179,6 @@ TEST_CASE("A product that is too large for half is named though its gradients ar
   });
   CHECK(found.op == "aten::mul");
   CHECK(text_fact(found, "dtype") == "float16");
-  CHECK(found.fixes.at(0).text == "run it in float32 or bfloat16");
 }
 
 TEST_CASE("A product is named rather than the cast before it where both are gone") {
@@ -188,14 +187,6 @@ TEST_CASE("A product is named rather than the cast before it where both are gone
   });
   CHECK(found.op == "aten::mul");
   CHECK(found.evidence_status == "hypothesis");
-}
-
-TEST_CASE("A power that is too large is told to be scaled down") {
-  const Finding found = found_of([](const at::Tensor& y, bool is_bad) {
-    return ((y + 1) * (is_bad ? 1e25 : 1)).pow(2).mean();
-  });
-  CHECK(found.op == "aten::pow");
-  CHECK(found.fixes.at(0).text.starts_with("scale its base down"));
 }
 
 }  // namespace ddpscope::test::nonfinite_origins_test

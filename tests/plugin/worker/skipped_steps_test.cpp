@@ -19,6 +19,33 @@ TEST_CASE("Backwards that lead to no collectives are no skipped steps of ranks t
   CHECK(after(3, 15) == 3);
 }
 
+TEST_CASE("A step that a rank repeats is one less that was skipped", "[skipped_steps]") {
+  SkippedSteps skipped;
+  const auto after = [&skipped](std::int32_t backwards, std::int32_t calls, bool averages = true) {
+    skipped.step_ended({.backwards = backwards, .calls = calls, .averages = averages});
+    return skipped.count();
+  };
+  SECTION("once their number is known") {
+    for (int i = 0; i < 3; ++i) CHECK(after(2, 4) == 0);
+    CHECK(after(0, 0) == -1);
+    CHECK(after(2, 4) == -1);
+    CHECK(after(4, 8) == 0);
+  }
+  SECTION("but not where it averages with others") {
+    for (int i = 0; i < 3; ++i) CHECK(after(2, 4) == 0);
+    CHECK(after(0, 4) == 0);
+  }
+  SECTION("nor where nobody averages") {
+    for (int i = 0; i < 3; ++i) CHECK(after(2, 0, false) == 0);
+    CHECK(after(0, 0, false) == 0);
+  }
+  SECTION("nor of two optimizers that step in turn") {
+    for (const std::int32_t backwards : {1, 0, 1, 0, 1, 0}) {
+      CHECK(after(backwards, 4 * backwards) == 0);
+    }
+  }
+}
+
 TEST_CASE("Steps skipped before their number is known are counted once it is", "[skipped_steps]") {
   SkippedSteps skipped;
   const auto after = [&skipped](std::int32_t backwards) {
