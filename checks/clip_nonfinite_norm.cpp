@@ -22,8 +22,8 @@ class ClipNonfiniteNorm final : public Check {
   void on_backward(const BackwardEvent&, const RunState&, Findings&) override {
     nonfinite_.on_backward();
   }
-  void on_gradient_values(const GradientValuesEvent&, const RunState&, Findings&) override {
-    nonfinite_.on_gradient_values();
+  void on_gradient_values(const GradientValuesEvent& event, const RunState&, Findings&) override {
+    nonfinite_.on_gradient_values(event);
   }
   void on_nonfinite_gradient(const NonfiniteGradientEvent& event, const RunState&,
                              Findings&) override {
@@ -79,11 +79,13 @@ class ClipNonfiniteNorm final : public Check {
                    const Nonfinite& before, const RunState& state) const {
     using enum Applicability;
     const auto bad = std::min(static_cast<std::int64_t>(before.size()), event.gradients);
-    const std::int64_t zeroed = kind == "nan" ? 0 : event.gradients - bad;
+    const std::string reason = cause(before, kind);
+    const bool is_written = reason == "written_after_backward";
+    const std::int64_t zeroed = kind == "nan" || is_written ? 0 : event.gradients - bad;
     Finding finding = about_gradients_of(event.first, state);
     finding.severity = Severity::kError;
     finding.step = event.at.step;
-    finding.what = what(kind, event.gradients, bad);
+    finding.what = what(kind, event.gradients, bad, is_written);
     finding.why = bad < event.gradients && bad > 0 ? "only " : "";
     finding.why += why(before, kind, state);
     finding.fixes = {{"test the norm and leave the step out on all ranks; clip_grad_norm_ with "
@@ -97,14 +99,19 @@ class ClipNonfiniteNorm final : public Check {
         {fact::kNonfiniteCount, bad},
         {fact::kGradientsCount, event.gradients},
         {fact::kAfterZeroRatio, static_cast<double>(zeroed) / static_cast<double>(event.gradients)},
-        {fact::kCause, cause(before, kind)}};
+        {fact::kCause, reason}};
     return finding;
   }
 
-  static std::string what(const std::string& kind, std::int64_t gradients, std::int64_t bad) {
+  static std::string what(const std::string& kind, std::int64_t gradients, std::int64_t bad,
+                          bool is_written) {
     const std::string norm = kind == "nan" ? "NaN" : "Inf";
     const std::string begin = fmt::format("total gradient norm is {}; clipping set ", norm);
     if (kind == "nan") return begin + fmt::format("all {} to NaN", counted(gradients, "gradient"));
+    if (is_written) {
+      return begin + fmt::format("what was finite in {} to 0 and left NaN where Inf was",
+                                 counted(gradients, "gradient"));
+    }
     if (bad == 0) return begin + fmt::format("all {} to 0", counted(gradients, "gradient"));
     return begin + fmt::format("{} of {} to 0 and left NaN in {}", gradients - bad,
                                counted(gradients, "gradient"), bad);
@@ -113,15 +120,18 @@ class ClipNonfiniteNorm final : public Check {
   std::string cause(const Nonfinite& before, const std::string& kind) const {
     if (!before.empty()) return "nonfinite_gradient";
     if (!nonfinite_.values_seen()) return "unknown";
-    return kind == "inf" ? "overflow_of_square" : "written_after_backward";
+    const bool overflows = kind == "inf" && nonfinite_.may_overflow();
+    return overflows ? "overflow_of_square" : "written_after_backward";
   }
 
   std::string why(const Nonfinite& before, const std::string& kind, const RunState& state) const {
     if (!before.empty()) return NonfiniteGradients::text(before, state) + " before it";
     if (!nonfinite_.values_seen()) return "the gradients were not read as they arrived";
     return std::string("all gradients were finite as backward gave them; ") +
-           (kind == "inf" ? "the sum of their squares overflows"
-                          : "something wrote NaN into them before the clipping");
+           (cause(before, kind) == "overflow_of_square"
+                ? "the sum of their squares overflows"
+                : fmt::format("something wrote {} into them before the clipping",
+                              kind == "inf" ? "Inf" : "NaN"));
   }
 
   NonfiniteGradients nonfinite_;

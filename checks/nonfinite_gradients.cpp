@@ -14,7 +14,14 @@ constexpr std::size_t kNamed = 3;
 
 void NonfiniteGradients::on_backward() {
   ++backwards_;
-  values_seen_ = false;
+  values_seen_ = may_overflow_ = false;
+}
+
+// Far below the limits, as other gradients may not have been read.
+void NonfiniteGradients::on_gradient_values(const GradientValuesEvent& event) {
+  const double large = event.dtype == "float16" ? 1e6 : 1e30;
+  values_seen_ = true;
+  may_overflow_ |= event.sum_of_squares > large;
 }
 
 // A gradient that was cleared: what was found in the one before is over. What was found in this

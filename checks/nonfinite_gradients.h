@@ -18,12 +18,14 @@ class NonfiniteGradients {
 
   void on_backward();
   void on_gradient(const GradientEvent& event);
-  void on_gradient_values() { values_seen_ = true; }
+  void on_gradient_values(const GradientValuesEvent& event);
   void on_nonfinite_gradient(const NonfiniteGradientEvent& event);
   void clear() { found_.clear(); }
 
   /// Whether gradients of the last backward were read.
   bool values_seen() const { return values_seen_; }
+  /// Whether the sum of their squares can be more than their type holds.
+  bool may_overflow() const { return may_overflow_; }
   /// Those of the optimizers that hold `tensor`, in the order of backward.
   std::vector<Found> beside(TensorId tensor, const RunState& state) const;
   /// The paths of the first three.
@@ -35,6 +37,7 @@ class NonfiniteGradients {
  private:
   std::int64_t backwards_ = 0;
   bool values_seen_ = false;
+  bool may_overflow_ = false;
   std::vector<Found> found_;
 };
 

@@ -149,6 +149,15 @@ TEST_CASE("clip-nonfinite-norm says what it does not know", "[check]") {
     CHECK(cause_of(program.findings[0]) == "unknown");
     CHECK(program.findings[0].why == "the gradients were not read as they arrived");
   }
+  SECTION("where they were finite and too small for a norm of Inf") {
+    arrived(program, 1);
+    clip(program, 1, kInf);
+    program.step(1);
+    REQUIRE(program.findings.size() == 1);
+    CHECK(cause_of(program.findings[0]) == "written_after_backward");
+    CHECK(program.findings[0].what.ends_with("to 0 and left NaN where Inf was"));
+    CHECK(program.findings[0].why.ends_with("something wrote Inf into them before the clipping"));
+  }
   SECTION("where they were finite and the norm is NaN") {
     arrived(program, 1);
     scale(program, kNan);
