@@ -37,7 +37,12 @@ class GradReducedWrongScale final : public Check {
  public:
   void on_ranks_compared(const RanksComparedEvent& run, Findings& findings) override {
     for (const Cohort& cohort : run.cohorts) {
-      if (cohort.averages && cohort.ranks.size() >= 2) judge(cohort, findings);
+      if (cohort.ranks.size() < 2) continue;
+      if (cohort.averages) {
+        judge(cohort, findings);
+      } else {
+        find_sent(cohort, findings);
+      }
     }
   }
 
@@ -71,6 +76,12 @@ class GradReducedWrongScale final : public Check {
       return findings.push_back(describe(cohort, cause, found));
     }
     find_once(cohort, findings);
+  }
+
+  /// Nothing is summed up, and all ranks step with the gradients of one.
+  static void find_sent(const Cohort& cohort, Findings& findings) {
+    const ReductionRun run = first_run_of(cohort.reductions, kScaledSteps, is_of_one_rank);
+    if (run.first != nullptr) findings.push_back(describe(cohort, "not_linear", run));
   }
 
   /// One step among many that were right.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -57,8 +58,15 @@ class NormLocalBatchStats final : public Check {
   void on_training_op(const TrainingOpEvent& event, const RunState& state, Findings&) override {
     if (told_ || state.world_size() < 2) return;
     const auto layer = trained_norm(event, state);
-    if (!layer.has_value() || layer->over_ranks) return;
-    const auto [known, is_new] = layers_.try_emplace({layer->model, layer->path}, *layer);
+    if (!layer.has_value()) return;
+    const std::pair place(layer->model, layer->path);
+    // In the first step it may not have been known yet over which ranks.
+    if (layer->over_ranks) {
+      layers_.erase(place);
+      over_ranks_.insert(place);
+    }
+    if (over_ranks_.contains(place)) return;
+    const auto [known, is_new] = layers_.try_emplace(place, *layer);
     if (layer->values_per_channel < known->second.values_per_channel) known->second = *layer;
   }
 
@@ -83,6 +91,7 @@ class NormLocalBatchStats final : public Check {
   }
 
   std::map<std::pair<ModelId, std::string>, NormLayer> layers_;
+  std::set<std::pair<ModelId, std::string>> over_ranks_;
   bool averages_ = false;
   bool told_ = false;
 };

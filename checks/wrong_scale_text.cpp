@@ -16,6 +16,10 @@ bool is_other_operation(const ReductionStep& step) {
 }
 }  // namespace
 
+bool is_of_one_rank(const ReductionStep& step) {
+  return step.of_one_rank > 0 && step.of_one_rank == step.sampled;
+}
+
 std::string wrong_scale_what(const ReductionStep& step, std::string_view cause, std::size_t ranks) {
   if (cause != "not_linear" && step.undivided > 0) {
     return fmt::format("{} of {} are {} × the mean over {} ranks, the others are the mean ({})",
@@ -29,6 +33,12 @@ std::string wrong_scale_what(const ReductionStep& step, std::string_view cause, 
   if (step.differing > 0) {
     return fmt::format("{} of {} left the reduction with other bits on some rank (not_linear)",
                        step.differing, counted(step.sampled, "sampled gradient"));
+  }
+  if (is_of_one_rank(step)) {
+    return fmt::format("{} on all {} ranks those that rank {} computed (not_linear)",
+                       step.sampled == 1 ? "1 sampled gradient is"
+                                         : counted(step.sampled, "sampled gradient") + " are",
+                       ranks, step.that_rank);
   }
   if (step.not_linear > 1) {
     return fmt::format(
@@ -50,6 +60,11 @@ std::string wrong_scale_why(const ReductionStep& step, std::string_view cause, b
   }
   if (cause == "divided_twice") {
     return calls_text(step.calls) + ", and the result was divided by the number of ranks twice";
+  }
+  if (is_of_one_rank(step)) {
+    return calls_text(step.calls) +
+           ", which sent them to the other ranks: what those computed is "
+           "lost";
   }
   if (lasts && is_other_operation(step)) {
     return fmt::format(
@@ -75,6 +90,11 @@ std::vector<Fix> wrong_scale_fixes(const ReductionStep& step, std::string_view c
              "reduce operation",
              kSafe},
             intended};
+  }
+  if (is_of_one_rank(step)) {
+    return {
+        {"all-reduce each gradient and divide by the number of ranks, in place of the broadcast",
+         kSafe}};
   }
   if (lasts && is_other_operation(step)) {
     return {{"reduce by `c10d::ReduceOp::SUM` and divide by the number of ranks", kSafe}, intended};

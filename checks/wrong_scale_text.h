@@ -9,6 +9,9 @@
 
 namespace ddpscope {
 
+/// All step with what arrived on one of them, and the others had brought something else.
+bool is_of_one_rank(const ReductionStep& step);
+
 /// What grad-reduced-wrong-scale says of a step, by its cause.
 std::string wrong_scale_what(const ReductionStep& step, std::string_view cause, std::size_t ranks);
 /// `lasts`: it is not one step among many that were right.

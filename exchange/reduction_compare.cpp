@@ -39,14 +39,18 @@ void add_to_part(Parameter& parameter, std::uint64_t fingerprint, std::optional<
   parameter.differs_in_part |= first->second != fingerprint;
 }
 
-void add_rank(Parameter& parameter, const ToldReduction& told, double clip_factor, double weight) {
+void add_rank(Parameter& parameter, const ToldReduction& told, double clip_factor, double weight,
+              std::int64_t rank) {
   if (parameter.ranks++ == 0) {
     parameter.fingerprint = told.fingerprint;
     parameter.weight = weight;
   }
   parameter.differs |= parameter.fingerprint != told.fingerprint;
   const double seen = weight == kUnknownWeight ? 1 : weight;
-  parameter.is_as_it_arrived &= is_as_it_arrived(told, clip_factor * seen);
+  const bool is_kept = is_as_it_arrived(told, clip_factor * seen);
+  parameter.is_as_it_arrived &= is_kept;
+  parameter.kept_on += is_kept;
+  if (is_kept) parameter.kept_by = rank;
   Sums after = {};
   add(after, told.after.sums, 1 / clip_factor);
   const double arrived = dot(told.before.sums, told.before.sums) + told.before.squares;
@@ -81,7 +85,7 @@ void read_ring(const RingReader& ring, const Cohort& cohort, Steps& steps) {
     if (told->calls > 0 && reduce_last.insert(blob.step).second) ++steps[blob.step].reduce_last;
     for (const ToldReduction& one : told->gradients) {
       Parameter& parameter = steps[blob.step].parameters[{blob.number, one.parameter}];
-      add_rank(parameter, one, is_clipped ? told->clip_factor : 1, told->weight);
+      add_rank(parameter, one, is_clipped ? told->clip_factor : 1, told->weight, ring.head().rank);
       add_to_part(parameter, one.fingerprint, part);
     }
   }

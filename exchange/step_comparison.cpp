@@ -41,6 +41,11 @@ ReductionStep StepComparison::run(std::uint32_t model, const Step* before) {
     ++result_.sampled;
     if (parameter.is_as_it_arrived) arrived_.push_back(place);
     if (parameter.differs) add_differing(place, parameter);
+    if (!parameter.differs && parameter.is_summed && parameter.kept_on == 1 &&
+        parameter.brought == ranks_) {
+      ++result_.of_one_rank;
+      result_.that_rank = parameter.kept_by;
+    }
     if (parameter.is_weighed) {
       ++result_.not_linear;
     } else if (complete_ && parameter.is_summed && !is_earlier_) {

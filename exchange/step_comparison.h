@@ -20,6 +20,8 @@ struct Parameter {
       {};  ///< the fingerprint of the first of its ranks
   bool differs_in_part = false;
   bool is_as_it_arrived = true;  ///< on each rank
+  std::int64_t kept_on = 0;      ///< number of ranks on which it is
+  std::int64_t kept_by = -1;     ///< the last of these
   bool is_finite = true;
   bool is_summed = true;    ///< what arrived is known, and nothing but sums and factors changed it
   bool is_weighed = false;  ///< by another factor on each rank

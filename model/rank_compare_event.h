@@ -159,6 +159,8 @@ struct ReductionStep {
   double noise = 0;                  ///< the same over the norms before: rounding shows in it
   ReducedParameter worst;
   std::int64_t not_linear = 0;      ///< of which more than 1 % is no multiple of the sum
+  std::int64_t of_one_rank = 0;     ///< what all step with is what arrived on one of them alone
+  std::int64_t that_rank = -1;      ///< the one
   std::int64_t of_step_before = 0;  ///< the mean of what arrived in that one, and not in this
 
   void forget_values() {

@@ -104,6 +104,29 @@ TEST_CASE("grad-reduced-wrong-scale names no single parameter where several are 
   CHECK(findings[0].fixes.back().text.starts_with("intended"));
 }
 
+TEST_CASE("grad-reduced-wrong-scale tells gradients of one rank that all step with", "[check]") {
+  const bool averages = GENERATE(true, false);
+  auto steps = steps_with(1);
+  for (ReductionStep& step : steps) {
+    step.residual = step.noise = 0.4;
+    step.calls = 6;
+    step.of_one_rank = step.sampled = 6;
+    step.that_rank = 2;
+  }
+  SECTION("of all gradients") {
+    const Findings findings = judged(steps, averages);
+    REQUIRE(findings.size() == 1);
+    CHECK(findings[0].severity == Severity::kError);
+    CHECK(findings[0].what ==
+          "6 sampled gradients are on all 4 ranks those that rank 2 computed (not_linear)");
+    CHECK(findings[0].fixes.at(0).text.starts_with("all-reduce each gradient"));
+  }
+  SECTION("not of some of them, where nothing is averaged") {
+    for (ReductionStep& step : steps) step.of_one_rank = 5;
+    CHECK(judged(steps, averages).empty() == !averages);
+  }
+}
+
 TEST_CASE("grad-reduced-wrong-scale names an operation that is no sum", "[check]") {
   auto steps = steps_with(1);
   for (ReductionStep& step : steps) {

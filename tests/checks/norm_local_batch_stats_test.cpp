@@ -104,6 +104,10 @@ TEST_CASE("norm-local-batch-stats stays silent", "[check]") {
     for (TrainingOpEvent& op : ranks.ops) op.in_eval = true;
   }
   SECTION("on layers whose own mode is eval") { ranks.ops.clear(); }
+  SECTION("on layers that are synchronised from the second step on") {
+    ranks.steps(1);
+    for (TrainingOpEvent& op : ranks.ops) op.op = "ddpscope::sync_batch_norm";
+  }
   SECTION("on layers that are synchronised already") {
     for (TrainingOpEvent& op : ranks.ops) op.op = "ddpscope::sync_batch_norm";
   }

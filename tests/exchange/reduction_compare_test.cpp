@@ -92,6 +92,25 @@ TEST_CASE("calls may be of copies that have the sizes of the gradients", "[compa
   CHECK(ranks.compared().at(0).may_be_copies == may_be);
 }
 
+TEST_CASE("gradients of one rank that all step with are told, and of which", "[compare]") {
+  TwoRanks ranks;
+  std::int64_t count = 0;
+  SECTION("where the other rank brought something else") {
+    ranks.step(1, kOther, kOther);
+    count = 1;
+  }
+  SECTION("not where it is their mean") { ranks.step(1, scaled(kSum, 0.5), scaled(kSum, 0.5)); }
+  SECTION("not where it brought nothing") {
+    ranks.put(0, 1, {.before = {}, .after = kOther});
+    ranks.put(1, 1, {.before = kOther, .after = kOther});
+  }
+  SECTION("not where each steps with its own") { ranks.step(1, kOne, kOther); }
+  const auto steps = ranks.compared();
+  REQUIRE(steps.size() == 1);
+  CHECK(steps[0].of_one_rank == count);
+  CHECK(steps[0].that_rank == (count > 0 ? 1 : -1));
+}
+
 TEST_CASE("the operation is told that reduced most of a step", "[compare]") {
   TwoRanks ranks;
   ReduceKind reduce = ReduceKind::kMax;
