@@ -91,7 +91,7 @@ class OptimUpdateSize final : public Check {
     }
     if (!window.is_unchanged()) return "";
     const bool is_short = tensor.info.dtype == "float16" || tensor.info.dtype == "bfloat16";
-    if (is_short || window.last().lr == 0) return "no_effect";
+    if (is_short || window.last().lr == 0 || window.has_lost_rate()) return "no_effect";
     const bool is_noise = window.gradient_median() < kNoise * largest_gradient(windows_);
     return window.has_moved() || is_noise ? "" : "no_effect";
   }

@@ -43,7 +43,7 @@ bool is_lasting(const DigestsDiffer& differ) {
          differ.consecutive >= 2;
 }
 
-std::vector<Fix> fixes_for_field(DigestField field) {
+std::vector<Fix> fixes_for_field(DigestField field, bool from_start) {
   using enum Applicability;
   switch (field) {
     case DigestField::kMembers:
@@ -69,6 +69,7 @@ std::vector<Fix> fixes_for_field(DigestField field) {
       return {
           {"build the optimizer of the same type, with the same options, on every rank", kSafe}};
     default:
+      if (from_start) return {{"give all ranks one learning rate when they build it", kSafe}};
       return {{"all-reduce the metric that the scheduler sees before it sees it", kSafe},
               {"broadcast the options of rank 0 to the other ranks", kLikely}};
   }
@@ -89,7 +90,7 @@ Finding describe_field(const DigestsDiffer& differ, const FieldWords& words, con
                          : fmt::format("{} {}, since step {}", words.words,
                                        sides_text(differ.sides), differ.step);
   finding.why = "equal gradients give other weights on these ranks" + severity_words(cohort);
-  finding.fixes = fixes_for_field(differ.field);
+  finding.fixes = fixes_for_field(differ.field, differ.step <= 1);
   finding.facts = {{fact::kField, std::string(words.key)},
                    {fact::kMinorityRanks, as_fact(minority)},
                    {fact::kSinceStep, differ.step}};
@@ -99,7 +100,7 @@ Finding describe_field(const DigestsDiffer& differ, const FieldWords& words, con
 
 bool is_extra(const RankSide& side) { return side.value.starts_with('-'); }
 
-/// Steps that no rank skipped, but some made once more.
+/// Steps that some made once more.
 Finding describe_extra(DigestsDiffer differ, const Cohort& cohort) {
   constexpr FieldWords kExtra = {DigestField::kSkippedSteps, "extra_steps",
                                  "number of steps without a backward"};

@@ -8,6 +8,8 @@
 
 namespace ddpscope {
 namespace {
+constexpr double kNearlyNothing = 1e-9;
+
 // An optimizer of the program's own does not tell it.
 std::string rate_text(double lr, const char* separator) {
   return std::isnan(lr) ? "" : fmt::format("learning rate {:.2g}{}", lr, separator);
@@ -32,6 +34,13 @@ void explain_update(const std::string& cause, const UpdateWindows& windows,
     finding.why = "the learning rate of their group is 0";
     finding.fixes = {{"set the learning rate of the group, or look at its schedule", kLikely},
                      {"freeze them: requires_grad_(false)", kNeedsDecision}};
+  } else if (lr < kNearlyNothing) {
+    finding.why =
+        fmt::format("a schedule has brought the learning rate of their group to {:.2g}", lr);
+    finding.fixes = {{"look at the schedule: step() of a scheduler that counts epochs belongs "
+                      "behind each epoch, not behind each batch",
+                      kLikely},
+                     {"end the training where the schedule does", kNeedsDecision}};
   } else {
     finding.why = fmt::format("{}the update is below half a unit in the last place of {}",
                               rate_text(lr, ": "), first.info.dtype);

@@ -12,6 +12,7 @@ namespace ddpscope {
 namespace {
 constexpr double kExploding = 0.1;
 constexpr std::size_t kWithoutRate = 4;
+constexpr double kLostRate = 1e-6;
 constexpr std::int64_t kRound = 16;
 constexpr std::int64_t kEndOfRound = 4;
 constexpr std::int64_t kEnoughSteps = 228;  // for all samples where each step is watched
@@ -21,6 +22,7 @@ void UpdateWindow::add(const ParameterUpdate& update) {
   if (is_full()) samples_.pop_front();
   samples_.push_back(update);
   moved_ |= !update.unchanged.value_or(false);
+  most_lr_ = std::max(most_lr_, update.lr);
 }
 
 double UpdateWindow::ratio_median() const {
@@ -48,6 +50,11 @@ bool UpdateWindow::has_no_size() const {
 bool UpdateWindow::is_unchanged() const {
   return std::ranges::all_of(
       samples_, [](const ParameterUpdate& sample) { return sample.unchanged.value_or(false); });
+}
+
+bool UpdateWindow::has_lost_rate() const {
+  return std::ranges::all_of(
+      samples_, [this](const ParameterUpdate& sample) { return sample.lr < kLostRate * most_lr_; });
 }
 
 bool UpdateWindow::is_exploding() const { return ratio_median() > kExploding; }

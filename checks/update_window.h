@@ -30,6 +30,9 @@ class UpdateWindow {
   /// A sample of the whole run told a change. Towards its end training moves what it moved before
   /// by less than float32 can tell.
   bool has_moved() const { return moved_; }
+  /// Each sample's learning rate is nearly nothing beside the largest of the run. The end of a
+  /// usual schedule is shorter than a window.
+  bool has_lost_rate() const;
   bool is_exploding() const;
   /// Each sample tells how much changed; where none of a sample's values did, others may have.
   bool is_conclusive() const;
@@ -37,6 +40,7 @@ class UpdateWindow {
  private:
   std::deque<ParameterUpdate> samples_;
   bool moved_ = false;
+  double most_lr_ = 0;
 };
 
 /// The rounds in which each member of an optimizer is sampled once: 16 steps or, after a rest of

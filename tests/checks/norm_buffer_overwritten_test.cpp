@@ -36,6 +36,15 @@ TEST_CASE("norm-buffer-overwritten names buffer, versions and both sites", "[che
   CHECK(fact_of<std::string>(finding, "buffer") == "running_mean");
 }
 
+TEST_CASE("norm-buffer-overwritten says that a layer in eval mode reads its buffers", "[check]") {
+  Program program("norm-buffer-overwritten");
+  program.in_eval = {"bn3"};
+  program.attach(1, kNet);
+  program.send_now(overwritten());
+  REQUIRE(program.findings.size() == 1);
+  CHECK(program.findings[0].why.find("in eval mode backward reads") != std::string::npos);
+}
+
 TEST_CASE("norm-buffer-overwritten advises to clone a buffer that backward reads", "[check]") {
   Program program("norm-buffer-overwritten");
   program.attach(1, kNet);

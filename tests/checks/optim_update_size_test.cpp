@@ -240,6 +240,10 @@ TEST_CASE("optim-update-size leaves float32 alone that moved before and has conv
   loop.still.update_ratio = 0;
   loop.steps(400);
   CHECK(loop.program.findings.empty());
+  loop.still.lr = 1e-13;  // of a schedule that goes on and on
+  loop.steps(144);
+  REQUIRE(loop.program.findings.size() == 1);
+  CHECK(loop.program.findings[0].fixes.at(0).text.starts_with("look at the schedule"));
 }
 
 TEST_CASE("optim-update-size reports 16-bit weights that moved before and are stuck", "[check]") {

@@ -44,6 +44,12 @@ TEST_CASE("rank-optimizer-differs names the rate, its ranks and since when", "[c
   CHECK(finding.fixes.at(0).text.starts_with("all-reduce the metric"));
 }
 
+TEST_CASE("rank-optimizer-differs blames no scheduler for a rate that differs from the first step",
+          "[check]") {
+  const Findings findings = judge_run(with({differ(DigestField::kLearningRate, 1, 50)}), kId);
+  CHECK(findings.at(0).fixes.at(0).text.starts_with("give all ranks one learning rate"));
+}
+
 TEST_CASE("rank-optimizer-differs names decay and momentum of the first group", "[check]") {
   const Findings findings = judge_run(
       with({differ(DigestField::kWeightDecay, 1, 50), differ(DigestField::kMomentum, 1, 50),
