@@ -4,6 +4,9 @@
 #include "checks/op_trace.h"
 
 namespace ddpscope {
+namespace {
+constexpr std::size_t kMostCarried = 256;
+}  // namespace
 
 void OpTrace::turn_to(std::int64_t step) {
   if (step == step_) return;
@@ -69,8 +72,10 @@ std::vector<TensorId> OpTrace::leaves_before(TensorId carried) const {
 void OpTrace::follow_carried(const std::unordered_set<TensorId>& alive) {
   carried_.clear();
   if (earlier_sources_.empty()) return;
+  std::size_t followed = 0;
   for (const auto& [id, consumers] : consumers_) {
     if (producer_.contains(id) || !earlier_sources_.contains(id)) continue;
+    if (++followed > kMostCarried) return;
     std::vector<TensorId> leaves = leaves_before(id);
     std::erase_if(leaves, [this](TensorId leaf) {
       return used_leaves_.contains(leaf) || tensors_.find(leaf)->reached_step == step_;

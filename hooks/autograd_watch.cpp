@@ -68,6 +68,8 @@ DDPSCOPE_HOT void begin_backward(Capture& capture, const edge_list& roots, bool 
     RestedGradients::see_backward();
     PendingGradients::see_backward();
     device_gradients().begin(capture);
+  } else {
+    ReducedGradients::see_returning();
   }
   tell_scaling(capture);
   BackwardEvent event{.at = capture.marker().now(),

@@ -184,9 +184,10 @@ void ReducedGradients::changed(const TensorSlot& slot) noexcept {
 
 void ReducedGradients::before_step(Capture& capture,
                                    const std::vector<torch::optim::OptimizerParamGroup>& groups) {
-  // Where no backward of the step brought any, the program wrote the gradients itself.
-  ReplicaBits::see_backward(capture);
-  begin_step(capture);
+  if (returned_.exchange(false, std::memory_order_relaxed)) {
+    ReplicaBits::see_backward(capture);
+    begin_step(capture);
+  }
   if (!are_wanted()) return;
   ReducedGradientsEvent event{.at = capture.marker().now(),
                               .watched = Capture::watch() != Watch::kNothing,

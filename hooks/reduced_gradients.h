@@ -20,6 +20,9 @@ class ReducedGradients {
   static bool are_wanted() noexcept { return wanted_.load(std::memory_order_relaxed); }
   /// A backward is about to begin.
   static void see_backward(Capture& capture);
+  /// One that returns gradients, as of `autograd::grad()`: the program may write them where the
+  /// next step reads them.
+  static void see_returning() noexcept { returned_.store(true, std::memory_order_relaxed); }
   /// An optimizer is about to clear the gradients of these: what the program writes there itself is
   /// not what arrived.
   static void cleared(Capture& capture,
@@ -38,6 +41,7 @@ class ReducedGradients {
   static void begin_step(Capture& capture);
 
   static inline constinit std::atomic<bool> wanted_{false};
+  static inline constinit std::atomic<bool> returned_{false};  ///< since a step began
 };
 
 }  // namespace ddpscope
