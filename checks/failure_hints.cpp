@@ -2,7 +2,8 @@
 
 #include <fmt/format.h>
 
-#include <array>
+#include <string_view>
+#include <vector>
 
 namespace ddpscope {
 namespace {
@@ -15,13 +16,11 @@ struct Hint {
   bool of_bucket_views = false;  ///< true only beside a Reducer whose gradients are such
 };
 
-const std::array<Hint, 8>& hints() {
+// Never destroyed: the last events are judged while the process exits.
+const std::vector<Hint>& shape_hints() {
   const std::vector<Fix> pad = {
       {"pad to one length in the collate step before torch::stack", kLikely}};
-  const std::vector<Fix> memory = {
-      {"less at once: memory-out-of-memory says what holds it", kLikely}};
-  // Never destroyed: the last events are judged while the process exits.
-  static const auto* const known = new std::array<Hint, 8>{{
+  static const auto* const known = new std::vector<Hint>{
       {"view size is not compatible",
        "view needs a layout that the input does not have",
        {{"reshape(...) instead of view(...)", kSafe}, {"contiguous() before view", kSafe}}},
@@ -31,12 +30,40 @@ const std::array<Hint, 8>& hints() {
        "the width of the input is not what the layer was built for",
        {{"build the layer for this input width", kLikely},
         {"flatten or transpose the input before it", kNeedsDecision}}},
+  };
+  return *known;
+}
+
+const std::vector<Hint>& value_hints() {
+  constexpr std::string_view kDtypes = "its inputs differ in dtype";
+  const std::vector<Fix> cast = {
+      {"to() the dtype of the weights for what comes from outside, as data read as float64",
+       kLikely}};
+  const std::vector<Fix> memory = {
+      {"less at once: memory-out-of-memory says what holds it", kLikely}};
+  static const auto* const known = new std::vector<Hint>{
       {"can't allocate memory", "memory ran out", memory},
       {"out of memory", "memory ran out", memory},
       {"should be between 0 and 1",
        "its input is no probability",
        {{"sigmoid before it, or binary_cross_entropy_with_logits", kLikely},
         {"look for NaN in what enters it", kNeedsDecision}}},
+      {"expected scalar type Long",
+       "labels and indices are int64",
+       {{"labels.to(torch::kLong) before it", kLikely}}},
+      {"to have the same dtype", kDtypes, cast},
+      {"must have the same dtype", kDtypes, cast},
+      {"expected scalar type", kDtypes, cast},
+  };
+  return *known;
+}
+
+const std::vector<Hint>& autograd_hints() {
+  static const auto* const known = new std::vector<Hint>{
+      {"Inference tensors cannot be",
+       "a tensor that was made in InferenceMode takes no part in autograd",
+       {{"clone() it outside of InferenceMode", kSafe},
+        {"torch::NoGradGuard in place of InferenceMode", kLikely}}},
       {"Can't detach views in-place",
        "with gradient_as_bucket_view gradients are views of the buckets of c10d::Reducer, and "
        "Optimizer::zero_grad() detaches each gradient in place, whether it sets to none or to zero",
@@ -44,8 +71,21 @@ const std::array<Hint, 8>& hints() {
         {"set gradients to zero in place: parameter.mutable_grad().zero_()", kSafe},
         {"build the Reducer without gradient_as_bucket_view", kLikely}},
        /*of_bucket_views=*/true},
-  }};
+      {"Can't detach views in-place",
+       "a gradient that the program assigned is a view, which zero_grad() cannot detach",
+       {{"assign a clone() of it as gradient", kSafe}}},
+  };
   return *known;
+}
+
+const Hint* hint_for(const std::string& message, const RunState& state) {
+  for (const auto* const hints : {&shape_hints(), &value_hints(), &autograd_hints()}) {
+    for (const Hint& hint : *hints) {
+      const bool is_here = !hint.of_bucket_views || state.has_bucket_views();
+      if (is_here && message.find(hint.text) != std::string::npos) return &hint;
+    }
+  }
+  return nullptr;
 }
 }  // namespace
 
@@ -56,13 +96,10 @@ std::string first_line_thrown(const std::string& message) {
 void explain_failure(const std::string& message, const RunState& state, Finding& finding) {
   finding.why = first_line_thrown(message);
   finding.fixes = {{"compare the shapes with what the operator expects", kNeedsDecision}};
-  for (const Hint& hint : hints()) {
-    if (message.find(hint.text) == std::string::npos) continue;
-    if (hint.of_bucket_views && !state.has_bucket_views()) continue;
-    finding.why = fmt::format("{}: {}", hint.why, first_line_thrown(message));
-    finding.fixes = hint.fixes;
-    return;
-  }
+  const Hint* const hint = hint_for(message, state);
+  if (hint == nullptr) return;
+  finding.why = fmt::format("{}: {}", hint->why, first_line_thrown(message));
+  finding.fixes = hint->fixes;
 }
 
 }  // namespace ddpscope

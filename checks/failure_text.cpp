@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+
 #include "checks/failure_hints.h"
 #include "checks/finding_text.h"
 #include "checks/subtree.h"
@@ -34,8 +36,8 @@ std::string producer_of(const FailedInput& input, const RunState& state) {
   return made->path.empty() ? made->op : made->op + " in " + made->path;
 }
 
-std::string text_of(const FailedInput& input, const RunState& state) {
-  std::string text = shape_text(input.tensor.shape);
+std::string text_of(const FailedInput& input, bool with_dtype, const RunState& state) {
+  std::string text = (with_dtype ? input.tensor.dtype : "") + shape_text(input.tensor.shape);
   const bool odd = input.strides.size() == input.tensor.shape.size() && !is_contiguous(input);
   if (odd) text += fmt::format(", strides ({})", fmt::join(input.strides, ", "));
   const std::string owner = owner_of_input(input, state);
@@ -73,8 +75,11 @@ Finding failed_operator(const OperatorFailedEvent& event, const ThrownIn& thrown
   if (event.in_backward) finding.phase = Phase::kBackward;
   finding.op = event.op;
   std::vector<std::string> texts, shapes, dtypes, strides, devices, owners, producers;
+  const bool are_mixed = std::ranges::any_of(event.inputs, [&](const FailedInput& input) {
+    return input.tensor.dtype != event.inputs.front().tensor.dtype;
+  });
   for (const FailedInput& input : event.inputs) {
-    if (texts.size() < kMaxNamed) texts.push_back(text_of(input, state));
+    if (texts.size() < kMaxNamed) texts.push_back(text_of(input, are_mixed, state));
     shapes.push_back(shape_text(input.tensor.shape));
     dtypes.push_back(input.tensor.dtype);
     strides.push_back(fmt::format("({})", fmt::join(input.strides, ", ")));

@@ -220,7 +220,7 @@ void OpTrace::note_uses(const OpEvent& event, const std::optional<std::string>& 
     thread.before = path;
   }
   std::set<TensorId> seen;
-  for (const TensorId input : event.inputs) {
+  for (const TensorId input : inputs_read(event)) {
     TensorState* leaf = tensors_.find(leaf_behind(input));
     if (leaf == nullptr || !leaf->info.is_leaf || !leaf->info.requires_grad) continue;
     if (!leaf->info.floating || !seen.insert(leaf->info.id).second) continue;

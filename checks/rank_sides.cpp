@@ -59,6 +59,10 @@ Severity severity_in(const Cohort& cohort) {
 
 std::string severity_words(const Cohort& cohort) {
   if (severity_in(cohort) == Severity::kError) return "";
+  if (severity_in(cohort) == Severity::kWarning && cohort.broadcasts_at_start) {
+    return "; the weights were broadcast before the first step, and nothing as large was exchanged "
+           "between the ranks since";
+  }
   if (severity_in(cohort) == Severity::kWarning) {
     return "; the ranks began as equal replicas, and no exchange of gradients or weights between "
            "them was seen";

@@ -33,6 +33,20 @@ TEST_CASE("a parameter that the program replaced by a new leaf is not cut", "[ch
   }
 }
 
+TEST_CASE("what takes the shape of a parameter alone reads nothing of it", "[check]") {
+  Program program("grad-missing");
+  program.attach(1, {{.id = 1, .path = "body.weight"}, {.id = 2, .path = "head.weight"}});
+  program.optimizer(1, {1, 2});
+  for (int i = 0; i < 5; ++i) {
+    program.op({.name = "aten::mul", .inputs = {1, 21}, .outputs = {22}});
+    program.op({.name = "aten::zeros_like", .inputs = {2}, .outputs = {23}, .grad_mode = false});
+    program.backward({1});
+    program.step(1);
+  }
+  REQUIRE(program.findings.size() == 1);
+  CHECK(cause_of(program.findings[0]) == "not_used");
+}
+
 TEST_CASE("a switched off grad mode is known where nothing was recorded", "[check]") {
   CutSteps steps;
   steps.owned();

@@ -107,6 +107,8 @@ TEST_CASE("module-operator-failed knows gradients that are views of buckets", "[
   const Finding& finding = program.findings[0];
   CHECK((finding.why.find("gradient_as_bucket_view") != std::string::npos) == views);
   CHECK(finding.fixes.size() == (views ? 3 : 1));
+  CHECK(
+      finding.fixes[0].text.starts_with(views ? "zero_grad() of the module" : "assign a clone()"));
 }
 
 TEST_CASE("module-operator-failed names a parameter by its path", "[check]") {
@@ -136,6 +138,22 @@ TEST_CASE("module-operator-failed has a hint for samples of unequal size", "[che
   REQUIRE(program.findings.size() == 1);
   CHECK(program.findings[0].what == "threw on inputs [3]; [4]; [4]; [4]; 1 more");
   CHECK(program.findings[0].fixes[0].text.starts_with("pad to one length"));
+}
+
+TEST_CASE("module-operator-failed tells dtypes where they differ", "[check]") {
+  Program program("module-operator-failed");
+  const auto [message, fix] = GENERATE(table<std::string, std::string>(
+      {{"expected scalar type Long but found Float", "labels.to(torch::kLong)"},
+       {"mat1 and mat2 must have the same dtype, but got Double and Float", "to() the dtype"},
+       {"expected scalar type Float but found Double", "to() the dtype"}}));
+  FailedInput labels = input(22, {5}, {1});
+  labels.tensor.dtype = "float64";
+  program.send_now(OperatorFailedEvent{
+      .op = "aten::nll_loss_forward", .message = message, .inputs = {labels, input(23, {5}, {1})}});
+  program.exit();
+  REQUIRE(program.findings.size() == 1);
+  CHECK(program.findings[0].what == "threw on inputs float64[5]; float32[5]");
+  CHECK(program.findings[0].fixes.at(0).text.starts_with(fix));
 }
 
 TEST_CASE("module-operator-failed compares no shapes where memory ran out", "[check]") {

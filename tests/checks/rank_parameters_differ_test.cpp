@@ -62,6 +62,15 @@ TEST_CASE("rank-parameters-differ tells of broadcasts before", "[check]") {
       finding.fixes.at(0).text.starts_with("broadcast every parameter and buffer of rank 0 after"));
 }
 
+TEST_CASE("rank-parameters-differ tells that only the start was sent", "[check]") {
+  RanksComparedEvent run = with(drift());
+  exchange_nothing(run);
+  run.cohorts[0].broadcasts_at_start = true;
+  const Findings findings = judge_run(run, kId);
+  CHECK(findings.at(0).severity == Severity::kWarning);
+  CHECK(findings[0].why.find("broadcast before the first step") != std::string::npos);
+}
+
 TEST_CASE("rank-parameters-differ tells replicas that parted, and between which steps", "[check]") {
   const Findings findings = judge_run(with(drift()), kId);
   REQUIRE(findings.size() == 1);
