@@ -34,6 +34,13 @@ bool calls_agree(const Cohort& cohort, const RanksComparedEvent& run) {
   return !waits && !differ;
 }
 
+/// As a `c10d::Reducer` that waits for gradients.
+bool averages_nothing(const GradientSetsDiffer& gradients, const Cohort& cohort) {
+  return std::ranges::any_of(cohort.reductions, [&](const ReductionStep& step) {
+    return step.step == gradients.step && step.calls == 0;
+  });
+}
+
 std::vector<FactScalar> causes_per_rank(const Unused& unused) {
   std::vector<FactScalar> causes;
   for (const RankSide& side : unused.causes) {
@@ -62,12 +69,13 @@ Finding describe_unused(const GradientSetsDiffer& gradients, const Cohort& cohor
   if (unused.paths.size() == 1) set_place(finding, unused.model, unused.paths.front());
   finding.what = unused_words(unused) + words_of_others(gradients, unused);
   finding.why = missing_words_of_ranks(unused.causes);
-  finding.why += agree
-                     ? "the ranks issued the same collectives all the same: what lacks a gradient "
-                       "counts as zero in the average"
-                     : "a rank that skips a gradient issues other collectives than those that "
-                       "have it: they hang, or gradients of different parameters are added" +
-                           severity_words(cohort);
+  finding.why +=
+      agree && averages_nothing(gradients, cohort) ? "no collective was issued in that step"
+      : agree ? "the ranks issued the same collectives all the same: what lacks a gradient "
+                "counts as zero in the average"
+              : "a rank that skips a gradient issues other collectives than those that "
+                "have it: they hang, or gradients of different parameters are added" +
+                    severity_words(cohort);
   finding.fixes = {{"give every rank samples of every task in each step", kLikely},
                    {"put zeros where a gradient is undefined, reduce the full list on all ranks, "
                     "and undefine those that no rank had",

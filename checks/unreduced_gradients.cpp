@@ -27,9 +27,17 @@ std::string cause_of(const ReductionStep& step) {
   return all_arrived && step.may_be_copies ? "copy_reduced" : "subset";
 }
 
+/// The sum or mean is known to one rank, and nothing sent it back.
+bool is_left_on_one_rank(const ReductionStep& step, const std::string& cause) {
+  return step.to_one_rank && cause != "early" && cause != "none_seen";
+}
+
 std::string why_unreduced(const ReductionStep& step, const std::string& cause) {
   const std::string calls = calls_text(step.calls);
   if (cause == "none_seen") return step.calls == 0 ? calls : calls + ", of a few numbers alone";
+  if (is_left_on_one_rank(step, cause)) {
+    return calls + ", by reduce or gather to one rank: the others step with what they had";
+  }
   if (cause == "copy_reduced") {
     return calls +
            ", and each rank steps with the very gradients that had arrived: what was "
@@ -51,7 +59,11 @@ std::string why_unreduced(const ReductionStep& step, const std::string& cause) {
   return fmt::format("{}, which did not reach {} on every rank", calls, step.first_differing.path);
 }
 
-std::vector<Fix> fixes_for_unreduced(const std::string& cause) {
+std::vector<Fix> fixes_for_unreduced(const ReductionStep& step, const std::string& cause) {
+  if (is_left_on_one_rank(step, cause)) {
+    return {{"all-reduce in place of reduce or gather", kSafe},
+            {"broadcast the result from that rank before step()", kSafe}};
+  }
   const Fix last = {"reduce once, after the last backward before step()", kSafe};
   const Fix all = {"reduce the gradient of every parameter that the optimizer steps", kSafe};
   const Fix back = {"copy reduced tensors back: `p.mutable_grad().copy_(bucket)`", kSafe};
@@ -112,15 +124,15 @@ void find_unreduced(const Cohort& cohort, bool is_live, Findings& findings) {
   const std::string cause = cause_of(step);
   Finding finding = finding_of(run, step, cohort, cause);
   // What has the sizes of the gradients and makes no replicas equal is hardly of something else.
-  const bool is_misplaced = cause == "early" && step.reduce != ReduceKind::kNone &&
-                            step.may_be_copies && cohort.equal_at_start;
+  const bool is_early = cause == "early" && step.reduce != ReduceKind::kNone && step.may_be_copies;
+  const bool is_misplaced = (is_early || is_left_on_one_rank(step, cause)) && cohort.equal_at_start;
   finding.severity =
       std::max(severity_in(cohort), is_misplaced ? Severity::kWarning : Severity::kNote);
   finding.why = why_unreduced(step, cause) + (is_misplaced ? "" : severity_words(cohort));
   if (step.step != run.first->step) {
     finding.why = fmt::format("of step {}: {}", step.step, finding.why);
   }
-  finding.fixes = fixes_for_unreduced(cause);
+  finding.fixes = fixes_for_unreduced(step, cause);
   tell_meant(cohort, local, step.differs_by_part, finding);
   findings.push_back(std::move(finding));
 }

@@ -26,8 +26,10 @@ bool ReducedNames::are_of_few_numbers(std::uint32_t model, std::int64_t step) {
   return calls_.have_fewer(step, trained_elements(list_at(model, step)) / 10);
 }
 
-ReduceKind ReducedNames::reduce(std::uint32_t model, std::int64_t step) {
-  return calls_.reduce(step, trained_elements(list_at(model, step)) / 10);
+void ReducedNames::tell_calls(std::uint32_t model, ReductionStep& step) {
+  const std::uint64_t many = trained_elements(list_at(model, step.step)) / 10;
+  step.reduce = calls_.reduce(step.step, many);
+  step.to_one_rank = calls_.go_to_one_rank(step.step, many);
 }
 
 const TensorList& ReducedNames::list_at(std::uint32_t model, std::int64_t step) {

@@ -29,8 +29,8 @@ class ReducedNames {
   /// Whether they were of a few numbers, as losses and counts are, beside the parameters of
   /// `model`.
   bool are_of_few_numbers(std::uint32_t model, std::int64_t step);
-  /// By which most of what the step reduced was reduced; kNone if it was a few numbers.
-  ReduceKind reduce(std::uint32_t model, std::int64_t step);
+  /// How the calls of the step went, by the size of the parameters of `model`.
+  void tell_calls(std::uint32_t model, ReductionStep& step);
 
  private:
   const TensorList& list_at(std::uint32_t model, std::int64_t step);

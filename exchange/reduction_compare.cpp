@@ -159,7 +159,7 @@ void compare_reductions(const RingList& rings, bool complete, Cohort& cohort) {
       last = number;
       is_late |= result.of_step_before > 0;
       if (result.sampled == 0) continue;
-      result.reduce = names.reduce(model, number);
+      names.tell_calls(model, result);
       if (result.differing > 0) result.first_differing = names.at(comparison.differing(), number);
       if (result.as_they_arrived == result.sampled && result.calls > 0) {
         result.may_be_copies = names.may_be_copied(comparison.arrived(), number);

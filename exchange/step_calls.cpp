@@ -21,6 +21,9 @@ StepCalls::StepCalls(const RingReader& ring, const std::set<std::uint64_t>* grou
     if (is_new) owner->second = ring.name(call->owner).ends_with(".grad");
     const bool is_broadcast = call->kind == CollectiveKind::kBroadcast;
     if (!is_broadcast && !owner->second) elements_[call->step].push_back(call->elements);
+    const bool is_to_one =
+        call->kind == CollectiveKind::kReduce || call->kind == CollectiveKind::kGather;
+    if (is_to_one) to_one_rank_[call->step] += call->elements;
     if (call->reduce != ReduceKind::kNone) reduced_[call->step][call->reduce] += call->elements;
     if (is_broadcast && call->step <= 1) continue;
     std::uint64_t& sum = sums_[call->step];
@@ -56,6 +59,11 @@ ReduceKind StepCalls::reduce(std::int64_t step, std::uint64_t elements) const {
   const auto count = [](const auto& one) { return one.second; };
   const auto& [reduce, most] = *std::ranges::max_element(found->second, {}, count);
   return most < elements ? ReduceKind::kNone : reduce;
+}
+
+bool StepCalls::go_to_one_rank(std::int64_t step, std::uint64_t elements) const {
+  const auto found = to_one_rank_.find(step);
+  return found != to_one_rank_.end() && found->second >= elements;
 }
 
 namespace {

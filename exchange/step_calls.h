@@ -27,6 +27,8 @@ class StepCalls {
   /// The operation by which most elements of that step were reduced; kNone where none reduced so
   /// many.
   ReduceKind reduce(std::int64_t step, std::uint64_t elements) const;
+  /// Whether so many were reduced or gathered to one rank alone.
+  bool go_to_one_rank(std::int64_t step, std::uint64_t elements) const;
 
  private:
   static constexpr std::uint64_t kOfGradient = UINT64_MAX;
@@ -35,6 +37,7 @@ class StepCalls {
   std::map<std::int64_t, std::uint64_t> sums_;
   std::map<std::int64_t, std::vector<std::uint64_t>> elements_;
   std::map<std::int64_t, std::map<ReduceKind, std::uint64_t>> reduced_;
+  std::map<std::int64_t, std::uint64_t> to_one_rank_;
 };
 
 /// Whether the rank exchanged gradients or weights, as far as sizes tell: some step's collectives

@@ -149,6 +149,7 @@ struct ReductionStep {
                                      ///< of gradients themselves
   bool of_few_numbers = false;       ///< what they are of cannot be gradients
   ReduceKind reduce = ReduceKind::kNone;  ///< of most elements, if these are many
+  bool to_one_rank = false;               ///< many elements were reduced or gathered to one alone
   ReducedParameter first_differing;       ///< in registered order
   double largest_difference = 0;          ///< norm of ranks less their mean, over that of the mean
   std::optional<double> ratio;       ///< to the mean of what arrived, clipping left out; 1 is right

@@ -167,6 +167,13 @@ TEST_CASE("grad-not-reduced is told by the first step that exchanges something",
         "what that adds is not reduced");
 }
 
+TEST_CASE("grad-not-reduced tells a mean that one rank keeps", "[check]") {
+  ReductionStep step = differing_step();
+  step.to_one_rank = true;
+  const Findings findings = judged_over_ranks(differing(step));
+  CHECK(findings.at(0).fixes.at(0).text == "all-reduce in place of reduce or gather");
+}
+
 TEST_CASE("grad-not-reduced of what is averaged too early is no note", "[check]") {
   ReductionStep early = differing_step();
   early.as_they_arrived = 6;

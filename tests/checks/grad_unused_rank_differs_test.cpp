@@ -95,6 +95,16 @@ TEST_CASE("grad-unused-rank-differs is a note where the collectives agree all th
   CHECK(judge_run(run, kId).at(0).severity == Severity::kNote);
 }
 
+TEST_CASE("grad-unused-rank-differs claims no average where nothing was issued", "[check]") {
+  RanksComparedEvent run = skipped_head();
+  run.frontiers.clear();
+  const std::int64_t step = run.cohorts[0].gradients[0].step;
+  run.cohorts[0].reductions = {{.step = step, .calls = 0}};
+  CHECK(judge_run(run, kId).at(0).why.ends_with("no collective was issued in that step"));
+  run.cohorts[0].reductions[0].calls = 1;
+  CHECK(judge_run(run, kId).at(0).why.ends_with("counts as zero in the average"));
+}
+
 TEST_CASE("grad-unused-rank-differs weighs less where gradients are not averaged", "[check]") {
   RanksComparedEvent run = skipped_head();
   exchange_parameters(run);

@@ -111,6 +111,25 @@ TEST_CASE("gradients of one rank that all step with are told, and of which", "[c
   CHECK(steps[0].that_rank == (count > 0 ? 1 : -1));
 }
 
+TEST_CASE("what goes to one rank alone is told", "[compare]") {
+  TwoRanks ranks;
+  bool is_told = false;
+  SECTION("by reductions") {
+    ranks.call({.elements = 16, .kind = CollectiveKind::kReduce, .root = 0});
+    is_told = true;
+  }
+  SECTION("by gatherings") {
+    ranks.call({.elements = 16, .kind = CollectiveKind::kGather, .root = 0});
+    is_told = true;
+  }
+  SECTION("not of a few numbers") {
+    ranks.call({.elements = 1, .kind = CollectiveKind::kReduce, .root = 0});
+  }
+  SECTION("not what goes to all") { ranks.call({.elements = 16}); }
+  ranks.step(1, kOne, kOther);
+  CHECK(ranks.compared().at(0).to_one_rank == is_told);
+}
+
 TEST_CASE("the operation is told that reduced most of a step", "[compare]") {
   TwoRanks ranks;
   ReduceKind reduce = ReduceKind::kMax;
