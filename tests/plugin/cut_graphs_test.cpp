@@ -134,21 +134,32 @@ TEST_CASE("Straight-through estimators, metrics and targets are no cuts") {
   check_silent(2);
 }
 
+namespace {
+struct Gan {
+  Gan() {
+    attach_diagnostics(generator, quiet()).name("generator");
+    attach_diagnostics(critic, quiet()).name("critic");
+  }
+  /// The gradients of the generator's loss in the critic are cleared before its own.
+  void train_critic(const at::Tensor& samples) {
+    train(
+        for_critic, [&] { return critic(samples.detach()).mean(); }, 1);
+    for_critic.zero_grad();
+  }
+  Linear generator{2, 8};
+  Linear critic{8, 1};
+  SGD for_generator{generator->parameters(), 0.01};
+  SGD for_critic{critic->parameters(), 0.01};
+};
+}  // namespace
+
 TEST_CASE("A critic that trains on detached samples cuts nothing") {
-  Linear generator(2, 8);
-  Linear critic(8, 1);
-  attach_diagnostics(generator, quiet()).name("generator");
-  attach_diagnostics(critic, quiet()).name("critic");
-  SGD for_generator(generator->parameters(), 0.01);
-  SGD for_critic(critic->parameters(), 0.01);
+  Gan gan;
   for (int i = 0; i < 6; ++i) {
     const at::Tensor noise = torch::randn({5, 2});
-    const auto samples = [&] { return generator(noise).detach(); };
+    gan.train_critic(gan.generator(noise));
     train(
-        for_critic, [&] { return critic(samples()).mean(); }, 1);
-    for_critic.zero_grad();
-    train(
-        for_generator, [&] { return -critic(generator(noise)).mean(); }, 1);
+        gan.for_generator, [&] { return -gan.critic(gan.generator(noise)).mean(); }, 1);
   }
   check_silent(2);
 }
@@ -157,26 +168,19 @@ namespace {
 /// A generator whose step detaches its samples, as the critic's rightly does, or makes them `again`
 /// under a guard. Returns the line at fault.
 int train_without_generator(bool again) {
-  Linear generator(2, 8);
-  Linear critic(8, 1);
-  attach_diagnostics(generator, quiet()).name("generator");
-  attach_diagnostics(critic, quiet()).name("critic");
-  SGD for_generator(generator->parameters(), 0.01);
-  SGD for_critic(critic->parameters(), 0.01);
+  Gan gan;
   int line = 0;
   for (int i = 0; i < 6; ++i) {
-    at::Tensor samples = generator(torch::randn({5, 2}));
-    train(
-        for_critic, [&] { return critic(samples.detach()).mean(); }, 1);
-    for_critic.zero_grad();
+    at::Tensor samples = gan.generator(torch::randn({5, 2}));
+    gan.train_critic(samples);
     if (again) {
       const torch::NoGradGuard no_grad;
       line = __LINE__ + 1;
-      samples = generator(torch::randn({5, 2}));
+      samples = gan.generator(torch::randn({5, 2}));
     }
     if (!again) line = __LINE__ + 2;
     train(
-        for_generator, [&] { return -critic(samples.detach()).mean(); }, 1);
+        gan.for_generator, [&] { return -gan.critic(samples.detach()).mean(); }, 1);
   }
   return line;
 }
