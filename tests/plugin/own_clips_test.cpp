@@ -90,7 +90,9 @@ TEST_CASE("A clip of ours in torch's form with a norm that is Inf is found") {
   const auto found = findings();
   const Finding* finding = find(found, "clip-nonfinite-norm");
   REQUIRE(finding != nullptr);
-  CHECK(finding->what == "total gradient norm is Inf; clipping set all 4 gradients to 0");
+  CHECK(finding->what ==
+        "total gradient norm is Inf; clipping set what was finite in 4 gradients to 0 and left NaN "
+        "where Inf was");
 }
 
 TEST_CASE("A norm that a clip of ours spares is no finding where the step is left out") {
