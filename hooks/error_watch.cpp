@@ -68,7 +68,12 @@ void note_thrown(Capture& capture, const std::type_info& type, void* object) {
 struct Throw;
 using InterposedThrow = Interposed<Throw, void(void*, std::type_info*, void (*)(void*))>;
 
+// A program may fail before anything else of it was seen.
 void on_throw(void* object, std::type_info* type, void (*destroy)(void*)) {
+  if (Capture::active() == nullptr && is_discovering() &&
+      as<c10::Error>(*type, object) != nullptr) {
+    start_discovery_session();
+  }
   as_guest("error", [&](Capture& capture) { note_thrown(capture, *type, object); });
   InterposedThrow::original(object, type, destroy);
 }

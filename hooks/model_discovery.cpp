@@ -8,6 +8,7 @@
 #include "hooks/archive_watch.h"
 #include "hooks/autograd_watch.h"
 #include "hooks/capture.h"
+#include "hooks/error_watch.h"
 #include "hooks/interposed.h"
 #include "hooks/module_hooks.h"
 #include "hooks/script_discovery.h"
@@ -126,6 +127,7 @@ void discover_models(void (*start)() noexcept) noexcept {
   start_session.store(start);
   install_archive_watch();
   install_autograd_watch();
+  install_throw_watch();
   install_module_changes();
   discover_script_models();
   Parameters::install("_ZNK5torch2nn6Module10parametersEb");
@@ -149,8 +151,12 @@ void stop_discovery() noexcept {
 }
 
 void start_discovery_session() noexcept {
+  static thread_local bool is_starting = false;  // what fails meanwhile starts no other
   auto* const start = start_session.load(std::memory_order_acquire);
-  if (start != nullptr && Capture::active() == nullptr) start();
+  if (start == nullptr || Capture::active() != nullptr || is_starting) return;
+  is_starting = true;
+  start();
+  is_starting = false;
 }
 
 void attach_discovered(Capture& capture) {

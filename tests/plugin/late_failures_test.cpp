@@ -33,6 +33,13 @@ TEST_CASE("An operator of the program that throws where hooks rest is named") {
       "module-operator-failed error - - - aten::add_");
 }
 
+TEST_CASE("An operator that throws before anything was trained is named") {
+  Net net;
+  attach_diagnostics(net, quiet());
+  CHECK_THROWS_AS(torch::ones({2}).add_(torch::ones({3})), c10::Error);
+  expect_at_exit({"module-operator-failed error - - - aten::add_"});
+}
+
 TEST_CASE("An operator of the program that throws is named at level watch") {
   throw_late(
       "watch", [](Net&) { torch::ones({2}).add_(torch::ones({3})); },
