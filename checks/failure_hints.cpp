@@ -60,6 +60,9 @@ const std::vector<Hint>& value_hints() {
 
 const std::vector<Hint>& autograd_hints() {
   static const auto* const known = new std::vector<Hint>{
+      {"leaf Variable that requires grad is being used in an in-place",
+       "it writes a parameter while grad mode is on",
+       {{"torch::NoGradGuard around what initialises or updates parameters", kSafe}}},
       {"Inference tensors cannot be",
        "a tensor that was made in InferenceMode takes no part in autograd",
        {{"clone() it outside of InferenceMode", kSafe},

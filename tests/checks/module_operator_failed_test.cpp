@@ -144,6 +144,8 @@ TEST_CASE("module-operator-failed tells dtypes where they differ", "[check]") {
   Program program("module-operator-failed");
   const auto [message, fix] = GENERATE(table<std::string, std::string>(
       {{"expected scalar type Long but found Float", "labels.to(torch::kLong)"},
+       {"a leaf Variable that requires grad is being used in an in-place operation.",
+        "torch::NoGradGuard"},
        {"mat1 and mat2 must have the same dtype, but got Double and Float", "to() the dtype"},
        {"expected scalar type Float but found Double", "to() the dtype"}}));
   FailedInput labels = input(22, {5}, {1});
