@@ -130,6 +130,7 @@ TEST_CASE("Four threads with four models compute the same") {
     std::vector<Net> nets(4);
     std::vector<std::vector<at::Tensor>> losses(4);
     std::vector<std::thread> threads;
+    at::set_num_threads(1);  // before them: of a library below it is one number for the process
     for (std::size_t i = 0; i < nets.size(); ++i) {
       threads.emplace_back([&, i] {
         at::set_num_threads(1);
