@@ -151,12 +151,8 @@ void stop_discovery() noexcept {
 }
 
 void start_discovery_session() noexcept {
-  static thread_local bool is_starting = false;  // what fails meanwhile starts no other
   auto* const start = start_session.load(std::memory_order_acquire);
-  if (start == nullptr || Capture::active() != nullptr || is_starting) return;
-  is_starting = true;
-  start();
-  is_starting = false;
+  if (start != nullptr && Capture::active() == nullptr) start();
 }
 
 void attach_discovered(Capture& capture) {

@@ -39,6 +39,23 @@ std::mutex start_mutex;
 std::atomic<int> said_rank{-1};
 std::atomic<int> said_world_size{-1};
 
+/// On this thread: an exception of LibTorch meanwhile would ask for a session, too, and wait for
+/// itself.
+class Starting {
+ public:
+  Starting() { here() = true; }
+  ~Starting() { here() = false; }
+  Starting(const Starting&) = delete;
+  Starting& operator=(const Starting&) = delete;
+  static bool is_here() { return here(); }
+
+ private:
+  static bool& here() {
+    static thread_local bool starts = false;
+    return starts;
+  }
+};
+
 RankEnvironment ranks_of_process() {
   RankEnvironment ranks = rank_environment();
   for (const std::string& message : ranks.messages) log_warning(message);
@@ -104,6 +121,8 @@ Session::Session(Resolved resolved, WorkerOptions options)
                          .compares_ranks = worker_.calls() != nullptr}) {}
 
 bool Session::start(const OptionTexts& options, bool only_by_environment) {
+  if (Starting::is_here()) return true;
+  const Starting starting;
   const HeldSignals held;
   const std::lock_guard lock(start_mutex);
   if (is_switched_off()) return false;
