@@ -40,11 +40,10 @@ class AutogradCut final : public Check {
                          Findings&) override {
     for (Pending& pending : pending_) {
       const bool is_last = pending.backward == backwards_;
-      pending.is_own |=
-          is_last && std::ranges::any_of(pending.cut.starved, [&](TensorId id) {
-            const TensorState* tensor = state.tensor(id);
-            return tensor != nullptr && std::ranges::count(tensor->owners, event.optimizer) > 0;
-          });
+      pending.is_own |= is_last && std::ranges::any_of(pending.cut.starved, [&](TensorId id) {
+                          const TensorState* tensor = state.tensor(id);
+                          return tensor != nullptr && tensor->is_owned_by(event.optimizer);
+                        });
     }
   }
 

@@ -49,8 +49,7 @@ std::int64_t gradients_beside(TensorId tensor, const RunState& state) {
 bool is_step_of(const OptimizerStepEvent& event, TensorId tensor, const RunState& state) {
   const TensorState* known = state.tensor(tensor);
   if (event.threw || known == nullptr) return false;
-  return known->owners.empty() ||
-         std::ranges::find(known->owners, event.optimizer) != known->owners.end();
+  return known->owners.empty() || known->is_owned_by(event.optimizer);
 }
 
 bool have_same_owners(TensorId a, TensorId b, const RunState& state) {

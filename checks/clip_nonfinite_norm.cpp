@@ -87,7 +87,7 @@ class ClipNonfiniteNorm final : public Check {
     finding.step = event.at.step;
     finding.what = what(kind, event.gradients, bad, is_written);
     finding.why = bad < event.gradients && bad > 0 ? "only " : "";
-    finding.why += why(before, kind, state);
+    finding.why += why(before, kind, reason, state);
     finding.fixes = {{"test the norm and leave the step out on all ranks; clip_grad_norm_ with "
                       "error_if_nonfinite, or ddpscope's with NonFinite::kThrow, throws before it "
                       "writes",
@@ -124,11 +124,12 @@ class ClipNonfiniteNorm final : public Check {
     return overflows ? "overflow_of_square" : "written_after_backward";
   }
 
-  std::string why(const Nonfinite& before, const std::string& kind, const RunState& state) const {
+  std::string why(const Nonfinite& before, const std::string& kind, const std::string& reason,
+                  const RunState& state) const {
     if (!before.empty()) return NonfiniteGradients::text(before, state) + " before it";
     if (!nonfinite_.values_seen()) return "the gradients were not read as they arrived";
     return std::string("all gradients were finite as backward gave them; ") +
-           (cause(before, kind) == "overflow_of_square"
+           (reason == "overflow_of_square"
                 ? "the sum of their squares overflows"
                 : fmt::format("something wrote {} into them before the clipping",
                               kind == "inf" ? "Inf" : "NaN"));

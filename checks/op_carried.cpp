@@ -39,9 +39,7 @@ std::unordered_map<TensorId, std::vector<TensorId>> OpTrace::sources_of_carriers
 void OpTrace::stepped(OptimizerId optimizer) {
   for (const TensorId id : ended_) {
     TensorState* leaf = tensors_.find(id);
-    if (leaf == nullptr) continue;
-    const auto& owners = leaf->owners;
-    const bool is_own = std::ranges::find(owners, optimizer) != owners.end();
+    const bool is_own = leaf != nullptr && leaf->is_owned_by(optimizer);
     if (is_own) leaf->use.end_before_step = leaf->use.end;
   }
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <deque>
 #include <optional>
 #include <string>
@@ -61,6 +62,10 @@ struct TensorState {
       written_by;  ///< last operator that wrote it outside of optimizers, since training began
   bool is_copied = false;  ///< at some time the program wrote another registered tensor into it
   TensorUse use;
+
+  bool is_owned_by(OptimizerId optimizer) const {
+    return std::ranges::find(owners, optimizer) != owners.end();
+  }
 };
 
 /// All tensors that events spoke of. What is neither registered, owned nor reached in two steps is

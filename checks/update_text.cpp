@@ -35,8 +35,7 @@ void explain_update(const std::string& cause, const UpdateWindows& windows,
     finding.fixes = {{"set the learning rate of the group, or look at its schedule", kLikely},
                      {"freeze them: requires_grad_(false)", kNeedsDecision}};
   } else if (lr < kNearlyNothing) {
-    finding.why =
-        fmt::format("a schedule has brought the learning rate of their group to {:.2g}", lr);
+    finding.why = fmt::format("the learning rate of their group is {:.2g}", lr);
     finding.fixes = {{"look at the schedule: step() of a scheduler that counts epochs belongs "
                       "behind each epoch, not behind each batch",
                       kLikely},

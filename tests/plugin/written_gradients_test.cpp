@@ -89,4 +89,35 @@ TEST_CASE("Updates by hand beside an optimizer that only clears are compared") {
   CHECK(merged.says("and were equal before the first (drift) [rank-parameters-differ]"));
 }
 
+TEST_CASE("Parts of the weights that each rank steps with two optimizers and sends are silent") {
+  const auto program = [](const Place& place) {
+    const Group group = place.group();
+    torch::manual_seed(1);
+    Net net;
+    attach_diagnostics(net, quiet());
+    const Tensors all = net->parameters();
+    const auto own = static_cast<std::size_t>(place.rank) * 2;
+    torch::optim::SGD of_weight(Tensors{all[own]}, 0.02);
+    torch::optim::SGD of_bias(Tensors{all[own + 1]}, 0.02);
+    torch::manual_seed(static_cast<std::uint64_t>(place.rank) + 2);
+    for (int i = 0; i < kWrittenSteps; ++i) {
+      net->zero_grad();
+      loss_of(net, place).backward();
+      for (const at::Tensor& parameter : all) average(group, {parameter.grad()});
+      of_weight.step();
+      of_bias.step();
+      const torch::NoGradGuard no_grad;
+      for (std::size_t at = 0; at < all.size(); ++at) {
+        if (at / 2 != static_cast<std::size_t>(place.rank)) all[at].zero_();
+        all_reduce(group, all[at]);
+      }
+    }
+    return 0;
+  };
+  CHECK(Ranks(2, program).exit_codes() == std::vector<int>{0, 0});
+  const Merged merged = merge();
+  INFO(merged.said);
+  CHECK(merged.says("0 errors, 0 warnings,"));
+}
+
 }  // namespace ddpscope::test
