@@ -33,7 +33,7 @@ class ModuleMode final : public Check {
       const TensorState* statistics = state.tensor(event.statistics);
       if (statistics == nullptr || statistics->registrations.empty()) return;
       const Registration& at = statistics->registrations.front();
-      norms_.try_emplace({at.model, at.module_path}, 0);
+      norms_.try_emplace({at.model, at.module_path}, Norm{.first_step = event.at.step});
     } else if (event.in_eval && state.first_model() != nullptr) {
       count_in_eval(event, state, findings);
     }
@@ -62,6 +62,11 @@ class ModuleMode final : public Check {
     std::int64_t eval_steps = 0;
   };
 
+  struct Norm {
+    std::int64_t first_step = 0;  ///< in which it ran
+    std::int64_t updates = 0;     ///< steps in a row
+  };
+
   void count_root(ModelId model, const RunState& state, Findings& findings) {
     const ModuleModes::Mode* mode = modes_.find({model, ""});
     if (mode == nullptr || !state.models().contains(model)) return;
@@ -75,12 +80,14 @@ class ModuleMode final : public Check {
 
   void count_norms(const RunState& state, Findings& findings) {
     std::map<ModelId, FrozenNorms> updating;
-    for (auto& [place, steps] : norms_) {
+    for (auto& [place, norm] : norms_) {
       const ModuleModes::Mode* mode = modes_.find(place);
       const bool updates =
           mode != nullptr && mode->training && mode->parameters > 0 && mode->trainable == 0;
-      steps = updates ? steps + 1 : 0;
-      if (steps != kNormSteps || is_average(place, state)) continue;
+      norm.updates = updates ? norm.updates + 1 : 0;
+      if (norm.updates != kNormSteps) continue;
+      // The program writes an average. Before the layer runs it is loaded.
+      if (is_written(state.tensors(), place, norm.first_step)) continue;
       if (state.declared(place.first, place.second, "intended")) continue;
       updating[place.first].paths.push_back(place.second);
       updating[place.first].parameters += mode->parameters;
@@ -90,17 +97,6 @@ class ModuleMode final : public Check {
         findings.push_back(frozen_norm_updates(state.models().at(model), norms, kNormSteps));
       }
     }
-  }
-
-  /// Whether the program writes its parameters, as those of a moving average.
-  static bool is_average(const Place& place, const RunState& state) {
-    return std::ranges::any_of(state.tensors().all(), [&place](const auto& entry) {
-      const TensorState& tensor = entry.second;
-      return !tensor.is_buffer && !tensor.written_by.empty() &&
-             std::ranges::any_of(tensor.registrations, [&place](const Registration& at) {
-               return Place(at.model, at.module_path) == place;
-             });
-    });
   }
 
   void count_in_eval(const TrainingOpEvent& event, const RunState& state, Findings& findings) {
@@ -139,7 +135,7 @@ class ModuleMode final : public Check {
   std::map<OptimizerId, std::set<ModelId>> models_of_;
   std::set<ModelId> stepped_;
   std::map<ModelId, Root> roots_;
-  std::map<Place, std::int64_t> norms_;
+  std::map<Place, Norm> norms_;
   std::map<std::pair<ModelId, std::string>, std::int64_t> in_eval_;
 };
 }  // namespace

@@ -1,5 +1,7 @@
 #include "checks/module_modes.h"
 
+#include <algorithm>
+
 namespace ddpscope {
 
 void ModuleModes::update(const TreeEvent& event) {
@@ -18,6 +20,17 @@ void ModuleModes::update(const TreeEvent& event) {
 const ModuleModes::Mode* ModuleModes::find(const Place& place) const {
   const auto found = modes_.find(place);
   return found == modes_.end() ? nullptr : &found->second;
+}
+
+bool is_written(const TensorTable& tensors, const ModuleModes::Place& place, std::int64_t after) {
+  const auto is_here = [&](const Registration& at) {
+    return ModuleModes::Place(at.model, at.module_path) == place;
+  };
+  return std::ranges::any_of(tensors.all(), [&](const auto& entry) {
+    const TensorState& tensor = entry.second;
+    return !tensor.is_buffer && tensor.written_step > after &&
+           std::ranges::any_of(tensor.registrations, is_here);
+  });
 }
 
 }  // namespace ddpscope

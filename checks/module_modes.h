@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "checks/tensor_table.h"
 #include "model/tree_event.h"
 
 namespace ddpscope {
@@ -24,5 +25,8 @@ class ModuleModes {
  private:
   std::map<Place, Mode> modes_;
 };
+
+/// Whether the program itself wrote a parameter of the module after this step.
+bool is_written(const TensorTable& tensors, const ModuleModes::Place& place, std::int64_t after);
 
 }  // namespace ddpscope

@@ -187,7 +187,10 @@ void OpTrace::note_writes(const OpEvent& event) {
     if (written == nullptr || (written->registrations.empty() && written->reached_steps == 0)) {
       continue;
     }
-    if (trained_) written->written_by = event.op;
+    if (trained_) {
+      written->written_by = event.op;
+      written->written_step = event.at.step;
+    }
     if (event.op != "aten::copy_" || event.inputs.size() < 2) continue;
     const TensorState* from = tensors_.find(event.inputs[1]);
     const TensorState* source =

@@ -60,6 +60,7 @@ struct TensorState {
   std::int64_t reached_steps = 0;  ///< distinct steps in which a backward reached it
   std::string
       written_by;  ///< last operator that wrote it outside of optimizers, since training began
+  std::int64_t written_step = -1;  ///< and the step of that
   bool is_copied = false;  ///< at some time the program wrote another registered tensor into it
   TensorUse use;
 

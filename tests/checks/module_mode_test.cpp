@@ -90,6 +90,19 @@ TEST_CASE("module-mode warns of operators that train in an evaluation", "[check]
   CHECK(fact_of<bool>(program.findings[0], "unregistered") == (way != 0));
 }
 
+TEST_CASE("module-mode warns of frozen layers that were loaded after another training", "[check]") {
+  Program program("module-mode");
+  program.attach(2, {{.id = 9, .path = "weight"}});
+  program.backward({9});
+  attach_in(program, {});
+  program.optimizer(1, {1});
+  program.op({.name = "aten::copy_", .inputs = {2, 8}, .outputs = {2}, .grad_mode = false});
+  program.send_now(kNormTrains);
+  train(program, 10);
+  REQUIRE(program.findings.size() == 1);
+  CHECK(cause_of(program.findings[0]) == "frozen_norm_updates");
+}
+
 TEST_CASE("module-mode stays silent on layers of a moving average", "[check]") {
   Program program("module-mode");
   attach_in(program, {});
