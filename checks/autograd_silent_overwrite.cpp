@@ -16,23 +16,34 @@
 
 namespace ddpscope {
 namespace {
+using enum Applicability;
+
 /// What one hand wrote below one backward.
 struct Overwrite {
   StaleSavedEvent first;
   std::set<std::pair<std::uint64_t, std::int64_t>> seen;  ///< storages and places in them
   std::vector<std::string> tensors;
   std::int64_t elements = 0;
+  bool by_norm = false;  ///< a batch norm in training mode had the running mean
 };
+
+/// A forward updates running statistics past the version counter.
+void say_norm(WriterText& writer, Finding& finding) {
+  writer.sentence = "a forward of the layer in training mode updated it";
+  writer.fixes = {{"run backward() before the forward in training mode", kLikely},
+                  {"run both forwards in one mode", kLikely}};
+  for (Fact& fact : finding.facts) {
+    if (fact.key == fact::kWriterKind) fact.value = "operator";
+    if (fact.key == fact::kWriterOp) fact.value = "aten::batch_norm";
+  }
+}
 
 /// autograd-silent-overwrite; docs/checks/autograd-silent-overwrite.md
 class AutogradSilentOverwrite final : public Check {
  public:
   void on_stale_saved(const StaleSavedEvent& event, const RunState& state, Findings&) override {
-    if (!event.silent) return;
+    if (!event.silent || event.only_checked) return;
     const TensorState* owner = owner_of(event.tensor, state);
-    const bool statistics =
-        owner != nullptr && owner->is_buffer && event.node.find("BatchNorm") != std::string::npos;
-    if (statistics) return;  // in training mode backward never reads them
     const Doing by = event.writer.has_value() ? event.writer->by : Doing{};
     // One optimizer step is one hand, whatever operators it is made of.
     const StackId stack = by.optimizer != 0 ? 0 : by.stack;
@@ -41,9 +52,16 @@ class AutogradSilentOverwrite final : public Check {
     const TensorInfo& info = owner != nullptr ? owner->info : event.tensor;
     if (!overwrite.seen.insert({info.storage, info.storage_offset_bytes}).second) return;
     if (overwrite.tensors.empty()) overwrite.first = event;
+    overwrite.by_norm |= owner != nullptr && trained_.contains(owner->info.id);
     overwrite.tensors.push_back(owner != nullptr ? tensor_path(*owner)
                                                  : shape_text(event.tensor.shape));
     overwrite.elements += event.tensor.elements;
+  }
+
+  void on_training_op(const TrainingOpEvent& event, const RunState&, Findings&) override {
+    if (event.at.step != step_) trained_.clear();
+    step_ = event.at.step;
+    trained_.insert(event.statistics);
   }
 
   void on_backward_end(const BackwardEndEvent& event, const RunState& state,
@@ -66,6 +84,7 @@ class AutogradSilentOverwrite final : public Check {
   static void report(const Overwrite& overwrite, const RunState& state, Findings& findings) {
     WriterText writer;
     Finding finding = about_stale(overwrite.first, state, writer);
+    if (overwrite.by_norm && !overwrite.first.writer.has_value()) say_norm(writer, finding);
     const auto count = static_cast<std::int64_t>(overwrite.tensors.size());
     std::vector<std::string> named = overwrite.tensors;
     if (count > 1) {
@@ -81,8 +100,7 @@ class AutogradSilentOverwrite final : public Check {
         overwrite.first.saved_version);
     finding.why = fmt::format(
         "{}; the write went past the version counter, so nothing throws and the gradients are "
-        "those "
-        "of neither state",
+        "those of neither state",
         who_wrote(writer, overwrite.first, finding));
     finding.fixes = std::move(writer.fixes);
     finding.facts.push_back({fact::kVersion, std::int64_t{overwrite.first.saved_version}});
@@ -105,6 +123,8 @@ class AutogradSilentOverwrite final : public Check {
   }
 
   std::map<std::uint64_t, std::map<Hand, Overwrite>> pending_;
+  std::int64_t step_ = 0;
+  std::set<TensorId> trained_;  ///< running means that this step has updated
 };
 }  // namespace
 

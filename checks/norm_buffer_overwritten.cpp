@@ -1,6 +1,5 @@
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <memory>
 
 #include "checks/check.h"
@@ -13,14 +12,6 @@
 namespace ddpscope {
 namespace {
 using enum Applicability;
-
-bool is_in_eval(const TensorState& buffer, const RunState& state) {
-  const ModelState* model = state.model_of(buffer);
-  if (model == nullptr || buffer.registrations.empty()) return false;
-  const auto module = std::ranges::find(model->modules, buffer.registrations.front().module_path,
-                                        &ModuleInfo::path);
-  return module != model->modules.end() && !module->training;
-}
 
 /// norm-buffer-overwritten; docs/checks/norm-buffer-overwritten.md
 class NormBufferOverwritten final : public Check {
@@ -43,7 +34,7 @@ class NormBufferOverwritten final : public Check {
     if (!is_sync && !of_norm) {
       finding.fixes = {{"write the buffer when the backward that reads it has ended", kLikely}};
     }
-    if (of_norm && is_in_eval(*owner, state)) {
+    if (of_norm && !event.only_checked) {
       finding.why +=
           "; in eval mode backward reads running statistics: with these the gradients are others";
     } else if (of_norm) {

@@ -13,6 +13,7 @@
 #include "hooks/node_pointer.h"
 #include "hooks/node_values.h"
 #include "hooks/nonfinite_search.h"
+#include "hooks/norm_nodes.h"
 #include "hooks/step_wait.h"
 #include "hooks/write_scope.h"
 #include "model/hot_code.h"
@@ -103,6 +104,7 @@ class Asked {
  public:
   Asked(Capture& capture, const SavedVariable& saved)
       : capture_(capture),
+        saved_(saved),
         tensor_(data_of(saved)),
         saved_version_(saved.*member(Version{})),
         node_(torch::autograd::get_current_node()) {
@@ -121,7 +123,7 @@ class Asked {
     if (writes.count > 0) return tell(writes, /*silent=*/true);
     if (version_of(impl) != saved_version_) return;  // LibTorch raises its error
     const auto changed = capture_.contents().has_changed(key(), impl);
-    if (changed.has_value() && !*changed) return;
+    if (changed.has_value() && (!*changed || is_only_checked(saved_, *node_))) return;
     writes = writes_of(capture_.contents().written(impl, since, /*changed=*/!changed.has_value()));
     if (changed.has_value() || writes.count > 0) tell(writes, /*silent=*/true);
   }
@@ -151,6 +153,7 @@ class Asked {
         .saved_version = saved_version_,
         .found_version = version_of(*tensor_.unsafeGetTensorImpl()),
         .silent = silent,
+        .only_checked = is_only_checked(saved_, *node_),
         .writes_since_save = writes.count,
         .age_writes = static_cast<std::int64_t>(capture_.writes().next() - since),
         .writer_evicted = !rested && !silent && since < capture_.writes().oldest(),
@@ -162,6 +165,7 @@ class Asked {
   }
 
   Capture& capture_;
+  const SavedVariable& saved_;
   const at::Tensor& tensor_;
   std::uint32_t saved_version_;
   NodePointer node_;

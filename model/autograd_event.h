@@ -40,7 +40,8 @@ struct StaleSavedEvent {
   TensorInfo tensor;
   std::uint32_t saved_version = 0;
   std::uint32_t found_version = 0;
-  bool silent = false;  ///< the versions are equal: LibTorch raises nothing
+  bool silent = false;        ///< the versions are equal: LibTorch raises nothing
+  bool only_checked = false;  ///< running statistics in training mode: backward never reads them
   std::optional<Doing> saved;
   std::optional<Write> writer;
   std::int64_t writes_since_save = 0;  ///< to this tensor, of those that are remembered

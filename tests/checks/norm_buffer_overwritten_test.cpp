@@ -12,6 +12,7 @@ StaleSavedEvent overwritten() {
   event.saved_version = 3;
   event.found_version = 4;
   event.writer->op = "aten::copy_";
+  event.only_checked = true;
   return event;
 }
 }  // namespace
@@ -38,9 +39,10 @@ TEST_CASE("norm-buffer-overwritten names buffer, versions and both sites", "[che
 
 TEST_CASE("norm-buffer-overwritten says that a layer in eval mode reads its buffers", "[check]") {
   Program program("norm-buffer-overwritten");
-  program.in_eval = {"bn3"};
   program.attach(1, kNet);
-  program.send_now(overwritten());
+  StaleSavedEvent event = overwritten();
+  event.only_checked = false;
+  program.send_now(std::move(event));
   REQUIRE(program.findings.size() == 1);
   CHECK(program.findings[0].why.find("in eval mode backward reads") != std::string::npos);
 }

@@ -20,6 +20,13 @@ struct Normed : Module {
   BatchNorm1d norm = register_module("norm", BatchNorm1d(4));
 };
 
+at::Tensor loss_of_two_forwards(Normed& net, bool first_in_training) {
+  net.norm->train(first_in_training);
+  const at::Tensor first = net.loss();
+  net.norm->train();
+  return first + net.loss();
+}
+
 /// `file:line` of the program in a site of this role.
 std::string place(const Finding& finding, const std::string& role) {
   return text_fact(finding, role == "saved" ? "saved_site" : "writer_site");
@@ -129,6 +136,25 @@ TEST_CASE("Buffers that are copied between two forwards are named") {
   const at::Tensor second = net.loss();
   CHECK_THROWS_AS((first + second).backward(), c10::Error);
   check_findings({"norm-buffer-overwritten error norm running_mean - aten::native_batch_norm"});
+}
+
+TEST_CASE("Statistics of a layer in eval mode that a later forward updates are found") {
+  Normed net;
+  attach_diagnostics(net, quiet());
+  torch::optim::SGD optimizer(net.parameters(), 0.01);
+  train(optimizer, [&] { return loss_of_two_forwards(net, /*first_in_training=*/false); });
+  check_findings({"autograd-silent-overwrite error norm - - aten::native_batch_norm"});
+  const auto all = findings();
+  const std::string& why = only(all, "autograd-silent-overwrite").why;
+  CHECK(why.starts_with("a forward of the layer in training mode updated it after"));
+}
+
+TEST_CASE("Statistics in training mode may be updated between two forwards") {
+  Normed net;
+  attach_diagnostics(net, quiet());
+  torch::optim::SGD optimizer(net.parameters(), 0.01);
+  train(optimizer, [&] { return loss_of_two_forwards(net, /*first_in_training=*/true); });
+  check_findings({});
 }
 
 TEST_CASE("A trainable leaf that is written with grad mode on is named") {

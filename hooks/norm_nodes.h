@@ -1,0 +1,15 @@
+#pragma once
+
+namespace torch::autograd {
+struct Node;
+class SavedVariable;
+}  // namespace torch::autograd
+
+namespace ddpscope {
+
+/// Whether this is what a batch norm in training mode saved of its running statistics: backward
+/// checks its version and never reads it.
+bool is_only_checked(const torch::autograd::SavedVariable& saved,
+                     const torch::autograd::Node& node) noexcept;
+
+}  // namespace ddpscope
