@@ -57,6 +57,10 @@ class GradReducedWrongScale final : public Check {
                !is_period;
       };
     };
+    const auto is_divided_by_period = [](const ReductionStep& step) {
+      return step.differing == 0 && step.divides_by_period && step.ratio.has_value() &&
+             is_near(*step.ratio, 1.0 / static_cast<double>(step.backwards));
+    };
     const auto is_partly_sum = [](const ReductionStep& step) {
       return step.differing == 0 && step.undivided > 0;
     };
@@ -69,6 +73,8 @@ class GradReducedWrongScale final : public Check {
                      first_run_of(cohort.reductions, kScaledSteps, has_ratio(ranks))},
           WrongScale{"divided_twice",
                      first_run_of(cohort.reductions, kScaledSteps, has_ratio(1 / ranks))},
+          WrongScale{"accumulation",
+                     first_run_of(cohort.reductions, kScaledSteps, is_divided_by_period)},
           WrongScale{"sum_not_divided",
                      first_run_of(cohort.reductions, kScaledSteps, is_partly_sum)},
           WrongScale{"not_linear", first_run_of(cohort.reductions, kScaledSteps, is_not_linear)}}) {

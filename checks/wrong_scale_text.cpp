@@ -61,6 +61,12 @@ std::string wrong_scale_why(const ReductionStep& step, std::string_view cause, b
   if (cause == "divided_twice") {
     return calls_text(step.calls) + ", and the result was divided by the number of ranks twice";
   }
+  if (cause == "accumulation") {
+    return fmt::format(
+        "the loss is divided by the {} backwards of a step already, and their gradients are "
+        "divided by {} once more",
+        step.backwards, step.backwards);
+  }
   if (is_of_one_rank(step)) {
     return calls_text(step.calls) +
            ", which sent them to the other ranks: what those computed is "
@@ -90,6 +96,9 @@ std::vector<Fix> wrong_scale_fixes(const ReductionStep& step, std::string_view c
              "reduce operation",
              kSafe},
             intended};
+  }
+  if (cause == "accumulation") {
+    return {{"divide by the number of backwards once: the loss or the gradient", kSafe}, intended};
   }
   if (is_of_one_rank(step)) {
     return {

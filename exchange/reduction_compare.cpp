@@ -100,6 +100,11 @@ bool divides_by_ranks(double loss_scale, const BatchSize& batch, double ranks, d
          is_divided_by(all * batch.rows) || is_divided_by(all * batch.elements);
 }
 
+// A half is the factor of many a loss.
+bool divides_by_period(double loss_scale, std::int64_t backwards) {
+  return backwards > 2 && is_near(loss_scale * static_cast<double>(backwards), 1);
+}
+
 // What happened in the step, by the digests of the ranks; the most of them all.
 void add_counts(const RingReader& ring, double ranks, Steps& steps) {
   std::optional<StepDigest> last;
@@ -119,6 +124,7 @@ void add_counts(const RingReader& ring, double ranks, Steps& steps) {
       step.backwards = std::max(step.backwards, backwards);
       step.divides_loss |= divides_by_ranks(loss_scale, batches.at(digest->step), ranks,
                                             static_cast<double>(backwards));
+      step.divides_by_period |= divides_by_period(loss_scale, backwards);
     }
     last = digest;
   }

@@ -40,7 +40,8 @@ struct Step {
   std::int64_t calls = 0;
   std::size_t reduce_last = 0;  ///< ranks whose collectives ran after their last backward began
   std::int64_t backwards = 0;
-  bool divides_loss = false;  ///< some rank did, by the number of ranks and of backwards
+  bool divides_loss = false;       ///< some rank did, by the number of ranks and of backwards
+  bool divides_by_period = false;  ///< likewise, by the number of backwards alone
 };
 using Steps = std::map<std::int64_t, Step>;
 

@@ -25,7 +25,7 @@ const samples::BugNames kBugs = {"maximum-on-one-rank", "rate-of-its-own", "aver
                                  "middle-left-out",     "sum-not-divided", "divided-twice",
                                  "copy-not-returned",   "last-part-alone", "same-data",
                                  "flipped-bit",         "clipped-each",    "clipped-on-first",
-                                 "divided-before-wait", "slow-rank"};
+                                 "divided-before-wait", "slow-rank",       "parts-divided-twice"};
 
 class Trainer {
  public:
@@ -238,11 +238,12 @@ class Trainer {
       options.reduceOp = c10d::ReduceOp::MAX;  // BUG maximum-on-one-rank
     }
     group->allreduce(buffer, options)->wait();
-    if (arguments_.has("copy-not-returned")) return;  // BUG copy-not-returned
+    if (arguments_.has("copy-not-returned")) return;                     // BUG copy-not-returned
+    const int of_parts = arguments_.has("parts-divided-twice") ? 4 : 1;  // BUG parts-divided-twice
     std::int64_t begin = 0;
     for (const auto& parameter : net_->parameters()) {
       const torch::Tensor part = buffer[0].narrow(0, begin, parameter.numel());
-      parameter.grad().copy_(part.view_as(parameter) / group->getSize());
+      parameter.grad().copy_(part.view_as(parameter) / (group->getSize() * of_parts));
       begin += parameter.numel();
     }
   }

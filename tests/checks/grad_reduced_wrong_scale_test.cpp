@@ -47,6 +47,20 @@ TEST_CASE("grad-reduced-wrong-scale tells a sum that nobody divides", "[check]")
   CHECK(finding.fixes.at(0).text.starts_with("`grad.div_(world_size)`"));
 }
 
+TEST_CASE("grad-reduced-wrong-scale tells loss and gradient divided by the backwards", "[check]") {
+  const std::int64_t backwards = GENERATE(4, 5);  // four ranks
+  auto steps = steps_with(1.0 / static_cast<double>(backwards));
+  for (ReductionStep& step : steps) {
+    step.backwards = backwards;
+    step.divides_by_period = true;
+  }
+  const Findings findings = judged(steps);
+  REQUIRE(findings.size() == 1);
+  CHECK(findings[0].severity == Severity::kWarning);
+  CHECK(fact_in(findings[0], "cause") == text_of("accumulation"));
+  CHECK(fact_in(findings[0], "period") == FactValue(backwards));
+}
+
 TEST_CASE("grad-reduced-wrong-scale names what is a sum beside means", "[check]") {
   const std::int64_t undivided = GENERATE(1, 2);
   auto steps = steps_with(1);

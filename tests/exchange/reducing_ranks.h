@@ -78,10 +78,14 @@ class TwoRanks {
   }
 
   /// `ranks` of the run, of which two left rings.
-  std::vector<ReductionStep> compared(std::int64_t ranks = 2, double loss_scale = 0) {
+  std::vector<ReductionStep> compared(std::int64_t ranks = 2, double loss_scale = 0,
+                                      std::int32_t backwards = 2) {
     for (auto& rank : run_) {
-      rank->digest(
-          {.step = 1, .structure = 7, .loss_scale = loss_scale, .backwards = 2, .call_count = 3});
+      rank->digest({.step = 1,
+                    .structure = 7,
+                    .loss_scale = loss_scale,
+                    .backwards = backwards,
+                    .call_count = 3});
     }
     const RingSet set = open_rings(list_rings(run_.dir()), "r1");
     const RanksComparedEvent event = compare_ranks(set.rings, {.world_size = ranks});

@@ -165,6 +165,14 @@ TEST_CASE("a sum of gradients is the mean where the loss was divided by the rank
   CHECK(steps[0].ratio.value() == Approx(ratio));
 }
 
+TEST_CASE("a loss that is divided by the number of backwards is told", "[compare]") {
+  const auto [backwards, scale, divides] = GENERATE(
+      table<std::int32_t, double, bool>({{4, 0.25, true}, {4, 1, false}, {2, 0.5, false}}));
+  TwoRanks ranks;
+  ranks.step(1, kSum, kSum);
+  CHECK(ranks.compared(2, scale, backwards).at(0).divides_by_period == divides);
+}
+
 TEST_CASE("parameters with factors of their own have no ratio in common", "[compare]") {
   TwoRanks ranks;
   const auto put = [&](std::uint32_t parameter, double factor) {

@@ -40,6 +40,8 @@ foreach(ranks 2 4)
     ARGUMENTS --way repeat)
   add_live_test(found loops ${ranks} BUG divided-twice
     IDS grad-reduced-wrong-scale ARGUMENTS --way evaluate)
+  add_live_test(found loops ${ranks} BUG parts-divided-twice
+    IDS grad-reduced-wrong-scale ARGUMENTS --way accumulate)
   add_live_test(found loops ${ranks} BUG last-part-alone
     IDS grad-accumulation-unsynced grad-not-reduced rank-parameters-differ
     ARGUMENTS --way accumulate)
