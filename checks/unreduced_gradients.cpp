@@ -18,23 +18,29 @@ constexpr std::int64_t kInARow = 2;
 
 /// Empty where collectives changed every gradient, and yet not to the same on all ranks.
 std::string cause_of(const ReductionStep& step) {
+  const bool are_unchanged = step.as_they_arrived == step.sampled;
+  if (step.second_order && (step.is_alone() || are_unchanged)) return "second_order";
   if (step.is_alone()) return "none_seen";
   const bool are_some = step.differing < step.sampled;
   if (are_some && (step.as_they_arrived > 0 || !step.reduces_last)) return "subset";
   if (!step.reduces_last) return "early";
   if (step.as_they_arrived == 0) return "";
-  const bool all_arrived = step.as_they_arrived == step.sampled;
-  return all_arrived && step.may_be_copies ? "copy_reduced" : "subset";
+  return are_unchanged && step.may_be_copies ? "copy_reduced" : "subset";
 }
 
 /// The sum or mean is known to one rank, and nothing sent it back.
 bool is_left_on_one_rank(const ReductionStep& step, const std::string& cause) {
-  return step.to_one_rank && cause != "early" && cause != "none_seen";
+  return step.to_one_rank && cause != "early" && cause != "none_seen" && cause != "second_order";
 }
 
 std::string why_unreduced(const ReductionStep& step, const std::string& cause) {
   const std::string calls = calls_text(step.calls);
   if (cause == "none_seen") return step.calls == 0 ? calls : calls + ", of a few numbers alone";
+  if (cause == "second_order") {
+    return calls +
+           ", and the last backward before step() was autograd::grad() with create_graph: it "
+           "returns gradients past all hooks that average them";
+  }
   if (is_left_on_one_rank(step, cause)) {
     return calls + ", by reduce or gather to one rank: the others step with what they had";
   }
@@ -63,6 +69,10 @@ std::vector<Fix> fixes_for_unreduced(const ReductionStep& step, const std::strin
   if (is_left_on_one_rank(step, cause)) {
     return {{"all-reduce in place of reduce or gather", kSafe},
             {"broadcast the result from that rank before step()", kSafe}};
+  }
+  if (cause == "second_order") {
+    return {{"reduce what autograd::grad() returns, before the optimizer steps with it", kSafe},
+            {"backward() in place of autograd::grad(), where hooks average", kLikely}};
   }
   const Fix last = {"reduce once, after the last backward before step()", kSafe};
   const Fix all = {"reduce the gradient of every parameter that the optimizer steps", kSafe};

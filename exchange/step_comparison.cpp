@@ -30,6 +30,7 @@ StepComparison::StepComparison(std::int64_t number, const Step& step, std::size_
   result_.calls = step.calls;
   result_.backwards = step.backwards;
   result_.divides_by_period = step.divides_by_period;
+  result_.second_order = step.second_order;
   result_.reduces_last = step.reduce_last >= ranks;
   // What is stepped with came out of a collective that was issued before the last backward.
   is_earlier_ = step.calls > 0 && step.reduce_last == 0;

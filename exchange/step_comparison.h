@@ -42,6 +42,7 @@ struct Step {
   std::int64_t backwards = 0;
   bool divides_loss = false;       ///< some rank did, by the number of ranks and of backwards
   bool divides_by_period = false;  ///< likewise, by the number of backwards alone
+  bool second_order = false;  ///< some rank's last backward was autograd::grad() with create_graph
 };
 using Steps = std::map<std::int64_t, Step>;
 

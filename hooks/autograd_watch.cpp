@@ -53,14 +53,20 @@ void tell_roots(Capture& capture, const edge_list& roots, BackwardEvent& event) 
   if (event.roots_are_leaves) event.stack = doing_now(capture).stack;
 }
 
-DDPSCOPE_HOT void begin_backward(Capture& capture, const edge_list& roots, bool keep_graph,
-                                 bool accumulates) {
+/// How the engine was called.
+struct Asked {
+  bool keep_graph = false;
+  bool create_graph = false;
+  bool accumulates = true;  ///< false: autograd::grad()
+};
+
+DDPSCOPE_HOT void begin_backward(Capture& capture, const edge_list& roots, const Asked& asked) {
   LoopPhase::enter(Phase::kBackward);
   DeviceWaits::see_backward();
   StepWait::see_backward(capture);
   if (Capture::watch() == Watch::kNothing) return;
   attach_discovered(capture);
-  if (accumulates) {
+  if (asked.accumulates) {
     ReplicaBits::see_backward(capture);
     ReducedGradients::see_backward(capture);
     BatchWatch::see_backward(capture);
@@ -74,10 +80,11 @@ DDPSCOPE_HOT void begin_backward(Capture& capture, const edge_list& roots, bool 
   tell_scaling(capture);
   BackwardEvent event{.at = capture.marker().now(),
                       .surveyed = capture.marker().surveying(),
-                      .accumulates = accumulates,
-                      .keep_graph = keep_graph,
+                      .accumulates = asked.accumulates,
+                      .keep_graph = asked.keep_graph,
+                      .creates_graph = asked.create_graph,
                       .roots_alive = roots_alive(capture)};
-  remember_roots(capture, roots, keep_graph);
+  remember_roots(capture, roots, asked.keep_graph);
   event.walked = event.surveyed || graph_grows();
   if (event.walked) event.graph = graph_shape(capture, roots);
   if (event.surveyed) {
@@ -120,17 +127,17 @@ void tell_nested(Capture& capture, int depth) {
 // Reports the end of a backward also when it is left by an exception, without catching it.
 class OutermostBackward {
  public:
-  DDPSCOPE_HOT OutermostBackward(const edge_list& roots, bool keep_graph, bool accumulates)
+  DDPSCOPE_HOT OutermostBackward(const edge_list& roots, const Asked& asked)
       : roots_(roots),
-        accumulates_(accumulates),
+        accumulates_(asked.accumulates),
         calls_before_(calls),
         is_nested_(inside_backward()) {
     calls = backward_depth() + 1;
     if (!is_nested_) outermost = this;
     as_guest("graph", [&](Capture& capture) {
       if (!is_nested_) {
-        begin_backward(capture, roots, keep_graph, accumulates);
-      } else if (accumulates) {
+        begin_backward(capture, roots, asked);
+      } else if (asked.accumulates) {
         tell_nested(capture, calls);
       }
     });
@@ -168,7 +175,9 @@ DDPSCOPE_HOT variable_list on_execute(Engine* self, const edge_list& roots,
                                       const edge_list& outputs) {
   if (Capture::active() == nullptr) start_discovery_session();
   Capture::halt_if_asked();
-  OutermostBackward call(roots, keep_graph, accumulate_grad);
+  OutermostBackward call(
+      roots,
+      {.keep_graph = keep_graph, .create_graph = create_graph, .accumulates = accumulate_grad});
   if (!create_graph) RestingWriters::begin();
   variable_list gradients = InterposedExecute::original(self, roots, inputs, keep_graph,
                                                         create_graph, accumulate_grad, outputs);

@@ -26,6 +26,7 @@ struct BackwardEvent {
   bool walked = false;  ///< so the graph is known: on survey steps, and while it grows
   bool accumulates = true;
   bool keep_graph = false;
+  bool creates_graph = false;    ///< of the gradients themselves
   std::int64_t roots_alive = 0;  ///< of the last 64, those of earlier steps that still exist
   std::vector<TensorId> roots;   ///< those that a surveyed operator made, or that are leaves
   bool roots_are_leaves = false;

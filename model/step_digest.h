@@ -42,8 +42,8 @@ struct StepDigest {
   Phase phase = Phase::kOptimizer;
   bool averages = false;   ///< a collective wrote gradients, so far
   bool evaluated = false;  ///< batch norm used its running statistics, or they were saved, so far
-  std::uint8_t unused = 0;
-  float targets = 0;  ///< valid ones of a loss that is their mean; 0: not known, or weighed
+  bool second_order = false;  ///< its last backward was autograd::grad() with create_graph
+  float targets = 0;          ///< valid ones of a loss that is their mean; 0: not known, or weighed
 };
 static_assert(sizeof(StepDigest) == 176);
 

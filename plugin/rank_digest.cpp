@@ -29,6 +29,7 @@ void RankDigest::on(const BackwardEvent& event, const RunState&) {
   scale_.on_backward(event);
   trained_with_.on_backward(event, scale_.is_product());
   scale_known_ = event.surveyed;
+  second_order_ = !event.accumulates && event.creates_graph;
 }
 
 // Those before training make replicas equal.
@@ -148,7 +149,8 @@ void RankDigest::on(const StepEndEvent& event, const RunState& state) {
                     .wait_us = event.wait_us,
                     .forward_us = event.forward_us,
                     .averages = averages_,
-                    .evaluated = statistics_.were_used()};
+                    .evaluated = statistics_.were_used(),
+                    .second_order = second_order_};
   if (event.whole && !lost_events_) {
     add_structure(digest);
     add_gradients(digest, state, is_compared_step(digest.step));
@@ -168,7 +170,7 @@ void RankDigest::on(const StepEndEvent& event, const RunState& state) {
   backwards_ = 0;
   trained_with_.step_ended();
   statistics_.step_ended();
-  lost_events_ = scale_known_ = in_progress_told_ = false;
+  lost_events_ = scale_known_ = in_progress_told_ = second_order_ = false;
 }
 
 void RankDigest::settle(const RunState& state) {

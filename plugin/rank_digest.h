@@ -100,6 +100,7 @@ class RankDigest {
   std::int32_t calls_ = 0;      // since then
   std::int32_t backwards_ = 0;  // that ended since the last step
   bool in_progress_told_ = false;
+  bool second_order_ = false;  // the last backward of this step
   SkippedSteps skipped_;
   std::uint64_t told_gradients_ = 0;
 };

@@ -20,16 +20,22 @@ void average(const Group& group, const Tensors& tensors) {
   }
 }
 
-/// Steps with what autograd::grad returned; `averaged` so many of them.
+/// What autograd::grad returns; of a graph of its own, as for a penalty or a meta step.
+Tensors gradients_of(Net& net, const Place& place, bool create_graph) {
+  return torch::autograd::grad({loss_of(net, place)}, net->parameters(), {}, std::nullopt,
+                               create_graph);
+}
+
+/// Steps with it; `averaged` so many of them.
 void step_with_written(Net& net, torch::optim::SGD& optimizer, const Place& place,
-                       const Group& group, std::size_t averaged) {
+                       const Group& group, std::size_t averaged, bool create_graph = false) {
   const Tensors parameters = net->parameters();
   optimizer.zero_grad();
-  Tensors gradients = torch::autograd::grad({loss_of(net, place)}, parameters);
+  Tensors gradients = gradients_of(net, place, create_graph);
   gradients.resize(parameters.size());
   average(group, {gradients.begin(), gradients.begin() + static_cast<std::ptrdiff_t>(averaged)});
   for (std::size_t i = 0; i < parameters.size(); ++i) {
-    parameters[i].mutable_grad() = gradients[i].clone();
+    parameters[i].mutable_grad() = gradients[i].detach().clone();
   }
   optimizer.step();
 }
@@ -59,6 +65,15 @@ TEST_CASE("Gradients that the program writes and nobody averages are found") {
   CHECK(merged.says("differ between ranks at step() (none_seen) [grad-not-reduced]"));
   CHECK(merged.says("and were equal before the first (drift) [rank-parameters-differ]"));
   CHECK(merged.says("0 errors, 2 warnings,"));
+}
+
+TEST_CASE("Gradients that have a graph and nobody averages are told as such") {
+  const Merged merged = run_written([](Net& net, auto& optimizer, auto& place, auto& group) {
+    step_with_written(net, optimizer, place, group, 0, /*create_graph=*/true);
+  });
+  INFO(merged.said);
+  CHECK(merged.says("differ between ranks at step() (second_order) [grad-not-reduced]"));
+  CHECK(merged.says("autograd::grad() with create_graph: it returns gradients past all hooks"));
 }
 
 TEST_CASE("Gradients that the program writes and averages in part are found") {
