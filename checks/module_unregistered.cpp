@@ -8,6 +8,7 @@
 #include "checks/check.h"
 #include "checks/finding_text.h"
 #include "checks/run_state.h"
+#include "checks/unregistered_text.h"
 #include "model/fact_keys.h"
 
 namespace ddpscope {
@@ -119,11 +120,10 @@ class ModuleUnregistered final : public Check {
     finding.why =
         fmt::format("{}{}, no module and no optimizer holds them; largest {}", users_text(types),
                     ops.empty() ? "" : " through " + joined(ops), joined(largest_shapes(loose)));
-    finding.fixes = {
-        {"register_module(name, layer) for each element of a vector, or torch::nn::ModuleList",
-         Applicability::kLikely},
-        {"register_parameter(name, tensor) for a plain tensor", Applicability::kLikely},
-        {"declare them external, if they are inputs on purpose", Applicability::kNeedsDecision}};
+    const std::string unused =
+        types.size() == 1 ? unused_module(*registered.model, types.front().word, state) : "";
+    if (!unused.empty()) finding.module_path = unused;
+    finding.fixes = unregistered_fixes(unused);
     finding.facts = {{fact::kTensorsCount, count},
                      {fact::kElements, elements},
                      {fact::kShareRatio, share},

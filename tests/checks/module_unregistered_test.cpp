@@ -91,6 +91,27 @@ TEST_CASE("module-unregistered counts tensors by the type of their module", "[ch
   CHECK(fact_of<std::string>(program.findings[0], "module_type") == "LinearImpl");
 }
 
+TEST_CASE("module-unregistered names the registered layer that a member took the place of",
+          "[check]") {
+  Program program("module-unregistered");
+  program.module_types = {{"fc", "LinearImpl"}, {"stem", "LinearImpl"}, {"side", "LinearImpl"}};
+  const bool side_is_used = GENERATE(true, false);
+  program.attach(1, {{.id = 1, .path = "stem.weight"},
+                     {.id = 2, .path = "fc.weight"},
+                     {.id = 3, .path = "side.weight"}});
+  program.optimizer(1, {1, 2, 3});
+  program.leaf(5, {2, 4});
+  for (int i = 0; i < 3; ++i) {
+    program.loose_module("LinearImpl", {5});
+    program.backward(side_is_used ? std::vector<TensorId>{1, 3, 5} : std::vector<TensorId>{1, 5});
+    program.step(1);
+  }
+  REQUIRE(program.findings.size() == 1);
+  CHECK(program.findings[0].module_path == (side_is_used ? "fc" : ""));
+  CHECK(program.findings[0].fixes.front().text.starts_with("replace_module(\"fc\", layer)") ==
+        side_is_used);
+}
+
 TEST_CASE("module-unregistered waits 4 cycles where an optimizer may be unknown", "[check]") {
   Program program("module-unregistered");
   program.attach(1, {{.id = 1, .path = "a.weight"}});

@@ -21,17 +21,16 @@ void average(const Group& group, const Tensors& tensors) {
 }
 
 /// What autograd::grad returns; of a graph of its own, as for a penalty or a meta step.
-Tensors gradients_of(Net& net, const Place& place, bool create_graph) {
+Tensors gradients_of(Net& net, const Place& place, bool create_graph = false) {
   return torch::autograd::grad({loss_of(net, place)}, net->parameters(), {}, std::nullopt,
                                create_graph);
 }
 
 /// Steps with it; `averaged` so many of them.
-void step_with_written(Net& net, torch::optim::SGD& optimizer, const Place& place,
-                       const Group& group, std::size_t averaged, bool create_graph = false) {
+void step_with_written(Net& net, torch::optim::SGD& optimizer, const Group& group,
+                       Tensors gradients, std::size_t averaged) {
   const Tensors parameters = net->parameters();
   optimizer.zero_grad();
-  Tensors gradients = gradients_of(net, place, create_graph);
   gradients.resize(parameters.size());
   average(group, {gradients.begin(), gradients.begin() + static_cast<std::ptrdiff_t>(averaged)});
   for (std::size_t i = 0; i < parameters.size(); ++i) {
@@ -59,7 +58,7 @@ Merged run_written(Step&& step) {
 
 TEST_CASE("Gradients that the program writes and nobody averages are found") {
   const Merged merged = run_written([](Net& net, auto& optimizer, auto& place, auto& group) {
-    step_with_written(net, optimizer, place, group, 0);
+    step_with_written(net, optimizer, group, gradients_of(net, place), 0);
   });
   INFO(merged.said);
   CHECK(merged.says("differ between ranks at step() (none_seen) [grad-not-reduced]"));
@@ -69,7 +68,7 @@ TEST_CASE("Gradients that the program writes and nobody averages are found") {
 
 TEST_CASE("Gradients that have a graph and nobody averages are told as such") {
   const Merged merged = run_written([](Net& net, auto& optimizer, auto& place, auto& group) {
-    step_with_written(net, optimizer, place, group, 0, /*create_graph=*/true);
+    step_with_written(net, optimizer, group, gradients_of(net, place, /*create_graph=*/true), 0);
   });
   INFO(merged.said);
   CHECK(merged.says("differ between ranks at step() (second_order) [grad-not-reduced]"));
@@ -78,7 +77,7 @@ TEST_CASE("Gradients that have a graph and nobody averages are told as such") {
 
 TEST_CASE("Gradients that the program writes and averages in part are found") {
   const Merged merged = run_written([](Net& net, auto& optimizer, auto& place, auto& group) {
-    step_with_written(net, optimizer, place, group, 1);
+    step_with_written(net, optimizer, group, gradients_of(net, place), 1);
   });
   INFO(merged.said);
   CHECK(merged.says("differ between ranks at step() (subset) [grad-not-reduced]"));
@@ -86,7 +85,7 @@ TEST_CASE("Gradients that the program writes and averages in part are found") {
 
 TEST_CASE("Gradients that the program writes and averages are silent") {
   const Merged merged = run_written([](Net& net, auto& optimizer, auto& place, auto& group) {
-    step_with_written(net, optimizer, place, group, net->parameters().size());
+    step_with_written(net, optimizer, group, gradients_of(net, place), net->parameters().size());
     loss_of(net, place).backward();  // only to look at, and cleared before the next step
   });
   INFO(merged.said);

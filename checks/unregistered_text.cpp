@@ -1,0 +1,49 @@
+#include "checks/unregistered_text.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+namespace ddpscope {
+namespace {
+bool was_reached(const RegisteredTensor& registered, const RunState& state) {
+  const TensorState* tensor = state.tensor(registered.tensor.id);
+  return tensor != nullptr && tensor->reached_steps > 0;
+}
+}  // namespace
+
+std::string unused_module(const ModelState& model, std::string_view type, const RunState& state) {
+  std::map<std::string, bool> reached;  // by path
+  for (const RegisteredTensor& registered : model.tensors) {
+    if (registered.is_buffer || !registered.tensor.requires_grad) continue;
+    reached[registered.module_path] |= was_reached(registered, state);
+  }
+  std::string found;
+  for (const ModuleInfo& module : model.modules) {
+    const auto entry = reached.find(module.path);
+    if (module.type != type || entry == reached.end() || entry->second) continue;
+    if (!found.empty()) return "";
+    found = module.path;
+  }
+  return found;
+}
+
+std::vector<Fix> unregistered_fixes(const std::string& unused) {
+  const Fix external = {"declare them external, if they are inputs on purpose",
+                        Applicability::kNeedsDecision};
+  if (!unused.empty()) {
+    const std::string name = unused.substr(unused.rfind('.') + 1);
+    return {{fmt::format("replace_module(\"{}\", layer) in place of an assignment to the member: "
+                         "{}, registered and of the same type, is not used",
+                         name, unused),
+             Applicability::kLikely},
+            external};
+  }
+  return {{"register_module(name, layer) for each element of a vector, or torch::nn::ModuleList",
+           Applicability::kLikely},
+          {"register_parameter(name, tensor) for a plain tensor", Applicability::kLikely},
+          external};
+}
+
+}  // namespace ddpscope

@@ -1,0 +1,19 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "checks/run_state.h"
+#include "model/finding.h"
+
+namespace ddpscope {
+
+/// Path of the registered module of this type whose trainable parameters no backward has reached;
+/// "" where there is none, or more than one.
+std::string unused_module(const ModelState& model, std::string_view type, const RunState& state);
+
+/// What to do about tensors that are registered nowhere; `unused`: see above.
+std::vector<Fix> unregistered_fixes(const std::string& unused);
+
+}  // namespace ddpscope
