@@ -107,7 +107,9 @@ class ModuleReplaced final : public Check {
     if (reached || tensor.registrations.empty() || !state.eligible(tensor)) return nullptr;
     if (!tensor.info.requires_grad) return nullptr;
     const TensorState* used = substitutions_.find(tensor, state);
-    return used != nullptr && used->gradient_cycle == cycle ? used : nullptr;
+    const bool is_used =
+        used != nullptr && (used->gradient_cycle == cycle || !used->info.requires_grad);
+    return is_used ? used : nullptr;
   }
 
   void say_rebound(const RunState& state, Findings& findings) {

@@ -13,18 +13,28 @@ std::string parent_of(const std::string& path) {
   return dot == std::string::npos ? "" : path.substr(0, dot);
 }
 
-std::string type_of(const Registration& at, const RunState& state) {
-  const auto model = state.models().find(at.model);
+std::string type_of(const ModulePlace& place, const RunState& state) {
+  const auto model = state.models().find(place.model);
   if (model == state.models().end()) return "";
   const auto& modules = model->second.modules;
-  const auto found = std::ranges::find(modules, at.module_path, &ModuleInfo::path);
+  const auto found = std::ranges::find(modules, place.path, &ModuleInfo::path);
   return found == modules.end() ? "" : found->type;
 }
+std::string type_of(const Registration& at, const RunState& state) {
+  return type_of(ModulePlace{at.model, at.module_path}, state);
+}
 
-bool is_like(const TensorState& used, const TensorState& registered) {
+/// Its forward reads what its members hold, and nothing else of their shapes in their place.
+bool is_of_torch(const ModulePlace& place, const RunState& state) {
+  return type_of(place, state).starts_with("torch::nn::");
+}
+
+bool is_like(const TensorState& used, const TensorState& registered, std::int64_t used_in) {
   return used.info.id != registered.info.id && used.info.shape == registered.info.shape &&
-         used.info.dtype == registered.info.dtype &&
-         used.use.last_cycle > registered.use.last_cycle;
+         used.info.dtype == registered.info.dtype && used_in > registered.use.last_cycle;
+}
+bool is_like(const TensorState& used, const TensorState& registered) {
+  return is_like(used, registered, used.use.last_cycle);
 }
 
 /// A live module of the registered one's type reads this leaf.
@@ -59,7 +69,8 @@ void Substitutions::add(const OpEvent& event, const RunState& state) {
   Leaves& leaves = read_in_[{place->model, place->path}];
   for (const TensorId input : event.inputs) {
     const TensorState* leaf = state.tensor(state.trace().leaf_behind(input));
-    if (leaf == nullptr || !leaf->info.is_leaf || !leaf->info.requires_grad) continue;
+    if (leaf == nullptr || !leaf->info.is_leaf) continue;
+    if (!leaf->info.requires_grad && !is_of_torch(*place, state)) continue;
     const bool is_own = std::ranges::any_of(leaf->registrations, [place](const Registration& at) {
       return at.model == place->model && lies_in(at.module_path, place->path);
     });
@@ -73,7 +84,7 @@ const TensorState* Substitutions::find(const TensorState& registered, const RunS
   if (read != read_in_.end()) {
     for (const auto& [id, cycle] : read->second) {
       const TensorState* leaf = state.tensor(id);
-      if (leaf != nullptr && is_like(*leaf, registered)) return leaf;
+      if (leaf != nullptr && is_like(*leaf, registered, cycle)) return leaf;
     }
     return of_assigned_layer(registered, state);  // it may have run until it was replaced
   }

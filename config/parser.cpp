@@ -34,6 +34,12 @@ std::string did_you_mean(std::string_view nearest_key, std::string_view allowed 
   return "; did you mean " + quoted(nearest_key) + "?" + values;
 }
 
+std::string listed(const std::vector<std::string_view>& keys) {
+  std::string text;
+  for (const std::string_view key : keys) text.append(text.empty() ? "" : ", ").append(key);
+  return text;
+}
+
 std::string key_and_value(std::string_view key, std::string_view value) {
   return quoted(key) + " (value " + quoted(value) + ")";
 }
@@ -91,10 +97,12 @@ class Reader {
     const std::string_view near = nearest(key, keys);
     const SettingRow* row = find_setting(near);
     const std::string_view allowed = row == nullptr ? Switch::kAllowed : row->allowed;
+    const std::string known =
+        near.empty() ? "; keys are " + listed(keys) : did_you_mean(near, allowed);
     refuse({.key = std::string(key),
             .value = std::string(value),
             .nearest_key = std::string(near),
-            .message = "unknown key " + key_and_value(key, value) + did_you_mean(near, allowed),
+            .message = "unknown key " + key_and_value(key, value) + known,
             .fix = std::string(kFixKey)});
   }
 

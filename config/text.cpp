@@ -77,6 +77,7 @@ std::string quoted(std::string_view text) {
 bool has_control_byte(std::string_view text) { return std::ranges::any_of(text, is_control); }
 
 std::string_view nearest(std::string_view text, const std::vector<std::string_view>& candidates) {
+  constexpr std::size_t kLeastBegin = 3;
   if (text.size() > kLongestCompared) return {};
   const std::string plain = lower(text);
   std::size_t best = std::max<std::size_t>(2, text.size() / 3) + 1;
@@ -89,7 +90,10 @@ std::string_view nearest(std::string_view text, const std::vector<std::string_vi
       found = candidate;
     }
   }
-  return found;
+  if (!found.empty() || plain.size() < kLeastBegin) return found;
+  const auto begins = [&plain](std::string_view candidate) { return candidate.starts_with(plain); };
+  const auto longer = std::ranges::find_if(candidates, begins);
+  return longer == candidates.end() ? found : *longer;
 }
 
 std::vector<std::string> split_escaped(std::string_view text, char separator) {

@@ -161,7 +161,7 @@ ModuleTracker::Root& ModuleTracker::find_or_add(Capture& capture, const Module* 
   capture.marker().model_attached();
   ReplicaBits::model_attached(capture);
   survey_operators(true);
-  const std::string label = label_for(class_name);
+  const std::string label = label_for(class_name, /*model=*/0);
   Root& root = roots_.emplace_back();
   root.model = ++last_model_;
   root.module = module;
@@ -171,10 +171,14 @@ ModuleTracker::Root& ModuleTracker::find_or_add(Capture& capture, const Module* 
   return root;
 }
 
-std::string ModuleTracker::label_for(const std::string& class_name) const {
-  std::string label = class_name;
-  for (int number = 2; std::ranges::find(roots_, label, &Root::label) != roots_.end(); ++number) {
-    label = class_name + "#" + std::to_string(number);
+std::string ModuleTracker::label_for(const std::string& wanted, ModelId model) const {
+  std::set<std::string_view> taken;
+  for (const Root& root : roots_) {
+    if (root.model != model) taken.insert(root.label);
+  }
+  std::string label = wanted;
+  for (int number = 2; taken.contains(label); ++number) {
+    label = wanted + "#" + std::to_string(number);
   }
   return label;
 }
@@ -191,7 +195,7 @@ void ModuleTracker::rename(Capture& capture, ModelId model, std::string label) {
   const std::lock_guard lock(mutex_);
   const auto root = std::ranges::find(roots_, model, &Root::model);
   if (root == roots_.end()) return;
-  root->label = std::move(label);
+  root->label = label_for(label, model);
   look(capture, *root);
 }
 

@@ -83,7 +83,8 @@ class ModuleTracker {
   void tell_end(Capture& capture, Root& root);
   Root& find_or_add(Capture& capture, const torch::nn::Module* module,
                     const std::string& class_name);
-  std::string label_for(const std::string& class_name) const;
+  /// Which no other model has: `Net`, `Net#2`.
+  std::string label_for(const std::string& wanted, ModelId model) const;
   void look(Capture& capture, Root& root);
   void look_anew(Capture& capture, Root& root);
   bool flags_changed(Root& root) const;

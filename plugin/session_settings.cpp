@@ -16,12 +16,13 @@ constexpr char kSharedDevices[] = "device-duplicate.shared";
 
 using CheckOptions = std::map<std::string, std::string>;
 
+// One line for each.
 [[noreturn]] void throw_problems(const std::vector<SettingsProblem>& problems) {
   std::string message;
   for (const SettingsProblem& problem : problems) {
     if (!message.empty()) message += '\n';
     message += problem.message;
-    if (!problem.fix.empty()) message += "\n  fix: " + problem.fix;
+    if (!problem.fix.empty()) message += "; fix: " + problem.fix;
   }
   throw SettingsFault{std::move(message)};
 }

@@ -64,6 +64,25 @@ TEST_CASE("module-replaced reports a member that was assigned a new tensor", "[c
   }
 }
 
+TEST_CASE("module-replaced reports a member that was assigned a tensor without grad", "[check]") {
+  Program program("module-replaced");
+  const bool is_of_torch = GENERATE(true, false);
+  program.module_types["head"] = is_of_torch ? "torch::nn::LinearImpl" : "Head";
+  program.attach(1, kNet);
+  program.optimizer(1, {1, 2});
+  program.send_now(TensorEvent{
+      {}, {.id = 3, .shape = {4}, .dtype = "float32", .is_leaf = true, .floating = true}});
+  for (int i = 0; i < 4; ++i) {
+    program.op({.name = "aten::embedding", .inputs = {1, 30}, .outputs = {31}, .module = kEmbed});
+    program.op({.name = "aten::mm", .inputs = {31, 3}, .outputs = {32}, .module = kHead});
+    program.backward({1});
+    program.step(1);
+  }
+  // Of another class it may be an input, and the weight of no use.
+  REQUIRE(program.findings.size() == (is_of_torch ? 1U : 0U));
+  if (is_of_torch) CHECK(cause_of(program.findings[0]) == "member_reassigned");
+}
+
 TEST_CASE("module-replaced reports weights that were tied by assignment", "[check]") {
   Program program("module-replaced");
   program.attach(1, kNet);

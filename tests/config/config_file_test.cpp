@@ -73,11 +73,12 @@ TEST_CASE("a file is read whole up to its limit", "[config]") {
   std::filesystem::remove(path);
 }
 
-TEST_CASE("the nearest word is a typing error away, or none is", "[config]") {
+TEST_CASE("the nearest word is a typing error away or begins so, or none is", "[config]") {
   CHECK(nearest("chekcs", {"level", "checks"}) == "checks");
   CHECK(nearest("levle", {"level", "checks"}) == "level");
   CHECK(nearest("hcekcs", {"level", "checks"}) == "checks");
-  CHECK(nearest("ab", {"cd"}).empty());
+  CHECK(nearest("hang", {"level", "hang_after_s"}) == "hang_after_s");
+  CHECK(nearest("ab", {"cd", "abcdefgh"}).empty());
   CHECK(nearest("sync_batchnorm", {"sync_batch_norm", "sync_batch_norm_exclude"}) ==
         "sync_batch_norm");
   CHECK(nearest("zzz", {"level", "checks"}).empty());

@@ -75,7 +75,6 @@ TEST_CASE("a wrong entry is named in one line with the way out", "[config]") {
        R"(DDPSCOPE: exchange_every="10s" is not a whole number of steps >= 1 (default 16))"},
       {"level=stack",
        R"(DDPSCOPE: level="stack" is not one of watch|values|stacks (default values))"},
-      {"zzzzzzzz=1", R"(DDPSCOPE: unknown key "zzzzzzzz" (value "1"))"},
       {"=5", R"(DDPSCOPE: "=5" is not key=value)"},
       {"level", R"(DDPSCOPE: "level" is not key=value)"},
       {"report_dir=", R"(DDPSCOPE: report_dir="" is not a path of at least one character )"
@@ -118,6 +117,8 @@ TEST_CASE("a problem holds its parts for programs", "[config]") {
   CHECK(unknown.value == "*");
   CHECK(unknown.nearest_key == "checks");
   CHECK(unknown.fix == "correct the key; all keys: DDPSCOPE=help=1");
+  CHECK(parse("verbose=1").problems.at(0).message.starts_with(
+      R"(DDPSCOPE: unknown key "verbose" (value "1"); keys are help, level, checks, )"));
   const auto bad = parse("fail_on=fatal").problems.at(0);
   CHECK(bad.allowed == "one of error|warning|note");
   CHECK(bad.fix == "correct the value; all keys: DDPSCOPE=help=1");
@@ -167,7 +168,7 @@ TEST_CASE("hostile text is refused in short printable lines", "[config]") {
   CHECK(only_message(std::string("level\0=watch", 12)) ==
         R"(DDPSCOPE: unknown key "level\x00" (value "watch"); did you mean "level"? )"
         R"(Its value is one of watch|values|stacks)");
-  CHECK(only_message(long_value + "=1").size() < 200);
+  CHECK(only_message(long_value + "=1").size() < 500);
   std::string many;
   for (int i = 0; i < 5000; ++i) many += "bad:";
   CHECK(parse(many).problems.size() == kMaxProblems);
