@@ -117,8 +117,10 @@ TEST_CASE("a problem holds its parts for programs", "[config]") {
   CHECK(unknown.value == "*");
   CHECK(unknown.nearest_key == "checks");
   CHECK(unknown.fix == "correct the key; all keys: DDPSCOPE=help=1");
-  CHECK(parse("verbose=1").problems.at(0).message.starts_with(
-      R"(DDPSCOPE: unknown key "verbose" (value "1"); keys are help, level, checks, )"));
+  CHECK(parse("verbose=1")
+            .problems.at(0)
+            .message.starts_with(
+                R"(DDPSCOPE: unknown key "verbose" (value "1"); keys are help, level, checks, )"));
   const auto bad = parse("fail_on=fatal").problems.at(0);
   CHECK(bad.allowed == "one of error|warning|note");
   CHECK(bad.fix == "correct the value; all keys: DDPSCOPE=help=1");

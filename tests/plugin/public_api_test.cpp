@@ -36,6 +36,7 @@ TEST_CASE("A wrong key of the variable names it and the nearest one") {
   const std::string text = refused([&] { attach_diagnostics(net, quiet()); });
   CHECK(says(text, "repot_dir"));
   CHECK(says(text, "report_dir"));
+  CHECK_FALSE(says(text, "\n"));
 }
 
 TEST_CASE("A wrong value of an option names the key and what is allowed") {
