@@ -64,6 +64,19 @@ TEST_CASE("Attaching twice is one attachment and one detach ends it") {
   second.detach();
 }
 
+TEST_CASE("Two models of one name are told apart") {
+  Loose first;
+  Loose second;
+  attach_diagnostics(first, quiet()).name("net");
+  attach_diagnostics(second, quiet()).name("net").name("net");
+  flush();
+  std::vector<std::string> names;
+  for (const std::string& line : records("model")) {
+    names.push_back(nlohmann::json::parse(line).at("name"));
+  }
+  CHECK(names == std::vector<std::string>{"net", "net#2"});
+}
+
 TEST_CASE("A model can be attached again after a detach") {
   Loose net;
   attach_diagnostics(net, quiet()).detach();
