@@ -1,9 +1,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <memory>
 #include <set>
-#include <unordered_set>
+#include <unordered_map>
 
 #include "checks/check.h"
 #include "checks/finding_text.h"
@@ -15,7 +16,6 @@ namespace ddpscope {
 namespace {
 // A finding about tensors that an optimizer built before capture could still hold waits longer.
 constexpr std::int64_t kCyclesWithUnknownOptimizers = 4;
-constexpr std::size_t kMaxOps = 4;
 
 struct Registered {
   const ModelState* model = nullptr;
@@ -44,25 +44,6 @@ Registered registered_with(const RunState& state) {
   return found;
 }
 
-std::vector<std::string> consumer_ops(const std::vector<const TensorState*>& tensors) {
-  std::vector<std::string> ops;
-  for (const TensorState* tensor : tensors) {
-    if (tensor->use.ops.empty()) continue;
-    const std::string& op = tensor->use.ops.front();
-    if (ops.size() < kMaxOps && std::ranges::find(ops, op) == ops.end()) ops.push_back(op);
-  }
-  return ops;
-}
-
-std::string common_module(const std::vector<const TensorState*>& tensors) {
-  std::optional<std::string> path;
-  for (const TensorState* tensor : tensors) {
-    const std::string own = tensor->use.common_path.value_or("");
-    path = path.has_value() ? common_path(*path, own) : own;
-  }
-  return path.value_or("");
-}
-
 /// module-unregistered; docs/checks/module-unregistered.md
 class ModuleUnregistered final : public Check {
  public:
@@ -87,10 +68,16 @@ class ModuleUnregistered final : public Check {
       return state.loose_module_evaluates(tensor->info.id) ||
              state.declared(registered.model->id, tensor->use.common_path.value_or(""), "external");
     });
-    const bool all_said = std::ranges::all_of(
-        loose, [this](const TensorState* tensor) { return reported_.contains(tensor->info.id); });
-    if (all_said) return;
-    for (const TensorState* tensor : loose) reported_.insert(tensor->info.id);
+    // Those of another model, or below another module, have a finding of their own.
+    std::vector<const TensorState*> fresh;
+    std::ranges::copy_if(loose, std::back_inserter(fresh), [this](const TensorState* tensor) {
+      return !place_of_.contains(tensor->info.id);
+    });
+    if (fresh.empty()) return;
+    const std::string place = registered.model->label + "/" + common_module(fresh);
+    for (const TensorState* tensor : fresh) place_of_[tensor->info.id] = place;
+    std::erase_if(
+        loose, [&](const TensorState* tensor) { return place_of_.at(tensor->info.id) != place; });
     std::ranges::sort(loose, {}, &TensorState::first_seen);
     findings.push_back(describe(state, registered, loose));
   }
@@ -140,7 +127,7 @@ class ModuleUnregistered final : public Check {
     finding.facts.push_back({fact::kWrongDevice, device != registered.device});
   }
 
-  std::unordered_set<TensorId> reported_;
+  std::unordered_map<TensorId, std::string> place_of_;  ///< of what was reported: model and module
 };
 }  // namespace
 

@@ -4,9 +4,14 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
+
+#include "checks/finding_text.h"
 
 namespace ddpscope {
 namespace {
+constexpr std::size_t kMaxOps = 4;
+
 bool was_reached(const RegisteredTensor& registered, const RunState& state) {
   const TensorState* tensor = state.tensor(registered.tensor.id);
   return tensor != nullptr && tensor->reached_steps > 0;
@@ -27,6 +32,25 @@ std::string unused_module(const ModelState& model, std::string_view type, const 
     found = module.path;
   }
   return found;
+}
+
+std::vector<std::string> consumer_ops(const std::vector<const TensorState*>& tensors) {
+  std::vector<std::string> ops;
+  for (const TensorState* tensor : tensors) {
+    if (tensor->use.ops.empty()) continue;
+    const std::string& op = tensor->use.ops.front();
+    if (ops.size() < kMaxOps && std::ranges::find(ops, op) == ops.end()) ops.push_back(op);
+  }
+  return ops;
+}
+
+std::string common_module(const std::vector<const TensorState*>& tensors) {
+  std::optional<std::string> path;
+  for (const TensorState* tensor : tensors) {
+    const std::string own = tensor->use.common_path.value_or("");
+    path = path.has_value() ? common_path(*path, own) : own;
+  }
+  return path.value_or("");
 }
 
 std::vector<Fix> unregistered_fixes(const std::string& unused) {

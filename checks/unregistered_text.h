@@ -13,6 +13,12 @@ namespace ddpscope {
 /// "" where there is none, or more than one.
 std::string unused_module(const ModelState& model, std::string_view type, const RunState& state);
 
+/// The first operators that read each of them.
+std::vector<std::string> consumer_ops(const std::vector<const TensorState*>& tensors);
+
+/// The deepest module below which all of them are used.
+std::string common_module(const std::vector<const TensorState*>& tensors);
+
 /// What to do about tensors that are registered nowhere; `unused`: see above.
 std::vector<Fix> unregistered_fixes(const std::string& unused);
 

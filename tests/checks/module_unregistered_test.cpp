@@ -112,6 +112,28 @@ TEST_CASE("module-unregistered names the registered layer that a member took the
         side_is_used);
 }
 
+TEST_CASE("module-unregistered counts for each of two models what it found there", "[check]") {
+  Program program("module-unregistered");
+  program.attach(1, {{.id = 1, .path = "weight"}});
+  program.attach(2, {{.id = 2, .path = "weight"}});
+  program.optimizer(1, {1});
+  program.optimizer(2, {2});
+  program.leaf(5, {2, 4});
+  program.leaf(6, {2, 4});
+  for (int i = 0; i < 3; ++i) {
+    program.backward({1, 5});
+    program.step(1);
+  }
+  for (int i = 0; i < 3; ++i) {
+    program.backward({2, 5, 6});
+    program.step(2);
+  }
+  REQUIRE(program.findings.size() == 2);
+  for (const Finding& finding : program.findings) {
+    CHECK(finding.what.starts_with("1 trainable tensor, 8 elements, is registered nowhere"));
+  }
+}
+
 TEST_CASE("module-unregistered waits 4 cycles where an optimizer may be unknown", "[check]") {
   Program program("module-unregistered");
   program.attach(1, {{.id = 1, .path = "a.weight"}});
