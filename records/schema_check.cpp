@@ -9,6 +9,7 @@
 #include "records/line_shape.h"
 #include "records/schema_table.h"
 #include "records/schema_walk.h"
+#include "records/utf8.h"
 
 namespace ddpscope {
 namespace {
@@ -64,6 +65,8 @@ class SchemaCheck {
   void check_line(std::string_view line, std::int64_t number, bool is_whole) {
     if (line.empty()) return;
     if (std::string shape = shape_problem(line); !shape.empty()) return tell(number, shape);
+    const std::string valid = is_utf8(line) ? "" : valid_json_utf8(line);
+    if (!valid.empty()) line = valid;
     const Json json = Json::parse(line, nullptr, /*allow_exceptions=*/false);
     if (json.is_discarded() && !is_whole) {
       report_.note = fmt::format("line {} is incomplete", number);

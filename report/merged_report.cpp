@@ -93,6 +93,31 @@ Finding missing_finding(const MergedReport& report, const MergeOptions& options,
   return finding;
 }
 
+/// What came after the line is lost. A rank that still runs writes whole lines.
+Finding truncated_finding(const std::vector<std::int64_t>& ranks, std::int64_t world_size) {
+  std::vector<FactScalar> listed;
+  for (std::size_t i = 0; i < std::min(ranks.size(), kMaxListedRanks); ++i) {
+    listed.emplace_back(ranks[i]);
+  }
+  Finding finding = {
+      .id = "tool-rank-missing",
+      .rank = ranks.front(),
+      .phase = Phase::kExit,
+      .subject = "last line",
+      .what = fmt::format("the record{} of {} end{} within a line", ranks.size() == 1 ? "" : "s",
+                          missing_words(ranks), ranks.size() == 1 ? "s" : ""),
+      .why =
+          "a full disk, a copy that was cut short, or a host that stopped; what the rank wrote "
+          "after it is not known",
+      .fixes = {{"copy the rank file again, or merge in the folder that the ranks wrote to",
+                 Applicability::kLikely}},
+      .facts = {{fact::kMissingRanks, std::move(listed)}, {fact::kWorldSize, world_size}},
+      .ranks = ranks,
+  };
+  finding.fingerprint = fingerprint_of(finding);
+  return finding;
+}
+
 /// What a rank that crashed noted last, where it did.
 std::string last_words(const RankFile& file) {
   if (file.progress.empty()) return {};
@@ -182,6 +207,11 @@ MergedReport merge(std::vector<RankFile> files, std::vector<SkippedFile> skipped
       report.missing_ranks.empty() && std::ranges::all_of(report.ranks, &RankState::has_summary);
   report.leftover_suppressions = leftover_suppressions(files, all_ended);
   if (!report.missing_ranks.empty()) all.push_back(missing_finding(report, options, of_other_runs));
+  std::vector<std::int64_t> truncated;
+  for (const RankState& rank : report.ranks) {
+    if (rank.truncated) truncated.push_back(rank.run.rank);
+  }
+  if (!truncated.empty()) all.push_back(truncated_finding(truncated, report.world_size));
   report.findings = join_findings(std::move(all));
   report.coverage = coverage_of(files, report.findings, options.judged_at_merge);
   report.remarks.insert(report.remarks.end(), options.remarks.begin(), options.remarks.end());

@@ -77,6 +77,13 @@ TEST_CASE("a rank without a summary is noted and not missing", "[report]") {
   CHECK(report.coverage.at("grad-missing").why ==
         "rank 1 ended without a summary: judged up to the last line");
   CHECK(report.remarks == std::vector<std::string>{"rank 1 ended without a summary"});
+  REQUIRE(report.findings.size() == 1);
+  CHECK(report.findings[0].id == "tool-rank-missing");
+  CHECK(report.findings[0].severity == Severity::kWarning);
+  CHECK(report.findings[0].what == "the record of rank 1 ends within a line");
+  CHECK(exit_code(report, Severity::kError) == 0);
+  cut.truncated = false;
+  CHECK(merge({file_of(0, 2), cut}, {}).findings.empty());
 }
 
 TEST_CASE("the newest run wins and what was skipped is named", "[report]") {

@@ -32,6 +32,15 @@ TEST_CASE("validate names line and member, and returns 3", "[tools]") {
   CHECK(run.says("rank-0.jsonl:2: finding.severity is none of error, warning, note\n"));
 }
 
+TEST_CASE("validate takes bytes that are no UTF-8, as the other commands do", "[tools]") {
+  const TemporaryDir dir;
+  write_findings(dir / "p", {finding_named("1111111111111111", Severity::kError)});
+  run_shell("cd " + (dir / "p") + " && sed -i 's/\"what\":\"/\"what\":\"\\xff/' rank-0.jsonl");
+  const auto run = run_shell("cd " + (dir / "p") + " && ddpscope validate rank-0.jsonl");
+  CHECK(run.code == 0);
+  CHECK(run.says("rank-0.jsonl: valid rank file of 3 records\n"));
+}
+
 TEST_CASE("validate refuses a rank file that holds no record", "[tools]") {
   const TemporaryDir dir;
   for (const std::string text : {"", "\n\n\n"}) {
