@@ -26,4 +26,14 @@ std::optional<HangWatch::Stall> HangWatch::look(OpenCalls& calls, std::uint64_t 
   return Stall{.call = *oldest, .waited_ns = waited_ns, .median_ns = median_ns};
 }
 
+std::optional<std::int64_t> HangWatch::stood_still(OpenCalls& calls, std::int64_t now_ns) {
+  const std::int64_t still_ns = now_ns - moved_ns_;
+  if (still_ns <= hang_after_ns_) told_still_ns_ = 0;
+  if (still_ns <= hang_after_ns_ || still_ns < 2 * told_still_ns_ || calls.oldest()) {
+    return std::nullopt;
+  }
+  told_still_ns_ = still_ns;
+  return still_ns;
+}
+
 }  // namespace ddpscope

@@ -73,8 +73,15 @@ std::optional<ProgressRecord> RankWatch::look(std::uint64_t events) {
     beat(progress, /*ended=*/false);
   }
   const auto stall = hang_watch_.look(open_calls(), progress, steady_ns());
-  if (!stall) return std::nullopt;
-  return record_of(*stall);
+  if (stall) return record_of(*stall);
+  const auto still_ns = hang_watch_.stood_still(open_calls(), steady_ns());
+  if (!still_ns || at.step == 0) return std::nullopt;  // before the first step it loads and builds
+  return ProgressRecord{.step = at.step,
+                        .phase = at.phase,
+                        .reason = "stall",
+                        .what = "has stood still for " + duration_words(*still_ns / kMsNs) +
+                                ", outside of collectives",
+                        .time_unix_ns = unix_ns()};
 }
 
 void RankWatch::end() { beat(progress_ + 1, /*ended=*/true); }

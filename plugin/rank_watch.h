@@ -30,7 +30,8 @@ class RankWatch {
   const std::string& dir() const noexcept { return dir_; }
 
   /// On the worker's thread, often. `events` counts what the training threads have told. Returns
-  /// where this rank stands when it waits for too long in one collective, once for that.
+  /// where this rank stands when it waits for too long in one collective, or does nothing for as
+  /// long, once for that.
   std::optional<ProgressRecord> look(std::uint64_t events);
   /// The loop is over.
   void end();

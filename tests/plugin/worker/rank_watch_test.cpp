@@ -140,5 +140,26 @@ TEST_CASE("a rank that waits too long says where, once", "[ranks]") {
   worker.finish(seconds(60), {});
 }
 
+TEST_CASE("a rank that does nothing for too long says where, once", "[ranks]") {
+  const TemporaryDir dir;
+  WorkerOptions options = options_in(dir);
+  options.settings.hang_after_s = 1;
+  options.where = []() noexcept { return LoopPosition{.step = 7, .phase = Phase::kForward}; };
+  Worker worker(options);
+  worker.start();
+  const auto file = [&] { return std::get<RankFile>(read_rank_file(dir / "out/rank-1.jsonl")); };
+  for (int i = 0; i < 100 && file().progress.empty(); ++i) {
+    std::this_thread::sleep_for(milliseconds(30));
+  }
+  std::this_thread::sleep_for(milliseconds(500));
+  REQUIRE(file().progress.size() == 1);
+  const ProgressRecord record = file().progress[0];
+  CHECK(record.reason == "stall");
+  CHECK(record.step == 7);
+  CHECK(record.phase == Phase::kForward);
+  CHECK(record.what.starts_with("has stood still for 1"));
+  worker.finish(seconds(60), {});
+}
+
 }  // namespace
 }  // namespace ddpscope::test::rank_watch_test
