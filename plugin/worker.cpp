@@ -216,11 +216,21 @@ void Worker::found(const Finding& original, bool is_first) {
 
 bool Worker::prints_live() const {
   const Console console = options_.settings.console;
-  return console != Console::kQuiet && (options_.run.rank == 0 || console == Console::kFull);
+  return console != Console::kQuiet &&
+         (options_.run.rank == 0 || console == Console::kFull || speaks_);
+}
+
+// Without a launcher nobody else tells of an error on a rank but 0.
+bool Worker::speaks_for_failed(const Finding& finding) {
+  const bool may_speak = options_.settings.console != Console::kQuiet && !options_.launched;
+  if (!may_speak || writer_ == nullptr || finding.severity != Severity::kError) return false;
+  return first_to_fail_.is_it(writer_->path());
 }
 
 void Worker::print(const Finding& finding, bool is_first) {
-  if (!is_first || finding.suppressed || !prints_live()) return;
+  if (!is_first || finding.suppressed) return;
+  if (!prints_live()) speaks_ = speaks_for_failed(finding);
+  if (!prints_live()) return;
   const FindingStyle style{.colour = isatty(STDERR_FILENO) != 0, .with_model = models_.size() > 1};
   const bool brief = options_.settings.console == Console::kBrief;
   const std::string text =

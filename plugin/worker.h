@@ -17,6 +17,7 @@
 #include "model/hot_code.h"
 #include "plugin/device_of_rank.h"
 #include "plugin/event_queue.h"
+#include "plugin/first_to_fail.h"
 #include "plugin/host_counts.h"
 #include "plugin/last_place.h"
 #include "plugin/late_values.h"
@@ -28,6 +29,7 @@
 #include "plugin/step_values.h"
 #include "plugin/store_exchange.h"
 #include "records/jsonl_writer.h"
+#include "report/merged_report.h"
 
 namespace ddpscope {
 
@@ -158,10 +160,12 @@ class Worker final : public EventSink {
   void settle();
   void print(const Finding& finding, bool is_first);
   bool prints_live() const;
+  bool speaks_for_failed(const Finding& finding);
   SummaryRecord summary(const RunCosts& costs);
   std::optional<ExitEvent::Rested> rested(const RunCosts& costs) const;
   std::vector<SuppressionRecord> suppressions() const;
   void write_reports(const SummaryRecord& summary);
+  MergedReport own_report(const SummaryRecord& summary, const std::string& folder);
   void write_metrics(bool has_ended);
 
   WorkerOptions options_;
@@ -179,6 +183,8 @@ class Worker final : public EventSink {
   std::vector<Model> models_;
   std::vector<std::string> files_;
   std::string worst_line_;
+  FirstToFail first_to_fail_;
+  bool speaks_ = false;
   std::atomic<int> worst_{-1};
   LastPlace last_place_;
   LateValues late_values_;

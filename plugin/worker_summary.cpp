@@ -57,11 +57,15 @@ CheckCost cost_of(const std::string& id, const RunCosts& costs, std::int64_t ste
           .latency_steps = steps_in(gap + 1, costs, steps)};
 }
 
+constexpr const char* kMergeCompares = "ddpscope merge compares the ranks";
+
 std::map<std::string, Coverage> blocked_over_ranks(const RunRecord& run) {
   std::map<std::string, Coverage> coverage;
   const RanksJudgeOptions options{.enabled = {run.checks.begin(), run.checks.end()}};
   for (const auto& [id, told] : judge_ranks({.world_size = 1}, options).coverage) {
-    coverage[id] = {.state = CoverageState::kBlocked, .why = told.why, .ranks = {run.rank}};
+    coverage[id] = {.state = CoverageState::kBlocked,
+                    .why = run.world_size > 1 ? kMergeCompares : told.why,
+                    .ranks = {run.rank}};
   }
   return coverage;
 }
@@ -89,6 +93,7 @@ SummaryRecord Worker::summary(const RunCosts& costs) {
     record.overhead[id].us_per_step = steps > 0 ? us / static_cast<double>(steps) : us;
     record.overhead[id].percent = costs.wall_ms > 0 ? us / (10 * costs.wall_ms) : 0;
   }
+  record.blocked.insert(options_.run.blocked.begin(), options_.run.blocked.end());
   if (costs.difference.pairs > 0) {
     const CostGovernor::Difference& told = costs.difference;
     record.watched = WatchedCost{.share = static_cast<double>(costs.coverage.structure) /
@@ -127,6 +132,32 @@ std::vector<SuppressionRecord> Worker::suppressions() const {
 
 void Worker::write_reports(const SummaryRecord& summary) {
   if (writer_ == nullptr) return;
+  const bool is_alone = options_.run.world_size == 1;
+  const bool prints = prints_live() && !options_.launched;  // the launcher prints it
+  if (!is_alone && !prints) return;
+  const std::string folder = parent_folder(writer_->path());
+  const MergedReport report = own_report(summary, folder);
+  RenderOptions render{.colour = isatty(STDERR_FILENO) != 0};
+  if (is_alone && !writer_->failed()) {
+    const std::string path = folder + "/report.html";
+    const std::string error = write_file_atomically(path, render_html(report, {}));
+    if (error.empty()) files_.push_back(path);
+    if (error.empty()) render.report_path = shown_path(path);
+    if (!error.empty()) log_error(error);
+  }
+  if (!prints) return;
+  const bool brief = options_.settings.console == Console::kBrief;
+  std::string text = brief ? render_last_line(report, render) : render_verdict(report, render);
+  if (!is_alone) {
+    text.insert(0, "rank " + std::to_string(options_.run.rank) + " of " +
+                       std::to_string(options_.run.world_size) +
+                       " alone; all ranks: ddpscope merge " + shown_path(folder) + "\n");
+  }
+  std::fputs(text.c_str(), stderr);
+}
+
+/// Of this rank alone.
+MergedReport Worker::own_report(const SummaryRecord& summary, const std::string& folder) {
   RankFile file{.path = writer_->path(), .run = options_.run, .models = {}};
   for (const Model& model : models_) file.models.push_back(model.record);
   file.findings = all_findings();
@@ -136,26 +167,14 @@ void Worker::write_reports(const SummaryRecord& summary) {
   }
   file.suppressions = suppressions();
   file.summary = summary;
-  const bool is_alone = options_.run.world_size == 1;
-  const std::string folder = parent_folder(writer_->path());
-  MergeOptions merge_options{.dir_name = folder, .tool_version = options_.run.tool_version};
-  if (is_alone) merge_options.judged_at_merge = blocked_over_ranks(options_.run);
+  file.run.rank = 0;
+  file.run.world_size = 1;  // so that no rank is missing
+  const MergeOptions options{.dir_name = folder,
+                             .tool_version = options_.run.tool_version,
+                             .judged_at_merge = blocked_over_ranks(options_.run)};
   std::vector<RankFile> files;
   files.push_back(std::move(file));
-  const MergedReport report = merge(std::move(files), {}, merge_options);
-  RenderOptions render{.colour = isatty(STDERR_FILENO) != 0};
-  if (is_alone && !writer_->failed()) {
-    const std::string path = folder + "/report.html";
-    const std::string error = write_file_atomically(path, render_html(report, {}));
-    if (error.empty()) files_.push_back(path);
-    if (error.empty()) render.report_path = shown_path(path);
-    if (!error.empty()) log_error(error);
-  }
-  if (!prints_live() || !is_alone || options_.launched) return;  // the launcher prints it
-  const bool brief = options_.settings.console == Console::kBrief;
-  const std::string text =
-      brief ? render_last_line(report, render) : render_verdict(report, render);
-  std::fputs(text.c_str(), stderr);
+  return merge(std::move(files), {}, options);
 }
 
 void Worker::write_metrics(bool has_ended) {

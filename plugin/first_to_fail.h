@@ -1,0 +1,21 @@
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "records/file_descriptor.h"
+
+namespace ddpscope {
+
+/// The rank that speaks for those that fail: of the ranks that report to one folder the first that
+/// asks, as long as it lives.
+class FirstToFail {
+ public:
+  bool is_it(const std::string& own_file);
+
+ private:
+  FileDescriptor lock_;
+  std::optional<bool> answer_;
+};
+
+}  // namespace ddpscope
