@@ -234,7 +234,7 @@ void Worker::print(const Finding& finding, bool is_first) {
   const FindingStyle style{.colour = isatty(STDERR_FILENO) != 0, .with_model = models_.size() > 1};
   const bool brief = options_.settings.console == Console::kBrief;
   const std::string text =
-      brief ? render_place_line(finding, style) + "\n" : render_finding(finding, style);
+      brief ? render_place_line(finding, style) : render_finding(finding, style);
   say(text);
 }
 

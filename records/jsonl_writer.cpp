@@ -123,8 +123,12 @@ bool JsonlWriter::sync() noexcept { return !failed_ && ::fdatasync(file_.get()) 
 bool JsonlWriter::admits(Kind kind, std::size_t bytes) noexcept {
   const std::int64_t after = bytes_written_ + static_cast<std::int64_t>(bytes);
   if (bytes > kMaxLineBytes + 1) return false;
-  if (kind == Kind::kAlways || (after <= max_bytes_ && !said_full_)) return true;
-  if (kind == Kind::kOther) return false;
+  if (kind == Kind::kAlways) return true;
+  if (kind == Kind::kOther) {
+    findings_only_ |= after > max_bytes_ || said_full_;
+    return !findings_only_;
+  }
+  if (after <= max_bytes_ && !said_full_) return true;
   if (!said_full_ && after <= max_bytes_ + max_bytes_ / 10) return true;
   if (!said_full_) append(fmt::format(kLimitLine, kReportLimit));
   said_full_ = true;

@@ -71,6 +71,7 @@ class JsonlWriter {
   std::int64_t bytes_written_ = 0;
   std::uint64_t largest_ = ~std::uint64_t{0};  // that this process may make a file
   bool failed_ = false;
+  bool findings_only_ = false;  // since a record of another kind found no room
   bool said_full_ = false;
   std::string failure_;
 };

@@ -20,7 +20,7 @@ int train_all_but_one_layer(const Place& place) {
   if (std::freopen(said.c_str(), "w", stderr) == nullptr) return 1;
   const Group group = place.group();
   Options options = quiet();
-  options.console = "auto";
+  options.console = "brief";
   Net net;
   attach_diagnostics(net, options);
   torch::optim::SGD optimizer(place.rank == 0 ? net->parameters() : net->first->parameters(), 0.01);
@@ -42,6 +42,7 @@ TEST_CASE("Without a launcher rank 0 ends with a verdict and one of those that f
   CHECK(speaks(1) != speaks(2));
   const std::string speaker = said_by(speaks(1) ? 1 : 2);
   CHECK(speaker.find("ddpscope: 1 error,") != std::string::npos);
+  CHECK(speaker.find("\n\n") == std::string::npos);
   CHECK(said_by(speaks(1) ? 2 : 1).empty());
 }
 

@@ -103,6 +103,16 @@ TEST_CASE("beyond max_bytes only findings are written, then one line says so", "
   CHECK(file.summary);
 }
 
+TEST_CASE("once a record found no room below max_bytes, no smaller one follows it", "[records]") {
+  const TemporaryDir dir;
+  const auto opened = JsonlWriter::open(dir / "out", run_of(1), 20'000);
+  JsonlWriter& writer = *opened.writer;
+  CHECK(writer.write_step({.step = 1}));
+  CHECK_FALSE(writer.write_model({.name = std::string(30'000, 'x')}));
+  CHECK_FALSE(writer.write_step({.step = 2}));
+  CHECK(writer.write_finding(sample_finding()));
+}
+
 TEST_CASE("a full disk is said once and ends writing", "[records]") {
   FileDescriptor full(::open("/dev/full", O_WRONLY));
   if (!full) DDPSCOPE_SKIP("no /dev/full");
