@@ -70,7 +70,9 @@ void Substitutions::add(const OpEvent& event, const RunState& state) {
   for (const TensorId input : event.inputs) {
     const TensorState* leaf = state.tensor(state.trace().leaf_behind(input));
     if (leaf == nullptr || !leaf->info.is_leaf) continue;
-    if (!leaf->info.requires_grad && !is_of_torch(*place, state)) continue;
+    const bool may_stand_in =
+        leaf->info.requires_grad || (leaf->registrations.empty() && is_of_torch(*place, state));
+    if (!may_stand_in) continue;
     const bool is_own = std::ranges::any_of(leaf->registrations, [place](const Registration& at) {
       return at.model == place->model && lies_in(at.module_path, place->path);
     });
