@@ -69,6 +69,12 @@ std::map<std::string, Coverage> blocked_over_ranks(const RunRecord& run) {
   }
   return coverage;
 }
+
+void add_blocked_over_ranks(const RunRecord& run, SummaryRecord& record) {
+  for (const auto& [id, coverage] : blocked_over_ranks(run)) {
+    record.blocked.emplace(id, coverage.why);
+  }
+}
 }  // namespace
 
 SummaryRecord Worker::summary(const RunCosts& costs) {
@@ -93,7 +99,7 @@ SummaryRecord Worker::summary(const RunCosts& costs) {
     record.overhead[id].us_per_step = steps > 0 ? us / static_cast<double>(steps) : us;
     record.overhead[id].percent = costs.wall_ms > 0 ? us / (10 * costs.wall_ms) : 0;
   }
-  record.blocked.insert(options_.run.blocked.begin(), options_.run.blocked.end());
+  if (options_.run.world_size == 1) add_blocked_over_ranks(options_.run, record);
   if (costs.difference.pairs > 0) {
     const CostGovernor::Difference& told = costs.difference;
     record.watched = WatchedCost{.share = static_cast<double>(costs.coverage.structure) /
