@@ -107,6 +107,18 @@ TEST_CASE("a ring that cannot be made costs one line", "[ranks]") {
   CHECK(file.summary);
 }
 
+/// Waits for it, and half a second for another.
+ProgressRecord only_stall(const TemporaryDir& dir) {
+  const auto file = [&] { return std::get<RankFile>(read_rank_file(dir / "out/rank-1.jsonl")); };
+  for (int i = 0; i < 100 && file().progress.empty(); ++i) {
+    std::this_thread::sleep_for(milliseconds(30));
+  }
+  std::this_thread::sleep_for(milliseconds(500));
+  REQUIRE(file().progress.size() == 1);
+  CHECK(file().progress[0].reason == "stall");
+  return file().progress[0];
+}
+
 TEST_CASE("a rank that waits too long says where, once", "[ranks]") {
   const TemporaryDir dir;
   WorkerOptions options = options_in(dir);
@@ -122,14 +134,7 @@ TEST_CASE("a rank that waits too long says where, once", "[ranks]") {
   const auto number = open_calls().issued(worker.calls()->issued(call), call);
   open_calls().returned(number, &work);
   open_calls().wait_began(&work);
-  const auto file = [&] { return std::get<RankFile>(read_rank_file(dir / "out/rank-1.jsonl")); };
-  for (int i = 0; i < 100 && file().progress.empty(); ++i) {
-    std::this_thread::sleep_for(milliseconds(30));
-  }
-  std::this_thread::sleep_for(milliseconds(500));
-  REQUIRE(file().progress.size() == 1);
-  const ProgressRecord record = file().progress[0];
-  CHECK(record.reason == "stall");
+  const ProgressRecord record = only_stall(dir);
   CHECK(record.step == 4);
   CHECK(record.phase == Phase::kReduce);
   CHECK(record.module_path == "conv1");
@@ -147,14 +152,7 @@ TEST_CASE("a rank that does nothing for too long says where, once", "[ranks]") {
   options.where = []() noexcept { return LoopPosition{.step = 7, .phase = Phase::kForward}; };
   Worker worker(options);
   worker.start();
-  const auto file = [&] { return std::get<RankFile>(read_rank_file(dir / "out/rank-1.jsonl")); };
-  for (int i = 0; i < 100 && file().progress.empty(); ++i) {
-    std::this_thread::sleep_for(milliseconds(30));
-  }
-  std::this_thread::sleep_for(milliseconds(500));
-  REQUIRE(file().progress.size() == 1);
-  const ProgressRecord record = file().progress[0];
-  CHECK(record.reason == "stall");
+  const ProgressRecord record = only_stall(dir);
   CHECK(record.step == 7);
   CHECK(record.phase == Phase::kForward);
   CHECK(record.what.starts_with("has stood still for 1"));
