@@ -170,10 +170,13 @@ ddpscope_jobs() {
   echo "$jobs"
 }
 
-# ddpscope_build_preset <preset> [--target <target>...]: everything, or what is named.
+# ddpscope_build_preset <preset> [--target <target>...]: everything, or what is named. A compiler
+# that found no memory beside others has it for itself the second time.
 ddpscope_build_preset() {
   (cd "$ddpscope_root" && cmake --preset "$1" &&
-    cmake --build --preset "$1" --parallel "$(ddpscope_jobs)" "${@:2}")
+    { cmake --build --preset "$1" --parallel "$(ddpscope_jobs)" "${@:2}" ||
+      { ddpscope_say "once more, one file at a time" &&
+        cmake --build --preset "$1" --parallel 1 "${@:2}"; }; })
 }
 ddpscope_build() { ddpscope_build_preset dev "$@"; }
 
