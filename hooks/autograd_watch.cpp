@@ -54,13 +54,14 @@ void tell_roots(Capture& capture, const edge_list& roots, BackwardEvent& event) 
 }
 
 /// How the engine was called.
-struct Asked {
+struct EngineCall {
   bool keep_graph = false;
   bool create_graph = false;
   bool accumulates = true;  ///< false: autograd::grad()
 };
 
-DDPSCOPE_HOT void begin_backward(Capture& capture, const edge_list& roots, const Asked& asked) {
+DDPSCOPE_HOT void begin_backward(Capture& capture, const edge_list& roots,
+                                 const EngineCall& asked) {
   LoopPhase::enter(Phase::kBackward);
   DeviceWaits::see_backward();
   StepWait::see_backward(capture);
@@ -127,7 +128,7 @@ void tell_nested(Capture& capture, int depth) {
 // Reports the end of a backward also when it is left by an exception, without catching it.
 class OutermostBackward {
  public:
-  DDPSCOPE_HOT OutermostBackward(const edge_list& roots, const Asked& asked)
+  DDPSCOPE_HOT OutermostBackward(const edge_list& roots, const EngineCall& asked)
       : roots_(roots),
         accumulates_(asked.accumulates),
         calls_before_(calls),

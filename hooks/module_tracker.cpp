@@ -172,9 +172,13 @@ ModuleTracker::Root& ModuleTracker::find_or_add(Capture& capture, const Module* 
 }
 
 std::string ModuleTracker::label_for(const std::string& wanted, ModelId model) const {
+  // A name that the program gives may be that of a model which has died.
+  const auto is_free = [model](const Root& root) {
+    return root.model == model || (model != 0 && !root.named_tensors && root.life.is_over());
+  };
   std::set<std::string_view> taken;
   for (const Root& root : roots_) {
-    if (root.model != model) taken.insert(root.label);
+    if (!is_free(root)) taken.insert(root.label);
   }
   std::string label = wanted;
   for (int number = 2; taken.contains(label); ++number) {

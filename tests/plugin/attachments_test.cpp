@@ -77,6 +77,17 @@ TEST_CASE("Two models of one name are told apart") {
   CHECK(names == std::vector<std::string>{"net", "net#2"});
 }
 
+TEST_CASE("A model takes the name of one that has died") {
+  for (int i = 0; i < 2; ++i) {
+    Loose net;
+    attach_diagnostics(net, quiet()).name("net");
+    flush();
+  }
+  for (const std::string& line : records("model")) {
+    CHECK(nlohmann::json::parse(line).at("name") == "net");
+  }
+}
+
 TEST_CASE("A model can be attached again after a detach") {
   Loose net;
   attach_diagnostics(net, quiet()).detach();
