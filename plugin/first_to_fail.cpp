@@ -1,22 +1,27 @@
 #include "plugin/first_to_fail.h"
 
-#include <fcntl.h>
-#include <sys/file.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 
+#include <algorithm>
 #include <cerrno>
-#include <filesystem>
+#include <cstddef>
+#include <functional>
 
 namespace ddpscope {
 
-// A lock leaves nothing behind. Where the file of rank 0 takes none, as on another host, each rank
-// speaks.
-bool FirstToFail::is_it(const std::string& own_file) {
+// It takes a name that only one process of a host can have, and that lies in no folder. Where there
+// are no such names each rank speaks.
+bool FirstToFail::is_it(const std::string& run_id) {
   if (answer_.has_value()) return *answer_;
-  const auto first = std::filesystem::path(own_file).replace_filename("rank-0.jsonl");
-  lock_ = FileDescriptor(::open(first.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC));
-  const bool is_taken =
-      ::flock(lock_.get(), LOCK_EX | LOCK_NB) != 0 && (errno == EWOULDBLOCK || errno == EINTR);
-  answer_ = !is_taken;
+  const std::string name = "ddpscope:" + std::to_string(std::hash<std::string>()(run_id));
+  struct sockaddr_un address = {};
+  address.sun_family = AF_UNIX;
+  std::ranges::copy(name, address.sun_path + 1);  // after the 0 of names without a file
+  const auto bytes = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
+  name_ = FileDescriptor(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  const auto* const place = reinterpret_cast<const struct sockaddr*>(&address);  // NOLINT
+  answer_ = ::bind(name_.get(), place, bytes) == 0 || errno != EADDRINUSE;
   return *answer_;
 }
 

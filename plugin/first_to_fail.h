@@ -7,14 +7,14 @@
 
 namespace ddpscope {
 
-/// The rank that speaks for those that fail: of the ranks that report to one folder the first that
-/// asks, as long as it lives.
+/// The rank that speaks for those that fail: of the ranks of one run and host the first that asks,
+/// as long as it lives.
 class FirstToFail {
  public:
-  bool is_it(const std::string& own_file);
+  bool is_it(const std::string& run_id);
 
  private:
-  FileDescriptor lock_;
+  FileDescriptor name_;
   std::optional<bool> answer_;
 };
 

@@ -223,8 +223,8 @@ bool Worker::prints_live() const {
 // Without a launcher nobody else tells of an error on a rank but 0.
 bool Worker::speaks_for_failed(const Finding& finding) {
   const bool may_speak = options_.settings.console != Console::kQuiet && !options_.launched;
-  if (!may_speak || writer_ == nullptr || finding.severity != Severity::kError) return false;
-  return first_to_fail_.is_it(writer_->path());
+  if (!may_speak || finding.severity != Severity::kError) return false;
+  return first_to_fail_.is_it(options_.run.run_id);
 }
 
 void Worker::print(const Finding& finding, bool is_first) {
