@@ -59,16 +59,18 @@ std::string why_missing(const MergedReport& report, const MergeOptions& options)
       cut_short.size() == 1 ? rank_words(cut_short) : rank_words(cut_short) + " each");
 }
 
+std::vector<FactScalar> listed_ranks(const std::vector<std::int64_t>& ranks) {
+  std::vector<FactScalar> listed(ranks.begin(), ranks.end());
+  if (listed.size() > kMaxListedRanks) listed.resize(kMaxListedRanks);
+  return listed;
+}
+
 Finding missing_finding(const MergedReport& report, const MergeOptions& options,
                         const std::set<std::int64_t>& of_other_runs) {
   const auto& missing = report.missing_ranks;
   std::vector<std::int64_t> elsewhere;
   std::ranges::set_intersection(missing, of_other_runs, std::back_inserter(elsewhere));
   const auto compared = static_cast<std::int64_t>(report.ranks.size());
-  std::vector<FactScalar> listed;
-  for (std::size_t i = 0; i < std::min(missing.size(), kMaxListedRanks); ++i) {
-    listed.emplace_back(missing[i]);
-  }
   const std::string place = options.dir_name.empty() ? "the report folder" : options.dir_name;
   Finding finding = {
       .id = "tool-rank-missing",
@@ -81,7 +83,7 @@ Finding missing_finding(const MergedReport& report, const MergeOptions& options,
                                : fmt::format("{} {}", rank_words(elsewhere), kOtherRunWhy),
       .fixes = {{"load ddpscope on every rank", Applicability::kSafe},
                 {"merge the folders of all hosts in one call", Applicability::kSafe}},
-      .facts = {{fact::kMissingRanks, std::move(listed)},
+      .facts = {{fact::kMissingRanks, listed_ranks(missing)},
                 {fact::kComparedCount, compared},
                 {fact::kWorldSize, report.world_size}},
       .ranks = missing,
@@ -95,10 +97,6 @@ Finding missing_finding(const MergedReport& report, const MergeOptions& options,
 
 /// What came after the line is lost. A rank that still runs writes whole lines.
 Finding truncated_finding(const std::vector<std::int64_t>& ranks, std::int64_t world_size) {
-  std::vector<FactScalar> listed;
-  for (std::size_t i = 0; i < std::min(ranks.size(), kMaxListedRanks); ++i) {
-    listed.emplace_back(ranks[i]);
-  }
   Finding finding = {
       .id = "tool-rank-missing",
       .rank = ranks.front(),
@@ -111,7 +109,7 @@ Finding truncated_finding(const std::vector<std::int64_t>& ranks, std::int64_t w
           "after it is not known",
       .fixes = {{"copy the rank file again, or merge in the folder that the ranks wrote to",
                  Applicability::kLikely}},
-      .facts = {{fact::kMissingRanks, std::move(listed)}, {fact::kWorldSize, world_size}},
+      .facts = {{fact::kMissingRanks, listed_ranks(ranks)}, {fact::kWorldSize, world_size}},
       .ranks = ranks,
   };
   finding.fingerprint = fingerprint_of(finding);
