@@ -12,6 +12,7 @@
 #include "model/run_record.h"
 #include "records/json_members.h"
 #include "records/line_shape.h"
+#include "records/schema_formats.h"
 #include "records/schema_table.h"
 
 namespace ddpscope {
@@ -149,7 +150,10 @@ bool SchemaWalk::fits(string_view kind, string_view type) const {
     return kind == "text" && std::ranges::find(words, string_view(text_)) != words.end();
   }
   if (type == "fact") return kind != "large integer";
-  if (type == "rank") return kind == "integer" && number_ >= 0 && number_ <= kMaxRank;
+  if (const SchemaFormat* format = find_format(type)) {
+    if (kind == "integer") return format->fits_number != nullptr && format->fits_number(number_);
+    return kind == "text" && format->fits_text != nullptr && format->fits_text(text_);
+  }
   if (type == "number") {
     return kind == "integer" || kind == "number" || kind == "large integer" ||
            (kind == "text" && members::number_in_words(text_));
@@ -213,7 +217,7 @@ void SchemaWalk::refuse(string_view type) {
   if (!words.empty()) wanted = fmt::format("of {}", fmt::join(words, ", "));
   if (type == "integer") wanted = "64-bit integer";
   if (type == "truth") wanted = "boolean";
-  if (type == "rank") wanted = "rank from 0 to 2^20";
+  if (const SchemaFormat* format = find_format(type)) wanted = format->wanted;
   if (type.starts_with('[')) wanted = "list";
   if (type.starts_with('{') || is_owner(type)) wanted = "object";
   faults_(progress_.line, fmt::format("{} is {} {}{}", path(), words.empty() ? "no" : "none",

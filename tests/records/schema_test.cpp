@@ -4,6 +4,7 @@
 #include "records/line_shape.h"
 #include "records/record_json.h"
 #include "records/schema_check.h"
+#include "records/schema_formats.h"
 #include "records/schema_table.h"
 #include "tests/support/catch.h"
 #include "tests/support/report_sample.h"
@@ -40,10 +41,10 @@ TEST_CASE("every record that is written fits the schema", "[records]") {
   const SuppressionRecord line{"ci.txt", 2, "grad-*", "", SuppressionState::kUsed};
   ProgressRecord progress{.reason = "signal", .time_unix_ns = 1, .signal = "SIGTERM", .code = 3};
   progress.exception = "E";
-  for (const Json& json :
-       {to_json(sample_model()), to_json(step), to_json(StepRecord{}), to_json(finding),
-        to_json(Finding{.id = "a-b"}), to_json(progress), to_json(ProgressRecord{}), to_json(line),
-        to_json(StepDigest{}), to_json(bare), to_json(sample_summary())}) {
+  for (const Json& json : {to_json(sample_model()), to_json(step), to_json(StepRecord{}),
+                           to_json(finding), to_json(Finding{.id = "a-b", .fingerprint = "0"}),
+                           to_json(progress), to_json(ProgressRecord{}), to_json(line),
+                           to_json(StepDigest{}), to_json(bare), to_json(sample_summary())}) {
     text += json.dump() + "\n";
   }
   const SchemaReport report = check_schema("rank-1.jsonl", text);
@@ -57,19 +58,50 @@ TEST_CASE("a fault names its line and its member", "[records]") {
   CHECK(faults_of("/severity", "fatal") ==
         Faults{"2: finding.severity is none of error, warning, note"});
   CHECK(faults_of("/sites/0/frames/2/line", "12") ==
-        Faults{"2: finding.sites[0].frames[2].line is no 64-bit integer"});
+        Faults{"2: finding.sites[0].frames[2].line is no integer of 0 or more"});
   CHECK(faults_of("/sites/1/state", "lost") ==
         Faults{"2: finding.sites[1].state is none of complete, evicted, unsymbolized"});
   CHECK(faults_of("/facts/cause", Json::object()) == Faults{"2: finding.facts.cause is no fact"});
   CHECK(faults_of("/fixes", 3) == Faults{"2: finding.fixes is no list"});
   CHECK(faults_of("/rank", -1).at(0) == "2: finding.rank is no rank from 0 to 2^20");
-  CHECK(faults_of("/caused_by", 1).at(0) == "2: finding.caused_by is no text or null");
+  CHECK(faults_of("/caused_by", 1).at(0) ==
+        "2: finding.caused_by is no text of digits from 0 to f or null");
   CHECK(faults_of("/suppressed", nullptr) == Faults{"2: finding.suppressed is no boolean"});
   Json finding = to_json(sample_finding());
   finding.erase("why");
   finding["fixes"][1].erase("applicability");
   CHECK(faults(run_line() + finding.dump() + "\n") ==
         Faults{"2: finding.fixes[1].applicability is missing", "2: finding.why is missing"});
+}
+
+TEST_CASE("times, counts and fingerprints have their form", "[records]") {
+  using Faults = std::vector<std::string>;
+  CHECK(faults_of("/fingerprint", "zz") ==
+        Faults{"2: finding.fingerprint is no text of digits from 0 to f"});
+  CHECK(faults_of("/fingerprint", "").size() == 1);
+  CHECK(faults_of("/first_step", -1) == Faults{"2: finding.first_step is no integer of 0 or more"});
+  Json run = to_json(sample_run(1, 2));
+  const auto faults_at = [&run](std::string_view started) {
+    run["started"] = started;
+    return faults(run.dump() + "\n");
+  };
+  for (const char* time :
+       {"2026-02-28T23:59:60Z", "2024-02-29t00:00:00.125z", "2026-01-31 08:30:00+00:00"}) {
+    CHECK(faults_at(time).empty());
+  }
+  for (const char* time : {"", "yesterday", "2026-02-29T00:00:00Z", "2026-1-31T00:00:00Z",
+                           "2026-01-31T24:00:00Z", "2026-01-31T00:00:00", "2026-01-31T00:00:00.Z",
+                           "2026-01-31T00:00:00+02:00", "2026-01-31T00:00:00Z later"}) {
+    CHECK(faults_at(time) == Faults{"1: run.started is no time of RFC 3339 in UTC"});
+  }
+}
+
+TEST_CASE("a rank is one of its run", "[records]") {
+  using Faults = std::vector<std::string>;
+  CHECK(faults(to_json(sample_run(2, 2)).dump() + "\n") ==
+        Faults{"1: run.rank is 2 of 2 ranks, counted from 0"});
+  CHECK(faults(to_json(sample_run(0, 0)).dump() + "\n").at(0) ==
+        "1: run.world_size is no integer of 1 or more");
 }
 
 TEST_CASE("what a later version adds is no fault", "[records]") {
@@ -127,7 +159,7 @@ TEST_CASE("each type of the schema is known", "[records]") {
     take_nullable(type);
     if (type.starts_with('[') || type.starts_with('{')) type = type.substr(1, type.size() - 2);
     const bool is_plain = type == "text" || type == "integer" || type == "number" ||
-                          type == "truth" || type == "rank" || type == "fact";
+                          type == "truth" || type == "fact" || find_format(type) != nullptr;
     INFO(row.owner << '.' << row.name);
     CHECK((is_plain || is_owner(type) || !words_of_type(type).empty()));
   }
