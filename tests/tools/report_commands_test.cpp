@@ -17,6 +17,7 @@ struct RankSample {
   bool error = false;
   std::string module_path = "layer1";
   std::vector<SuppressionRecord> suppressions = {};
+  std::string nccl = "";
 };
 
 void write_rank(const std::string& dir, const RankSample& sample) {
@@ -24,6 +25,7 @@ void write_rank(const std::string& dir, const RankSample& sample) {
   run.run_id = "r1";
   run.rank = sample.rank;
   run.world_size = sample.world_size;
+  run.nccl = sample.nccl;
   run.started = "2026-01-01T00:00:00Z";
   auto opened = JsonlWriter::open(dir, run);
   REQUIRE(opened.writer != nullptr);
@@ -282,5 +284,18 @@ TEST_CASE("every command has help and refuses wrong usage", "[tools]") {
   CHECK(run_shell("ddpscope").code == 2);
   CHECK(run_shell("ddpscope run --nproc 2").says("-- PROG ARGS"));
   CHECK(run_shell("ddpscope merge --fail-on bad /tmp").code == 2);
-  CHECK(run_shell("ddpscope version").says("NCCL     that of the program"));
+}
+
+TEST_CASE("version names what was built and what a run had loaded", "[tools]") {
+  CHECK(run_shell("ddpscope version").says("NCCL     that of the program\n"));
+  const TemporaryDir dir;
+  write_rank(dir / "o", {.rank = 0, .world_size = 2, .nccl = "2.27.5"});
+  write_rank(dir / "o", {.rank = 1, .world_size = 2});
+  const auto run = run_shell("ddpscope version " + (dir / "o"));
+  CHECK(run.code == 0);
+  CHECK(run.says("NCCL     that of the program; run: 2.27.5, none\n"));
+  CHECK(run_shell("ddpscope version " + (dir / "o/rank-1.jsonl")).says("; run: none\n"));
+  const auto missing = run_shell("ddpscope version " + (dir / "none"));
+  CHECK(missing.code == 3);
+  CHECK(std::count(missing.text.begin(), missing.text.end(), '\n') == 1);
 }
