@@ -78,9 +78,16 @@ struct StepRecord {
   std::optional<double> gradient_norm;  ///< before ranks average and the program clips
 };
 
-struct CheckCost {
+struct CostShare {
   double us_per_step = 0;
   double percent = 0;
+};
+
+struct CheckCost {
+  double us_per_step = 0;  ///< of all steps
+  double percent = 0;
+  std::optional<CostShare> first;  ///< of the first cycles, in which every source runs in full
+  std::optional<CostShare> after;  ///< of the others; absent in a run without
   double coverage = 1;             ///< share of the cycles after the first ones that it saw
   std::int64_t latency_steps = 1;  ///< steps within which it sees what begins
 };

@@ -17,6 +17,7 @@
 #include "model/hot_code.h"
 #include "plugin/device_of_rank.h"
 #include "plugin/event_queue.h"
+#include "plugin/first_costs.h"
 #include "plugin/first_to_fail.h"
 #include "plugin/host_counts.h"
 #include "plugin/last_place.h"
@@ -204,6 +205,7 @@ class Worker final : public EventSink {
   std::int64_t host_reads_ = 0;  // of the cycle in progress
   StepValues step_values_;
   CycleEndEvent last_cycle_;
+  FirstCosts first_costs_{options_.settings.full_cycles};
   bool finished_ = false;
   bool judge_broke_ = false;
   bool told_cut_off_ = false;

@@ -48,6 +48,7 @@ void Worker::cycle_ended(const CycleEndEvent& cycle) {
 
 void Worker::write_step(const RestedStepEvent& step) {
   last_step_ = std::max(last_step_, step.at.step);
+  first_costs_.step_ended(step.at, step.wall_ms, judge_);
   const std::int64_t host_reads = std::exchange(host_reads_, 0);
   const StepValues::Told values = step_values_.take(step.at.cycle);
   if (!is_step_recorded(step.at) || writer_ == nullptr) return;

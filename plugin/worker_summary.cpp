@@ -46,15 +46,16 @@ std::int64_t steps_in(std::int64_t cycles, const RunCosts& costs, std::int64_t s
 }
 
 // How much of the run a check saw, once hooks kept to their budget.
-CheckCost cost_of(const std::string& id, const RunCosts& costs, std::int64_t steps) {
+void add_coverage(const std::string& id, const RunCosts& costs, std::int64_t steps,
+                  CheckCost& cost) {
   const CostGovernor::Coverage& seen = costs.coverage;
   const CheckRow* row = find_check(id);
-  if (seen.cycles == 0 || row == nullptr) return {};
+  if (seen.cycles == 0 || row == nullptr) return;
   const bool reads_values = row->level != CheckLevel::kWatch;
   const std::int64_t gap = reads_values ? seen.longest_values_gap : seen.longest_gap;
   const auto watched = static_cast<double>(reads_values ? seen.full : seen.structure);
-  return {.coverage = watched / static_cast<double>(seen.cycles),
-          .latency_steps = steps_in(gap + 1, costs, steps)};
+  cost.coverage = watched / static_cast<double>(seen.cycles);
+  cost.latency_steps = steps_in(gap + 1, costs, steps);
 }
 
 constexpr const char* kMergeCompares = "ddpscope merge compares the ranks";
@@ -94,10 +95,9 @@ SummaryRecord Worker::summary(const RunCosts& costs) {
     if (coverage.state == CheckState::kBlocked || coverage.state == CheckState::kOff) {
       record.blocked[id] = coverage.why;
     }
-    const double us = static_cast<double>(coverage.cost_ns) / 1e3;
-    record.overhead[id] = cost_of(id, costs, steps);
-    record.overhead[id].us_per_step = steps > 0 ? us / static_cast<double>(steps) : us;
-    record.overhead[id].percent = costs.wall_ms > 0 ? us / (10 * costs.wall_ms) : 0;
+    CheckCost& cost = record.overhead[id];
+    cost = first_costs_.cost_of(id, coverage.cost_ns, costs.wall_ms, steps);
+    add_coverage(id, costs, steps, cost);
   }
   if (options_.run.world_size == 1) add_blocked_over_ranks(options_.run, record);
   if (costs.difference.pairs > 0) {

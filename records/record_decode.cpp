@@ -218,6 +218,23 @@ Site site_from_json(const Json& json) {
   return site;
 }
 
+namespace {
+std::optional<CostShare> cost_share(const Json& share) {
+  if (share.empty()) return std::nullopt;
+  return CostShare{.us_per_step = number(share, "us_per_step"),
+                   .percent = number(share, "percent")};
+}
+
+CheckCost check_cost(const Json& cost) {
+  return {.us_per_step = number(cost, "us_per_step"),
+          .percent = number(cost, "percent"),
+          .first = cost_share(map(cost, "first")),
+          .after = cost_share(map(cost, "after")),
+          .coverage = measured(cost, "coverage").value_or(1),
+          .latency_steps = integer(cost, "latency_steps", 1)};
+}
+}  // namespace
+
 SummaryRecord summary_from_json(const Json& json) {
   SummaryRecord summary = {.counts_by_id = {},
                            .errors = integer(json, "errors"),
@@ -238,10 +255,7 @@ SummaryRecord summary_from_json(const Json& json) {
     summary.counts_by_id[id] = integer(counts, id.c_str());
   }
   for (const auto& [id, cost] : map(json, "overhead").items()) {
-    summary.overhead[id] = {.us_per_step = number(cost, "us_per_step"),
-                            .percent = number(cost, "percent"),
-                            .coverage = measured(cost, "coverage").value_or(1),
-                            .latency_steps = integer(cost, "latency_steps", 1)};
+    summary.overhead[id] = check_cost(cost);
   }
   if (const Json& watched = map(json, "watched"); !watched.empty()) {
     summary.watched = WatchedCost{.share = number(watched, "share"),

@@ -221,15 +221,29 @@ Json to_json(const SuppressionRecord& suppression) {
           {"state", word(suppression.state)}};
 }
 
+namespace {
+Json cost_share(const std::optional<CostShare>& share) {
+  if (!share) return nullptr;
+  return {{"us_per_step", json_number(share->us_per_step)},
+          {"percent", json_number(share->percent)}};
+}
+}  // namespace
+
+Json to_json(const CheckCost& cost) {
+  return {{"us_per_step", json_number(cost.us_per_step)},
+          {"percent", json_number(cost.percent)},
+          {"first", cost_share(cost.first)},
+          {"after", cost_share(cost.after)},
+          {"coverage", json_number(cost.coverage)},
+          {"latency_steps", cost.latency_steps}};
+}
+
 Json to_json(const SummaryRecord& summary) {
   Json counts = Json::object();
   for (const auto& [id, count] : summary.counts_by_id) counts[valid_utf8(id)] = count;
   Json overhead = Json::object();
   for (const auto& [id, cost] : summary.overhead) {
-    overhead[valid_utf8(id)] = {{"us_per_step", json_number(cost.us_per_step)},
-                                {"percent", json_number(cost.percent)},
-                                {"coverage", json_number(cost.coverage)},
-                                {"latency_steps", cost.latency_steps}};
+    overhead[valid_utf8(id)] = to_json(cost);
   }
   Json watched = nullptr;
   if (summary.watched) {

@@ -25,6 +25,7 @@ nlohmann::ordered_json to_json(const StepDigest& digest);
 nlohmann::ordered_json to_json(const Finding& finding);
 nlohmann::ordered_json to_json(const ProgressRecord& progress);
 nlohmann::ordered_json to_json(const SuppressionRecord& suppression);
+nlohmann::ordered_json to_json(const CheckCost& cost);
 nlohmann::ordered_json to_json(const SummaryRecord& summary);
 nlohmann::ordered_json to_json(const LaunchRecord& launch);
 nlohmann::ordered_json to_json(const Site& site);

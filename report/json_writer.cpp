@@ -67,11 +67,7 @@ Json measured(const std::optional<double>& value) {
 Json overhead_json(const Overhead& overhead) {
   Json checks = Json::object();
   for (const auto& [id, cost] : overhead.checks) {
-    append(checks, id,
-           {{"us_per_step", json_number(cost.us_per_step)},
-            {"percent", json_number(cost.percent)},
-            {"coverage", json_number(cost.coverage)},
-            {"latency_steps", cost.latency_steps}});
+    append(checks, id, to_json(cost));
   }
   return {{"percent", measured(overhead.percent)},
           {"percent_first", measured(overhead.percent_first)},

@@ -152,6 +152,13 @@ void add_models(MergedReport& report, const RankFile& file, std::set<std::string
   }
 }
 
+void raise(std::optional<CostShare>& share, const std::optional<CostShare>& other) {
+  if (!other) return;
+  if (!share) share.emplace();
+  share->us_per_step = std::max(share->us_per_step, other->us_per_step);
+  share->percent = std::max(share->percent, other->percent);
+}
+
 void add_overhead(Overhead& overhead, const RankFile& file) {
   if (!file.summary) return;
   const auto larger = [](std::optional<double> known, std::optional<double> next) {
@@ -163,6 +170,8 @@ void add_overhead(Overhead& overhead, const RankFile& file) {
     auto& own = overhead.checks[id];
     own.us_per_step = std::max(own.us_per_step, cost.us_per_step);
     own.percent = std::max(own.percent, cost.percent);
+    raise(own.first, cost.first);
+    raise(own.after, cost.after);
     own.coverage = std::min(own.coverage, cost.coverage);
     own.latency_steps = std::max(own.latency_steps, cost.latency_steps);
   }

@@ -91,6 +91,31 @@ TEST_CASE("A worker that is told to end judges what was put before", "[worker]")
   CHECK(has_empty_optimizer(worker.findings()));
 }
 
+TEST_CASE("The summary tells what checks cost in the first cycles and after them", "[worker]") {
+  constexpr std::int64_t kFirst = 4;
+  const std::int64_t steps = GENERATE(3, 4, 400);
+  const TemporaryDir dir;
+  WorkerOptions options = options_in(dir);
+  options.settings.full_cycles = kFirst;
+  Worker worker(std::move(options));
+  worker.start();
+  put_steps(worker, 1, steps);
+  worker.finish(seconds(60), {.wall_ms = static_cast<double>(steps), .steps = steps});
+  const auto file = std::get<RankFile>(read_rank_file(dir / "out/rank-0.jsonl"));
+  REQUIRE(file.summary);
+  const CheckCost& cost = file.summary->overhead.at("optim-empty");
+  REQUIRE(cost.first);
+  CHECK(cost.us_per_step > 0);
+  REQUIRE(cost.after.has_value() == (steps > kFirst));
+  if (!cost.after) return CHECK(cost.first->us_per_step == cost.us_per_step);
+  const auto of_all = [steps](double all) { return Approx(all * static_cast<double>(steps)); };
+  const auto sum = [steps](double first, double after) {
+    return first * kFirst + after * static_cast<double>(steps - kFirst);
+  };
+  CHECK(sum(cost.first->us_per_step, cost.after->us_per_step) == of_all(cost.us_per_step));
+  CHECK(sum(cost.first->percent, cost.after->percent) == of_all(cost.percent));
+}
+
 /// Names of frames that take long to find.
 class SlowSites final : public SiteSource {
  public:
