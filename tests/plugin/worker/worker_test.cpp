@@ -107,7 +107,10 @@ TEST_CASE("The summary tells what checks cost in the first cycles and after them
   REQUIRE(cost.first);
   CHECK(cost.us_per_step > 0);
   REQUIRE(cost.after.has_value() == (steps > kFirst));
-  if (!cost.after) return CHECK(cost.first->us_per_step == cost.us_per_step);
+  if (!cost.after) {
+    CHECK(cost.first->us_per_step == cost.us_per_step);
+    return;
+  }
   const auto of_all = [steps](double all) { return Approx(all * static_cast<double>(steps)); };
   const auto sum = [steps](double first, double after) {
     return first * kFirst + after * static_cast<double>(steps - kFirst);
