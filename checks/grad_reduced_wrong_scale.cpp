@@ -13,17 +13,12 @@
 namespace ddpscope {
 namespace {
 constexpr std::int64_t kScaledSteps = 3;
-constexpr double kSameRatio = 0.02;
 constexpr double kNotLinear = 1e-2;
 constexpr double kNotLinearInHalf = 1e-1;
 constexpr std::size_t kUsualSteps = 8;
 constexpr double kRoundingsPerRank =
     4 * 0x1p-24;                 // of float32; a sum of ranks leaves less than one
 constexpr double kUnusual = 16;  // times the median
-
-bool is_near(double value, double target) {
-  return std::abs(value - target) <= kSameRatio * std::abs(target);
-}
 
 bool is_short(const std::string& dtype) { return dtype == "float16" || dtype == "bfloat16"; }
 
@@ -36,6 +31,7 @@ struct WrongScale {
 class GradReducedWrongScale final : public Check {
  public:
   void on_ranks_compared(const RanksComparedEvent& run, Findings& findings) override {
+    world_ = run.world_size;
     for (const Cohort& cohort : run.cohorts) {
       if (cohort.ranks.size() < 2) continue;
       if (cohort.averages) {
@@ -47,19 +43,20 @@ class GradReducedWrongScale final : public Check {
   }
 
  private:
-  static void judge(const Cohort& cohort, Findings& findings) {
+  void judge(const Cohort& cohort, Findings& findings) const {
     const auto ranks = static_cast<double>(cohort.ranks.size());
     const auto has_ratio = [](double wanted) {
       return [wanted](const ReductionStep& step) {
         // Gradients may be divided by the number of backwards as well.
-        const bool is_period = is_near(wanted, 1.0 / static_cast<double>(step.backwards));
-        return step.differing == 0 && step.ratio.has_value() && is_near(*step.ratio, wanted) &&
-               !is_period;
+        const bool is_period = is_same_ratio(wanted, 1.0 / static_cast<double>(step.backwards));
+        return step.differing == 0 && step.ratio.has_value() &&
+               is_same_ratio(*step.ratio, wanted) && !is_period;
       };
     };
+    const auto share = ranks / static_cast<double>(world_);
     const auto is_divided_by_period = [](const ReductionStep& step) {
       return step.differing == 0 && step.divides_by_period && step.ratio.has_value() &&
-             is_near(*step.ratio, 1.0 / static_cast<double>(step.backwards));
+             is_same_ratio(*step.ratio, 1.0 / static_cast<double>(step.backwards));
     };
     const auto is_partly_sum = [](const ReductionStep& step) {
       return step.differing == 0 && step.undivided > 0;
@@ -68,16 +65,16 @@ class GradReducedWrongScale final : public Check {
       const double limit = is_short(step.worst.dtype) ? kNotLinearInHalf : kNotLinear;
       return step.differing == 0 && step.residual > limit && step.noise > limit / 100;
     };
+    const auto lasting = [&cohort](const auto& is_wrong) {
+      return first_run_of(cohort.reductions, kScaledSteps, is_wrong);
+    };
     for (const auto& [cause, found] :
-         {WrongScale{"sum_not_divided",
-                     first_run_of(cohort.reductions, kScaledSteps, has_ratio(ranks))},
-          WrongScale{"divided_twice",
-                     first_run_of(cohort.reductions, kScaledSteps, has_ratio(1 / ranks))},
-          WrongScale{"accumulation",
-                     first_run_of(cohort.reductions, kScaledSteps, is_divided_by_period)},
-          WrongScale{"sum_not_divided",
-                     first_run_of(cohort.reductions, kScaledSteps, is_partly_sum)},
-          WrongScale{"not_linear", first_run_of(cohort.reductions, kScaledSteps, is_not_linear)}}) {
+         {WrongScale{"sum_not_divided", lasting(has_ratio(ranks))},
+          WrongScale{"divided_twice", lasting(has_ratio(1 / ranks))},
+          WrongScale{"divided_twice", share < 1 ? lasting(has_ratio(share)) : ReductionRun()},
+          WrongScale{"accumulation", lasting(is_divided_by_period)},
+          WrongScale{"sum_not_divided", lasting(is_partly_sum)},
+          WrongScale{"not_linear", lasting(is_not_linear)}}) {
       if (found.first == nullptr) continue;
       return findings.push_back(describe(cohort, cause, found));
     }
@@ -85,13 +82,13 @@ class GradReducedWrongScale final : public Check {
   }
 
   /// Nothing is summed up, and all ranks step with the gradients of one.
-  static void find_sent(const Cohort& cohort, Findings& findings) {
+  void find_sent(const Cohort& cohort, Findings& findings) const {
     const ReductionRun run = first_run_of(cohort.reductions, kScaledSteps, is_of_one_rank);
     if (run.first != nullptr) findings.push_back(describe(cohort, "not_linear", run));
   }
 
   /// One step among many that were right.
-  static void find_once(const Cohort& cohort, Findings& findings) {
+  void find_once(const Cohort& cohort, Findings& findings) const {
     const auto& steps = cohort.reductions;
     if (steps.size() < kUsualSteps) return;
     std::vector<double> noises;
@@ -108,8 +105,9 @@ class GradReducedWrongScale final : public Check {
     findings.push_back(describe(cohort, "not_linear", run));
   }
 
-  static Finding describe(const Cohort& cohort, std::string_view cause, const ReductionRun& run) {
+  Finding describe(const Cohort& cohort, std::string_view cause, const ReductionRun& run) const {
     const ReductionStep& step = *run.first;
+    const ReductionScope scope{cohort.ranks.size(), world_};
     const bool lasts = run.steps >= kScaledSteps;
     const bool is_linear = cause != "not_linear";
     const ReducedParameter& place = step.differing > 0   ? step.first_differing
@@ -124,8 +122,8 @@ class GradReducedWrongScale final : public Check {
     finding.last_step = run.last->step;
     finding.occurrences = run.steps;
     finding.what = wrong_scale_what(step, cause, cohort.ranks.size());
-    finding.why = wrong_scale_why(step, cause, lasts);
-    finding.fixes = wrong_scale_fixes(step, cause, lasts);
+    finding.why = wrong_scale_why(step, cause, lasts, scope);
+    finding.fixes = wrong_scale_fixes(step, cause, lasts, scope);
     finding.facts = {{fact::kCause, std::string(cause)},
                      {fact::kExpectedRatio, 1.0},
                      {fact::kResidualRatio, step.residual},
@@ -138,6 +136,8 @@ class GradReducedWrongScale final : public Check {
     if (step.ratio) finding.facts.push_back({fact::kMeasuredRatio, *step.ratio});
     return finding;
   }
+
+  std::int64_t world_ = 1;
 };
 }  // namespace
 

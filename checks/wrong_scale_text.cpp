@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
+
 #include "checks/call_text.h"
 #include "checks/finding_text.h"
 #include "checks/reduction_text.h"
@@ -18,6 +20,16 @@ bool is_other_operation(const ReductionStep& step) {
 
 bool is_of_one_rank(const ReductionStep& step) {
   return step.of_one_rank > 0 && step.of_one_rank == step.sampled;
+}
+
+bool is_same_ratio(double value, double wanted) {
+  constexpr double kSameRatio = 0.02;
+  return std::abs(value - wanted) <= kSameRatio * std::abs(wanted);
+}
+
+bool is_divided_by_world(const ReductionStep& step, const ReductionScope& scope) {
+  const auto share = static_cast<double>(scope.ranks) / static_cast<double>(scope.world);
+  return share < 1 && step.ratio.has_value() && is_same_ratio(*step.ratio, share);
 }
 
 std::string wrong_scale_what(const ReductionStep& step, std::string_view cause, std::size_t ranks) {
@@ -51,12 +63,19 @@ std::string wrong_scale_what(const ReductionStep& step, std::string_view cause, 
       ranks, step.residual);
 }
 
-std::string wrong_scale_why(const ReductionStep& step, std::string_view cause, bool lasts) {
+std::string wrong_scale_why(const ReductionStep& step, std::string_view cause, bool lasts,
+                            const ReductionScope& scope) {
   if (cause == "sum_not_divided") {
     const std::string first =
         step.undivided > 0 ? "; the first of these is " + step.first_undivided.path : "";
     return calls_text(step.calls) + ", and nothing divides by the number of ranks before step()" +
            first;
+  }
+  if (cause == "divided_twice" && is_divided_by_world(step, scope)) {
+    const bool is_square = static_cast<std::int64_t>(scope.ranks * scope.ranks) == scope.world;
+    return fmt::format("{} over {} of the {} ranks, and the result was divided by {}{}",
+                       calls_text(step.calls), scope.ranks, scope.world, scope.world,
+                       is_square ? fmt::format(", or by {} twice", scope.ranks) : "");
   }
   if (cause == "divided_twice") {
     return calls_text(step.calls) + ", and the result was divided by the number of ranks twice";
@@ -83,12 +102,20 @@ std::string wrong_scale_why(const ReductionStep& step, std::string_view cause, b
                  "write before wait() had returned";
 }
 
-std::vector<Fix> wrong_scale_fixes(const ReductionStep& step, std::string_view cause, bool lasts) {
+std::vector<Fix> wrong_scale_fixes(const ReductionStep& step, std::string_view cause, bool lasts,
+                                   const ReductionScope& scope) {
   const Fix intended = {"intended, with a scaled learning rate: suppress it with that reason",
                         kNeedsDecision};
   if (cause == "sum_not_divided") {
     return {{"`grad.div_(world_size)` after wait()", kSafe},
             {"use the average as reduce operation", kSafe},
+            intended};
+  }
+  if (cause == "divided_twice" && is_divided_by_world(step, scope)) {
+    return {{fmt::format("divide by the {} ranks of the group, not by the {} of the run",
+                         scope.ranks, scope.world),
+             kSafe},
+            {"average over a process group of all ranks", kNeedsDecision},
             intended};
   }
   if (cause == "divided_twice") {

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -12,10 +14,24 @@ namespace ddpscope {
 /// All step with what arrived on one of them, and the others had brought something else.
 bool is_of_one_rank(const ReductionStep& step);
 
+/// Within 2 %.
+bool is_same_ratio(double value, double wanted);
+
+/// Who reduced, and how many ranks the run has.
+struct ReductionScope {
+  std::size_t ranks = 1;
+  std::int64_t world = 1;
+};
+
+/// The sum over some ranks was divided by the number of all.
+bool is_divided_by_world(const ReductionStep& step, const ReductionScope& scope);
+
 /// What grad-reduced-wrong-scale says of a step, by its cause.
 std::string wrong_scale_what(const ReductionStep& step, std::string_view cause, std::size_t ranks);
 /// `lasts`: it is not one step among many that were right.
-std::string wrong_scale_why(const ReductionStep& step, std::string_view cause, bool lasts);
-std::vector<Fix> wrong_scale_fixes(const ReductionStep& step, std::string_view cause, bool lasts);
+std::string wrong_scale_why(const ReductionStep& step, std::string_view cause, bool lasts,
+                            const ReductionScope& scope);
+std::vector<Fix> wrong_scale_fixes(const ReductionStep& step, std::string_view cause, bool lasts,
+                                   const ReductionScope& scope);
 
 }  // namespace ddpscope

@@ -88,6 +88,29 @@ TEST_CASE("grad-reduced-wrong-scale tells a mean that is divided again", "[check
   CHECK(findings[0].what == "reduced gradients are 0.25 × the mean over 4 ranks (divided_twice)");
 }
 
+TEST_CASE("grad-reduced-wrong-scale tells a group's mean that is divided by the whole run",
+          "[check]") {
+  RanksComparedEvent run = four_ranks();
+  run.world_size = 16;
+  run.cohorts[0].reductions = steps_with(4.0 / 16);
+  Findings findings = judge_run(run, kId);
+  REQUIRE(findings.size() == 1);
+  CHECK(fact_in(findings[0], "cause") == text_of("divided_twice"));
+  CHECK(findings[0].why ==
+        "2 collectives were issued in that step over 4 of the 16 ranks, and the result was "
+        "divided by 16, or by 4 twice");
+  CHECK(findings[0].fixes.at(0).text ==
+        "divide by the 4 ranks of the group, not by the 16 of the run");
+
+  run.world_size = 32;
+  run.cohorts[0].reductions = steps_with(4.0 / 32);
+  findings = judge_run(run, kId);
+  REQUIRE(findings.size() == 1);
+  CHECK(findings[0].why.ends_with("over 4 of the 32 ranks, and the result was divided by 32"));
+  for (ReductionStep& step : run.cohorts[0].reductions) step.backwards = 8;
+  CHECK(judge_run(run, kId).empty());
+}
+
 TEST_CASE("grad-reduced-wrong-scale tells what is no multiple of the sum", "[check]") {
   auto steps = steps_with(1);
   for (ReductionStep& step : steps) step.residual = step.noise = 0.4;
