@@ -108,6 +108,16 @@ bool is_left_out(const Finding& cause, const Finding& effect) {
          lists(cause, fact::kParameters, *first);
 }
 
+/// The rank that nobody sees again had issued none of the collectives of an earlier step.
+bool is_of_silent_rank(const Finding& cause, const Finding& effect) {
+  const FactValue* value = find_fact(effect, fact::kSuspectRanks);
+  const auto* suspects = value == nullptr ? nullptr : std::get_if<std::vector<FactScalar>>(value);
+  return suspects != nullptr && !suspects->empty() && cause.step <= effect.step &&
+         std::ranges::all_of(*suspects, [&cause](const FactScalar& rank) {
+           return lists(cause, fact::kSilentRanks, rank);
+         });
+}
+
 /// A collective that threw on a rank because the others issued another one or none.
 bool is_failed_call(const Finding& cause, const Finding& effect) {
   return is_same_or_next_step(cause, effect) && effect.op.starts_with("c10d::");
@@ -136,6 +146,7 @@ constexpr auto kLinks = std::to_array<RankLink>({
     {"rank-step-lag", "collective-hang", is_before},
     {"grad-unused-rank-differs", "collective-hang", is_same_or_next_step},
     {"rank-model-differs", "collective-hang", is_before},
+    {"grad-not-reduced", "collective-hang", is_of_silent_rank},
     {"grad-unused-rank-differs", "collective-mismatch", is_same_or_next_step},
     {"rank-step-lag", "collective-mismatch", is_strictly_before},
     {"rank-model-differs", "collective-mismatch", is_before},

@@ -34,6 +34,12 @@ bool is_left_on_one_rank(const ReductionStep& step, const std::string& cause) {
 }
 
 std::string why_unreduced(const ReductionStep& step, const std::string& cause) {
+  if (!step.silent.empty() && !step.is_alone()) {
+    return fmt::format(
+        "{} issued no collective in that step, and others up to {}: the next calls of {} meet "
+        "those of that step on the others",
+        rank_words(step.silent), step.calls, step.silent.size() == 1 ? "this rank" : "these ranks");
+  }
   const std::string calls = calls_text(step.calls);
   if (cause == "none_seen") return step.calls == 0 ? calls : calls + ", of a few numbers alone";
   if (cause == "second_order") {
@@ -66,6 +72,13 @@ std::string why_unreduced(const ReductionStep& step, const std::string& cause) {
 }
 
 std::vector<Fix> fixes_for_unreduced(const ReductionStep& step, const std::string& cause) {
+  if (!step.silent.empty() && !step.is_alone()) {
+    return {
+        {"issue the same collectives on every rank in each step; a rank that has nothing to add "
+         "brings zeros",
+         kLikely},
+        {"leave out the step on all ranks: reduce the flag that decides it first", kLikely}};
+  }
   if (is_left_on_one_rank(step, cause)) {
     return {{"all-reduce in place of reduce or gather", kSafe},
             {"broadcast the result from that rank before step()", kSafe}};
@@ -116,6 +129,7 @@ Finding finding_of(const ReductionRun& run, const ReductionStep& step, const Coh
                    {fact::kCollectivesSinceStepCount, step.calls},
                    {fact::kLargestRelativeDifference, step.largest_difference}};
   if (!cause.empty()) finding.facts.insert(finding.facts.begin(), {fact::kCause, cause});
+  if (!step.silent.empty()) finding.facts.push_back({fact::kSilentRanks, as_fact(step.silent)});
   if (!step.first_differing.path.empty()) {
     finding.facts.push_back({fact::kFirstPath, step.first_differing.path});
   }

@@ -119,7 +119,9 @@ void add_counts(const RingReader& ring, double ranks, Steps& steps) {
     if (found != steps.end() && (follows || digest->step == 1)) {
       const StepDigest before = follows ? *last : StepDigest{};
       Step& step = found->second;
-      step.calls = std::max<std::int64_t>(step.calls, digest->call_count - before.call_count);
+      const std::int64_t calls = digest->call_count - before.call_count;
+      step.calls = std::max(step.calls, calls);
+      if (calls == 0) step.silent.push_back(ring.head().rank);
       const std::int64_t backwards = digest->backwards - before.backwards;
       step.backwards = std::max(step.backwards, backwards);
       step.divides_loss |= divides_by_ranks(loss_scale, batches.at(digest->step), ranks,

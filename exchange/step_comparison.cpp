@@ -28,6 +28,7 @@ StepComparison::StepComparison(std::int64_t number, const Step& step, std::size_
     : step_(step), ranks_(ranks), complete_(complete) {
   result_.step = number;
   result_.calls = step.calls;
+  if (step.calls > 0) result_.silent = step.silent;
   result_.backwards = step.backwards;
   result_.divides_by_period = step.divides_by_period;
   result_.second_order = step.second_order;

@@ -224,6 +224,7 @@ inline constexpr char kSharedNodesCount[] = "shared_nodes_count";
 inline constexpr char kSharedOp[] = "shared_op";
 inline constexpr char kShares[] = "shares";
 inline constexpr char kSignal[] = "signal";
+inline constexpr char kSilentRanks[] = "silent_ranks";
 inline constexpr char kSinceStep[] = "since_step";
 inline constexpr char kSitePerSide[] = "site_per_side";
 inline constexpr char kSkippedRatio[] = "skipped_ratio";

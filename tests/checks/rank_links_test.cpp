@@ -49,6 +49,15 @@ TEST_CASE("a chain of findings over ranks begins at one and is told link by link
   CHECK(findings[0].why == "see collective-hang of rank 0");
 }
 
+TEST_CASE("what a rank did not reduce explains that others wait for it at the end", "[links]") {
+  const Finding hang = finding("collective-hang", 12, {ranks("suspect_ranks", 1)});
+  CHECK(cause_of(finding("grad-not-reduced", 6, {ranks("silent_ranks", 1)}), hang) ==
+        "grad-not-reduced");
+  CHECK(cause_of(finding("grad-not-reduced", 6, {ranks("silent_ranks", 0)}), hang).empty());
+  CHECK(cause_of(finding("grad-not-reduced", 13, {ranks("silent_ranks", 1)}), hang).empty());
+  CHECK(cause_of(finding("grad-not-reduced", 6), hang).empty());
+}
+
 TEST_CASE("what is forecast explains nothing that came", "[links]") {
   const Fact later = {"forecast_step", std::int64_t{50}};
   for (const std::string effect :

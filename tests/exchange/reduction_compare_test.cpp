@@ -73,6 +73,17 @@ TEST_CASE("collectives run last only where they do so on all ranks", "[compare]"
   CHECK_FALSE(ranks.compared().at(0).reduces_last);
 }
 
+TEST_CASE("a rank without collectives beside others is named", "[compare]") {
+  const bool is_silent = GENERATE(false, true);
+  TwoRanks ranks;
+  ranks.step(1, kOne, kOther);
+  if (is_silent) ranks.silence_second();
+  const auto steps = ranks.compared();
+  REQUIRE(steps.size() == 1);
+  CHECK(steps[0].calls == 3);
+  CHECK(steps[0].silent == (is_silent ? RankList{1} : RankList()));
+}
+
 TEST_CASE("calls may be of copies that have the sizes of the gradients", "[compare]") {
   TwoRanks ranks;
   bool may_be = false;

@@ -1,0 +1,44 @@
+// Ranks that issue none of the collectives of a step.
+#include "tests/support/catch.h"
+#include "tests/support/compared_ranks.h"
+
+namespace ddpscope::test::skipped_reduction_test {
+namespace {
+Findings judged(RankList silent, std::int64_t calls) {
+  const ReductionStep equal{.step = 1, .sampled = 6, .calls = 4, .backwards = 1};
+  ReductionStep skipped = equal;
+  skipped.step = 2;
+  skipped.calls = calls;
+  skipped.differing = 6;
+  skipped.first_differing = {.model = "Net", .path = "fc.weight", .dtype = "float32"};
+  skipped.silent = std::move(silent);
+  ReductionStep after = skipped;
+  after.step = 3;
+  after.silent.clear();
+  RanksComparedEvent run = four_ranks();
+  run.cohorts[0].reductions = {equal, skipped, after};
+  return judge_run(run, "grad-not-reduced");
+}
+}  // namespace
+
+TEST_CASE("grad-not-reduced names the ranks that issued no collective", "[check]") {
+  const Findings one = judged({2}, 4);
+  REQUIRE(one.size() == 1);
+  CHECK(one[0].severity == Severity::kError);
+  CHECK(one[0].step == 2);
+  CHECK(one[0].why ==
+        "rank 2 issued no collective in that step, and others up to 4: the next calls of this rank "
+        "meet those of that step on the others");
+  CHECK(one[0].fixes.at(0).text.starts_with("issue the same collectives on every rank"));
+  CHECK(fact_in(one[0], "silent_ranks") == FactValue(std::vector<FactScalar>{std::int64_t{2}}));
+  CHECK(judged({0, 3}, 4).at(0).why.starts_with("ranks 0,3 issued no collective"));
+}
+
+TEST_CASE("grad-not-reduced names no rank where each issued some", "[check]") {
+  const Findings findings = judged({}, 4);
+  REQUIRE(findings.size() == 1);
+  CHECK(findings[0].why.starts_with("4 collectives were issued in that step"));
+  CHECK_FALSE(find_fact(findings[0], "silent_ranks"));
+}
+
+}  // namespace ddpscope::test::skipped_reduction_test
