@@ -44,6 +44,15 @@ std::string key_and_value(std::string_view key, std::string_view value) {
   return quoted(key) + " (value " + quoted(value) + ")";
 }
 
+/// Whether a second pair follows behind something else than a colon.
+bool holds_two_pairs(std::string_view entry) {
+  return std::ranges::any_of(setting_table(), [entry](const SettingRow& row) {
+    const std::size_t at = entry.find(std::string(row.key) + "=", 1);
+    return at != std::string_view::npos &&
+           std::string_view(",; ").find(entry[at - 1]) != std::string_view::npos;
+  });
+}
+
 bool is_option(std::string_view name) { return name.find('.') != std::string_view::npos; }
 
 /// Takes the entries of one source and says what is wrong with them.
@@ -68,7 +77,9 @@ class Reader {
               .fix = "write key=value; a literal colon in a value is written \\:"});
       return;
     }
+    hint_ = holds_two_pairs(entry) ? R"(; pairs are joined by ":")" : "";
     assign(trim(entry.substr(0, equals)), trim(entry.substr(equals + 1)));
+    hint_ = "";
   }
 
   void assign(std::string_view key, std::string_view value) {
@@ -86,7 +97,7 @@ class Reader {
   void refuse(SettingsProblem problem) {
     if (full()) return;
     problem.place = place_;
-    problem.message = escaped(place_) + ": " + problem.message;
+    problem.message = escaped(place_) + ": " + problem.message + hint_;
     out_.problems.push_back(std::move(problem));
   }
 
@@ -195,6 +206,7 @@ class Reader {
   std::vector<std::string_view> ids_;
   std::vector<std::string_view> options_;
   std::string place_;
+  std::string hint_;
   ParsedSettings out_;
 };
 

@@ -75,6 +75,11 @@ TEST_CASE("a wrong entry is named in one line with the way out", "[config]") {
        R"(DDPSCOPE: exchange_every="10s" is not a whole number of steps >= 1 (default 16))"},
       {"level=stack",
        R"(DDPSCOPE: level="stack" is not one of watch|values|stacks (default values))"},
+      {"level=watch,console=brief",
+       R"(DDPSCOPE: level="watch,console=brief" is not one of watch|values|stacks )"
+       R"((default values); pairs are joined by ":")"},
+      {"on level=watch", R"(DDPSCOPE: unknown key "on level" (value "watch"); did you mean )"
+                         R"("?"; pairs are joined by ":")"},
       {"=5", R"(DDPSCOPE: "=5" is not key=value)"},
       {"level", R"(DDPSCOPE: "level" is not key=value)"},
       {"report_dir=", R"(DDPSCOPE: report_dir="" is not a path of at least one character )"
