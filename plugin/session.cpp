@@ -26,6 +26,7 @@
 #include "plugin/session_settings.h"
 #include "plugin/sync_norms.h"
 #include "records/error_file.h"
+#include "records/launch_file.h"
 #include "records/words.h"
 
 namespace ddpscope {
@@ -76,7 +77,7 @@ WorkerOptions worker_options(const Resolved& resolved, std::map<std::string, std
   options.local_ranks = ranks.local_world_size;
   const std::string& named = options.settings.report_dir;
   options.has_own_folder = named.find("%r") != named.npos || named.find("%p") != named.npos;
-  options.launched = environment("DDPSCOPE_RUN_ID").has_value();
+  options.launched = environment(kLauncherVariable).has_value();
   options.takes_turns = true;
   options.run.torch_version = TORCH_VERSION;
   options.run.sources = std::move(sources);

@@ -10,6 +10,8 @@
 namespace ddpscope {
 
 inline constexpr char kLaunchFileName[] = "launch.json";
+/// Set for ranks whose launcher prints the verdict.
+inline constexpr char kLauncherVariable[] = "DDPSCOPE_LAUNCHER";
 
 /// How a rank ended, as its launcher saw it.
 struct LaunchedRank {

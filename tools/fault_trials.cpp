@@ -142,6 +142,7 @@ ScratchRun FaultTrials::start(std::string_view fault, std::int64_t steps,
   environment.set("DDPSCOPE",
                   with_overrides(environment.get("DDPSCOPE").value_or(""), {{"report_dir", dir}}));
   environment.set("DDPSCOPE_RUN_ID", new_run_id());
+  environment.set(kLauncherVariable, "selftest");
   environment.set(kFaultVariable,
                   fmt::format("{} {} {} {}{}", fault, plan_.after, steps, plan_.seconds, known));
   ScratchRun run;

@@ -77,6 +77,7 @@ std::string set_diagnostics(ProcessEnvironment& environment, const RunArguments&
   environment.set("DDPSCOPE", with_overrides(environment.get("DDPSCOPE").value_or(""), overrides));
   const std::string run_id = new_run_id();
   environment.set("DDPSCOPE_RUN_ID", run_id);
+  environment.set(kLauncherVariable, "run");
   const auto executable = std::filesystem::read_symlink("/proc/self/exe").parent_path().string();
   const auto preload = find_preload(executable, {"../" DDPSCOPE_TOOL_LIBDIR, "../lib", "."});
   if (preload.path.empty()) {

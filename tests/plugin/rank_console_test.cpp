@@ -3,6 +3,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "records/launch_file.h"
 #include "tests/plugin/on_ranks.h"
 
 namespace ddpscope::test {
@@ -31,6 +32,20 @@ int train_all_but_one_layer(const Place& place) {
   return 0;
 }
 }  // namespace
+
+TEST_CASE("Ranks whose run is named by hand have no launcher either") {
+  setenv("DDPSCOPE_RUN_ID", "by-hand", 1);
+  REQUIRE(Ranks(2, train_all_but_one_layer).exit_codes() == std::vector<int>{0, 0});
+  CHECK(said_by(0).find("rank 0 of 2 alone; all ranks: ddpscope merge ") != std::string::npos);
+  CHECK(said_by(1).find("[optim-missing-parameter]") != std::string::npos);
+}
+
+TEST_CASE("Ranks leave the verdict to their launcher") {
+  setenv(kLauncherVariable, "run", 1);
+  REQUIRE(Ranks(2, train_all_but_one_layer).exit_codes() == std::vector<int>{0, 0});
+  CHECK(said_by(0).empty());
+  CHECK(said_by(1).empty());
+}
 
 TEST_CASE("Without a launcher rank 0 ends with a verdict and one of those that fail speaks") {
   REQUIRE(Ranks(3, train_all_but_one_layer).exit_codes() == std::vector<int>{0, 0, 0});

@@ -22,7 +22,7 @@ def watched(preload, out):
 
 
 def base_environment():
-    dropped = ("LD_PRELOAD", "DDPSCOPE", "DDPSCOPE_RUN_ID")
+    dropped = ("LD_PRELOAD", "DDPSCOPE", "DDPSCOPE_RUN_ID", "DDPSCOPE_LAUNCHER")
     env = {key: value for key, value in os.environ.items() if key not in dropped}
     return {**env, "OMP_NUM_THREADS": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": free_port()}
 
