@@ -6,7 +6,6 @@
 #include <thread>
 
 #include "model/clock.h"
-#include "tests/plugin/merged_run.h"
 #include "tests/plugin/noted_calls.h"
 #include "tests/plugin/on_ranks.h"
 
@@ -68,12 +67,6 @@ int average_now_and_then(const Place& place) {
                                       if (place.rank == 1 && step == 2) stand_still();
                                     },
                                 .averages = [](int step) { return step % 3 == 0; }});
-}
-
-/// In the fourth step rank 1 averages nothing, so that at the end rank 0 waits for its calls.
-int skip_one_average(const Place& place) {
-  return train_in_parts(place,
-                        {.averages = [&](int step) { return place.rank == 0 || step != 4; }});
 }
 
 /// In the third step rank 1 does without its second layer, and then stands still.
@@ -155,19 +148,6 @@ TEST_CASE("The rank that never came is named while the others still wait") {
   CHECK(hang.at("rank") == 1);
   std::ifstream flight(report_dir() + "/rank-0.flight.json");
   CHECK(nlohmann::json::parse(flight).contains("entries"));
-}
-
-TEST_CASE("A step that one rank did not average explains that the other waits at the end") {
-  {
-    Ranks ranks(2, skip_one_average);
-    ranks.exit_codes();
-  }
-  const Merged merged = merge();
-  INFO(merged.said);
-  CHECK(merged.says("ranks 0-1 step 4 "));
-  CHECK(merged.says("rank 1 issued no collective in that step, and others up to 4"));
-  CHECK(merged.says("led to: rank 1 step 10 first (all_reduce): error: rank 0 waited in"));
-  CHECK(merged.says("primary grad-not-reduced"));
 }
 
 TEST_CASE("A hang is named two seconds after its limit, and again when it is twice as old") {

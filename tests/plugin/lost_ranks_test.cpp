@@ -13,11 +13,12 @@ namespace ddpscope::test {
 namespace {
 constexpr int kStepsOfLost = 3;
 
-/// What rank 1 does with its attach, and before its fourth step.
+/// What rank 1 does with its attach, and before and in its fourth step.
 struct Lost {
   std::function<void()> before_attach = [] {};
   bool attaches = true;
   bool has_own_folder = false;
+  bool averages_it = true;
   std::function<void()> before_step = [] {};
 };
 
@@ -40,6 +41,7 @@ std::function<int(const Place&)> program(const Lost& lost, int hang_after_s = 5,
       optimizer.zero_grad();
       net->loss().backward();
       for (const at::Tensor& parameter : net->parameters()) {
+        if (is_lost && step == kStepsOfLost && !lost.averages_it) break;
         all_reduce(group, parameter.grad());
         parameter.grad().div_(place.ranks);
       }
@@ -153,6 +155,19 @@ TEST_CASE("A killed rank is named as the first to fail") {
   CHECK(merged.code == 1);
   CHECK(merged.says("[rank-first-failure]"));
   CHECK(merged.says("rank 1 failed first"));
+}
+
+TEST_CASE("A step that one rank did not average explains that the others wait at the end") {
+  {
+    Ranks ranks(2, program({.averages_it = false}));
+    ranks.exit_codes();
+  }
+  const Merged merged = merge();
+  INFO(merged.said);
+  CHECK(merged.says("ranks 0-1 step 4 "));
+  CHECK(merged.says("rank 1 issued no collective in that step, and others up to 4"));
+  CHECK(merged.says("led to: rank 1 step 10 first (all_reduce): error: rank 0 waited in"));
+  CHECK(merged.says("primary grad-not-reduced"));
 }
 
 }  // namespace ddpscope::test
