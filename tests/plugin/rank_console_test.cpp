@@ -3,7 +3,6 @@
 #include <fstream>
 #include <sstream>
 
-#include "records/launch_file.h"
 #include "tests/plugin/on_ranks.h"
 
 namespace ddpscope::test {
@@ -41,7 +40,7 @@ TEST_CASE("Ranks whose run is named by hand have no launcher either") {
 }
 
 TEST_CASE("Ranks leave the verdict to their launcher") {
-  setenv(kLauncherVariable, "run", 1);
+  setenv("DDPSCOPE_LAUNCHER", "run", 1);
   REQUIRE(Ranks(2, train_all_but_one_layer).exit_codes() == std::vector<int>{0, 0});
   CHECK(said_by(0).empty());
   CHECK(said_by(1).empty());
