@@ -166,7 +166,7 @@ TEST_CASE("A step that one rank did not average explains that the others wait at
   INFO(merged.said);
   CHECK(merged.says("ranks 0-1 step 4 "));
   CHECK(merged.says("rank 1 issued no collective in that step, and others up to 4"));
-  CHECK(merged.says("led to: rank 1 step 10 first (all_reduce): error: rank 0 waited in"));
+  CHECK(merged.says("led to: rank 1 step 10 first (all_reduce): error: rank 0 waited"));
   CHECK(merged.says("primary grad-not-reduced"));
 }
 
