@@ -57,6 +57,11 @@ bool is_of_reducer(const Finding& cause, const Finding& effect) {
   return present != nullptr && *present == FactValue(true) && is_drift(cause, effect);
 }
 
+/// The rank that nobody sees again: its Reducer waits for gradients, and sends nothing.
+bool is_of_silent_reducer(const Finding& cause, const Finding& effect) {
+  return is_of_reducer(cause, effect) && lists(effect, fact::kSuspectRanks, cause.rank);
+}
+
 /// The rank that failed first waited in that call, or issued the one that differed; or all were
 /// ended together because they hung.
 bool is_why_a_rank_failed(const Finding& cause, const Finding& effect) {
@@ -147,6 +152,7 @@ constexpr auto kLinks = std::to_array<RankLink>({
     {"grad-unused-rank-differs", "collective-hang", is_same_or_next_step},
     {"rank-model-differs", "collective-hang", is_before},
     {"grad-not-reduced", "collective-hang", is_of_silent_rank},
+    {"grad-missing", "collective-hang", is_of_silent_reducer},
     {"grad-unused-rank-differs", "collective-mismatch", is_same_or_next_step},
     {"rank-step-lag", "collective-mismatch", is_strictly_before},
     {"rank-model-differs", "collective-mismatch", is_before},
@@ -158,6 +164,7 @@ constexpr auto kLinks = std::to_array<RankLink>({
     {"rank-model-differs", "grad-unused-rank-differs", is_before},
     {"rank-optimizer-differs", "rank-parameters-differ", is_drift},
     {"grad-unused-rank-differs", "rank-parameters-differ", is_drift},
+    {"grad-missing", "grad-not-reduced", is_of_reducer},
     {"collective-mismatch", "grad-not-reduced", is_before},
     {"collective-multi-tensor", "grad-not-reduced", is_before},
     {"rank-model-differs", "grad-not-reduced", always},

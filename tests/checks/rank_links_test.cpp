@@ -49,6 +49,22 @@ TEST_CASE("a chain of findings over ranks begins at one and is told link by link
   CHECK(findings[0].why == "see collective-hang of rank 0");
 }
 
+TEST_CASE("a Reducer that waits for gradients explains what it did not average", "[links]") {
+  const Fact waits = {"reducer_present", true};
+  CHECK(cause_of(finding("grad-missing", 6, {waits}), finding("grad-not-reduced", 6)) ==
+        "grad-missing");
+  CHECK(cause_of(finding("grad-missing", 6), finding("grad-not-reduced", 6)).empty());
+  CHECK(cause_of(finding("grad-missing", 7, {waits}), finding("grad-not-reduced", 6)).empty());
+
+  Finding missing = finding("grad-missing", 6, {waits});
+  missing.rank = 1;
+  const auto hang = [](std::int64_t rank) {
+    return finding("collective-hang", 6, {ranks("suspect_ranks", rank)});
+  };
+  CHECK(cause_of(missing, hang(1)) == "grad-missing");
+  CHECK(cause_of(missing, hang(0)).empty());
+}
+
 TEST_CASE("what a rank did not reduce explains that others wait for it at the end", "[links]") {
   const Finding hang = finding("collective-hang", 12, {ranks("suspect_ranks", 1)});
   CHECK(cause_of(finding("grad-not-reduced", 6, {ranks("silent_ranks", 1)}), hang) ==
