@@ -33,13 +33,42 @@ bool is_left_on_one_rank(const ReductionStep& step, const std::string& cause) {
   return step.to_one_rank && cause != "early" && cause != "none_seen" && cause != "second_order";
 }
 
-std::string why_unreduced(const ReductionStep& step, const std::string& cause) {
-  if (!step.silent.empty() && !step.is_alone()) {
+bool has_silent_ranks(const ReductionStep& step) {
+  return !step.silent.empty() && !step.is_alone();
+}
+
+/// They take part in no step.
+bool are_no_members(const Cohort& cohort, const ReductionStep& step) {
+  return std::ranges::all_of(cohort.reductions, [&step](const ReductionStep& other) {
+    return other.calls == 0 || other.silent == step.silent;
+  });
+}
+
+std::string why_silent(const ReductionStep& step, bool are_no_members) {
+  const std::string ranks = rank_words(step.silent);
+  if (are_no_members) {
     return fmt::format(
-        "{} issued no collective in that step, and others up to {}: the next calls of {} meet "
-        "those of that step on the others",
-        rank_words(step.silent), step.calls, step.silent.size() == 1 ? "this rank" : "these ranks");
+        "{} issued no collective in any step, and others up to {} in this one: no member of their "
+        "group, or not asked to average",
+        ranks, step.calls);
   }
+  return fmt::format(
+      "{} issued no collective in that step, and others up to {}: the next calls of {} meet "
+      "those of that step on the others",
+      ranks, step.calls, step.silent.size() == 1 ? "this rank" : "these ranks");
+}
+
+std::vector<Fix> fixes_for_silent(bool are_no_members) {
+  if (are_no_members) {
+    return {{"average over a process group of all ranks, on all of them", kLikely}};
+  }
+  return {{"issue the same collectives on every rank in each step; a rank that has nothing to add "
+           "brings zeros",
+           kLikely},
+          {"leave out the step on all ranks: reduce the flag that decides it first", kLikely}};
+}
+
+std::string why_unreduced(const ReductionStep& step, const std::string& cause) {
   const std::string calls = calls_text(step.calls);
   if (cause == "none_seen") return step.calls == 0 ? calls : calls + ", of a few numbers alone";
   if (cause == "second_order") {
@@ -72,13 +101,6 @@ std::string why_unreduced(const ReductionStep& step, const std::string& cause) {
 }
 
 std::vector<Fix> fixes_for_unreduced(const ReductionStep& step, const std::string& cause) {
-  if (!step.silent.empty() && !step.is_alone()) {
-    return {
-        {"issue the same collectives on every rank in each step; a rank that has nothing to add "
-         "brings zeros",
-         kLikely},
-        {"leave out the step on all ranks: reduce the flag that decides it first", kLikely}};
-  }
   if (is_left_on_one_rank(step, cause)) {
     return {{"all-reduce in place of reduce or gather", kSafe},
             {"broadcast the result from that rank before step()", kSafe}};
@@ -152,11 +174,14 @@ void find_unreduced(const Cohort& cohort, bool is_live, Findings& findings) {
   const bool is_misplaced = (is_early || is_left_on_one_rank(step, cause)) && cohort.equal_at_start;
   finding.severity =
       std::max(severity_in(cohort), is_misplaced ? Severity::kWarning : Severity::kNote);
-  finding.why = why_unreduced(step, cause) + (is_misplaced ? "" : severity_words(cohort));
+  const bool is_silent = has_silent_ranks(step);
+  const bool is_outside = is_silent && are_no_members(cohort, step);
+  finding.why = is_silent ? why_silent(step, is_outside) : why_unreduced(step, cause);
+  if (!is_misplaced) finding.why += severity_words(cohort);
   if (step.step != run.first->step) {
     finding.why = fmt::format("of step {}: {}", step.step, finding.why);
   }
-  finding.fixes = fixes_for_unreduced(step, cause);
+  finding.fixes = is_silent ? fixes_for_silent(is_outside) : fixes_for_unreduced(step, cause);
   tell_meant(cohort, local, step.differs_by_part, finding);
   findings.push_back(std::move(finding));
 }

@@ -4,8 +4,8 @@
 
 namespace ddpscope::test::skipped_reduction_test {
 namespace {
-Findings judged(RankList silent, std::int64_t calls) {
-  const ReductionStep equal{.step = 1, .sampled = 6, .calls = 4, .backwards = 1};
+Findings judged(RankList silent, std::int64_t calls, bool always = false) {
+  ReductionStep equal{.step = 1, .sampled = 6, .calls = 4, .backwards = 1};
   ReductionStep skipped = equal;
   skipped.step = 2;
   skipped.calls = calls;
@@ -14,7 +14,11 @@ Findings judged(RankList silent, std::int64_t calls) {
   skipped.silent = std::move(silent);
   ReductionStep after = skipped;
   after.step = 3;
-  after.silent.clear();
+  if (always) {
+    equal.silent = after.silent;
+  } else {
+    after.silent.clear();
+  }
   RanksComparedEvent run = four_ranks();
   run.cohorts[0].reductions = {equal, skipped, after};
   return judge_run(run, "grad-not-reduced");
@@ -32,6 +36,16 @@ TEST_CASE("grad-not-reduced names the ranks that issued no collective", "[check]
   CHECK(one[0].fixes.at(0).text.starts_with("issue the same collectives on every rank"));
   CHECK(fact_in(one[0], "silent_ranks") == FactValue(std::vector<FactScalar>{std::int64_t{2}}));
   CHECK(judged({0, 3}, 4).at(0).why.starts_with("ranks 0,3 issued no collective"));
+}
+
+TEST_CASE("grad-not-reduced names the ranks that take part in no step", "[check]") {
+  const Findings findings = judged({2}, 4, /*always=*/true);
+  REQUIRE(findings.size() == 1);
+  CHECK(findings[0].why ==
+        "rank 2 issued no collective in any step, and others up to 4 in this one: no member of "
+        "their group, or not asked to average");
+  CHECK(findings[0].fixes.at(0).text ==
+        "average over a process group of all ranks, on all of them");
 }
 
 TEST_CASE("grad-not-reduced names no rank where each issued some", "[check]") {
