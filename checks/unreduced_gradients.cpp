@@ -92,6 +92,12 @@ std::string why_unreduced(const ReductionStep& step, const std::string& cause) {
         "{} and {} backwards ran before step(): what the last of them added was not reduced", calls,
         step.backwards);
   }
+  if (cause.empty() && !step.factors.empty()) {
+    return fmt::format(
+        "{}, and each rank multiplied its gradients by a factor of its own, {}: after the average "
+        "that parts the replicas, as a clip by the norm of its own gradients does",
+        calls, sides_text(step.factors));
+  }
   if (cause.empty()) {
     return calls +
            ", and each of these gradients changed on its way, to other values on other ranks: in "
@@ -114,6 +120,10 @@ std::vector<Fix> fixes_for_unreduced(const ReductionStep& step, const std::strin
   const Fix back = {"copy reduced tensors back: `p.mutable_grad().copy_(bucket)`", kSafe};
   if (cause == "copy_reduced") return {back, {"reduce `p.grad()` itself, in place", kLikely}};
   if (cause == "early") return {last, all};
+  if (cause.empty() && !step.factors.empty()) {
+    return {{"compute the factor on all ranks from the averaged gradients", kLikely},
+            {"apply a weight of a rank to its loss, or before the average", kNeedsDecision}};
+  }
   if (cause.empty()) {
     return {
         {"give each call the same gradient on all ranks, wait for it, and change gradients "
@@ -151,6 +161,9 @@ Finding finding_of(const ReductionRun& run, const ReductionStep& step, const Coh
                    {fact::kCollectivesSinceStepCount, step.calls},
                    {fact::kLargestRelativeDifference, step.largest_difference}};
   if (!cause.empty()) finding.facts.insert(finding.facts.begin(), {fact::kCause, cause});
+  if (!step.factors.empty()) {
+    finding.facts.push_back({fact::kValuePerRank, per_side(step.factors)});
+  }
   if (!step.silent.empty()) finding.facts.push_back({fact::kSilentRanks, as_fact(step.silent)});
   if (!step.first_differing.path.empty()) {
     finding.facts.push_back({fact::kFirstPath, step.first_differing.path});

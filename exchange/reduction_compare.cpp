@@ -1,7 +1,9 @@
 #include "exchange/reduction_compare.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <cstdio>
 #include <set>
 
 #include "exchange/batch_sizes.h"
@@ -74,14 +76,25 @@ std::optional<std::size_t> part_of(std::int64_t rank, const Cohort& cohort) {
   return std::nullopt;
 }
 
+std::string digits_of(double factor) {
+  std::array<char, 32> text = {};
+  std::snprintf(text.data(), text.size(), "%.3g", factor);
+  return text.data();
+}
+
 void read_ring(const RingReader& ring, const Cohort& cohort, Steps& steps) {
   const auto part = part_of(ring.head().rank, cohort);
   std::set<std::int64_t> reduce_last;
+  std::set<std::int64_t> weighed;
   for (const Blob& blob : ring.blobs()) {
     if (blob.kind != BlobKind::kReductions) continue;
     const auto told = decode_reductions(blob.bytes);
     if (!told || (steps.size() >= kMaxSteps && !steps.contains(blob.step))) continue;
     const bool is_clipped = told->clip_factor > 0 && told->clip_factor < 1;
+    const bool has_factor = std::isfinite(told->weight) && told->weight != kUnknownWeight;
+    if (has_factor && weighed.insert(blob.step).second) {
+      steps[blob.step].factors[digits_of(told->weight)].push_back(ring.head().rank);
+    }
     if (told->calls > 0 && reduce_last.insert(blob.step).second) ++steps[blob.step].reduce_last;
     for (const ToldReduction& one : told->gradients) {
       Parameter& parameter = steps[blob.step].parameters[{blob.number, one.parameter}];

@@ -5,6 +5,8 @@
 #include <optional>
 #include <utility>
 
+#include "exchange/sides.h"
+
 namespace ddpscope::reductions {
 namespace {
 constexpr double kNotLinear = 1e-2;
@@ -56,6 +58,7 @@ ReductionStep StepComparison::run(std::uint32_t model, const Step* before) {
     }
   }
   result_.as_they_arrived = std::ssize(arrived_);
+  if (result_.differing > 0 && step_.factors.size() > 1) result_.factors = as_sides(step_.factors);
   find_ratio();
   return std::move(result_);
 }

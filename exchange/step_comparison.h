@@ -38,7 +38,8 @@ struct Parameter {
 struct Step {
   std::map<ReducedPlace, Parameter> parameters;
   std::int64_t calls = 0;
-  RankList silent;              ///< without collectives
+  RankList silent;                          ///< without collectives
+  std::map<std::string, RankList> factors;  ///< known ones, of all gradients of a rank
   std::size_t reduce_last = 0;  ///< ranks whose collectives ran after their last backward began
   std::int64_t backwards = 0;
   bool divides_loss = false;       ///< some rank did, by the number of ranks and of backwards

@@ -152,6 +152,7 @@ struct ReductionStep {
   ReduceKind reduce = ReduceKind::kNone;  ///< of most elements, if these are many
   bool to_one_rank = false;               ///< many elements were reduced or gathered to one alone
   ReducedParameter first_differing;       ///< in registered order
+  std::vector<RankSide> factors;          ///< by which ranks multiplied them, where these differ
   double largest_difference = 0;          ///< norm of ranks less their mean, over that of the mean
   std::optional<double> ratio;       ///< to the mean of what arrived, clipping left out; 1 is right
   bool second_order = false;         ///< the last backward was autograd::grad() with create_graph

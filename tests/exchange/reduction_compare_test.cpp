@@ -73,6 +73,18 @@ TEST_CASE("collectives run last only where they do so on all ranks", "[compare]"
   CHECK_FALSE(ranks.compared().at(0).reduces_last);
 }
 
+TEST_CASE("factors that ranks have of their own are told where gradients differ", "[compare]") {
+  const auto [first, second] = GENERATE(table<double, double>({{0.5, 0.25}, {0.5, 0.5}, {0.5, 0}}));
+  TwoRanks ranks;
+  ranks.put(0, 1, {.before = kOne, .after = scaled(kSum, 0.5), .weight = first});
+  ranks.put(1, 1, {.before = kOther, .after = scaled(kSum, 0.25), .weight = second});
+  const auto steps = ranks.compared();
+  REQUIRE(steps.size() == 1);
+  CHECK(steps[0].differing == 1);
+  CHECK(steps[0].factors == (second == 0.25 ? std::vector<RankSide>{{"0.25", {1}}, {"0.5", {0}}}
+                                            : std::vector<RankSide>()));
+}
+
 TEST_CASE("a rank without collectives beside others is named", "[compare]") {
   const bool is_silent = GENERATE(false, true);
   TwoRanks ranks;

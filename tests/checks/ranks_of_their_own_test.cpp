@@ -1,8 +1,8 @@
-// Ranks that issue none of the collectives of a step.
+// Ranks that issue none of the collectives of a step, and such that scale what they reduced.
 #include "tests/support/catch.h"
 #include "tests/support/compared_ranks.h"
 
-namespace ddpscope::test::skipped_reduction_test {
+namespace ddpscope::test::ranks_of_their_own_test {
 namespace {
 Findings judged(RankList silent, std::int64_t calls, bool always = false) {
   ReductionStep equal{.step = 1, .sampled = 6, .calls = 4, .backwards = 1};
@@ -55,4 +55,25 @@ TEST_CASE("grad-not-reduced names no rank where each issued some", "[check]") {
   CHECK_FALSE(find_fact(findings[0], "silent_ranks"));
 }
 
-}  // namespace ddpscope::test::skipped_reduction_test
+TEST_CASE("grad-not-reduced names factors that ranks have of their own", "[check]") {
+  const ReductionStep equal{.step = 1, .sampled = 6, .calls = 4, .backwards = 1};
+  ReductionStep scaled = equal;
+  scaled.step = 2;
+  scaled.differing = 6;
+  scaled.reduces_last = true;
+  scaled.factors = {{"0.5", {1}}, {"0.25", {0, 2, 3}}};
+  ReductionStep after = scaled;
+  after.step = 3;
+  RanksComparedEvent run = four_ranks();
+  run.cohorts[0].reductions = {equal, scaled, after};
+  const Findings findings = judge_run(run, "grad-not-reduced");
+  REQUIRE(findings.size() == 1);
+  CHECK(findings[0].why ==
+        "4 collectives were issued in that step, and each rank multiplied its gradients by a "
+        "factor of its own, 0.5 on rank 1, 0.25 on ranks 0,2-3: after the average that parts the "
+        "replicas, as a clip by the norm of its own gradients does");
+  CHECK(fact_in(findings[0], "value_per_rank") ==
+        FactValue(std::vector<FactScalar>{std::string("1: 0.5"), std::string("0,2-3: 0.25")}));
+}
+
+}  // namespace ddpscope::test::ranks_of_their_own_test
