@@ -62,7 +62,7 @@ TEST_CASE("validate refuses what the other commands refuse", "[tools]") {
     const auto run = run_shell("cd " + (dir / "p") + " && ddpscope validate edited.json");
     CHECK(shown.code == 3);
     CHECK(run.code == 3);
-    CHECK(run.says("edited.json: "));
+    CHECK(run.says("edited.json:"));
   }
 }
 
