@@ -102,6 +102,23 @@ std::string wrong_scale_why(const ReductionStep& step, std::string_view cause, b
                  "write before wait() had returned";
 }
 
+namespace {
+std::vector<Fix> fixes_for_divided(const ReductionStep& step, const ReductionScope& scope,
+                                   const Fix& intended) {
+  if (!is_divided_by_world(step, scope)) {
+    return {{"divide by the number of ranks once: the loss, or the gradient, or an averaging "
+             "reduce operation",
+             kSafe},
+            intended};
+  }
+  return {{fmt::format("divide by the {} ranks of the group, not by the {} of the run", scope.ranks,
+                       scope.world),
+           kSafe},
+          {"average over a process group of all ranks", kNeedsDecision},
+          intended};
+}
+}  // namespace
+
 std::vector<Fix> wrong_scale_fixes(const ReductionStep& step, std::string_view cause, bool lasts,
                                    const ReductionScope& scope) {
   const Fix intended = {"intended, with a scaled learning rate: suppress it with that reason",
@@ -111,19 +128,7 @@ std::vector<Fix> wrong_scale_fixes(const ReductionStep& step, std::string_view c
             {"use the average as reduce operation", kSafe},
             intended};
   }
-  if (cause == "divided_twice" && is_divided_by_world(step, scope)) {
-    return {{fmt::format("divide by the {} ranks of the group, not by the {} of the run",
-                         scope.ranks, scope.world),
-             kSafe},
-            {"average over a process group of all ranks", kNeedsDecision},
-            intended};
-  }
-  if (cause == "divided_twice") {
-    return {{"divide by the number of ranks once: the loss, or the gradient, or an averaging "
-             "reduce operation",
-             kSafe},
-            intended};
-  }
+  if (cause == "divided_twice") return fixes_for_divided(step, scope, intended);
   if (cause == "accumulation") {
     return {{"divide by the number of backwards once: the loss or the gradient", kSafe}, intended};
   }

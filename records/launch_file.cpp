@@ -6,6 +6,7 @@
 #include "records/line_shape.h"
 #include "records/regular_file.h"
 #include "records/report_dir.h"
+#include "records/utf8.h"
 
 namespace ddpscope {
 namespace {
@@ -29,6 +30,22 @@ LaunchRecord launch_from_json(const Json& json) {
 }
 
 }  // namespace
+
+Json to_json(const LaunchRecord& launch) {
+  Json ranks = Json::array();
+  for (const LaunchedRank& rank : launch.ranks) {
+    Json json = {{"rank", rank.rank}};
+    if (rank.signal.empty()) json["code"] = rank.code;
+    if (!rank.signal.empty()) json["signal"] = valid_utf8(rank.signal);
+    json["ended_unix_ns"] = rank.ended_unix_ns;
+    json["stopped"] = rank.stopped;
+    ranks.push_back(std::move(json));
+  }
+  return {{"record", "launch"},
+          {"schema", kReportSchema},
+          {"run_id", valid_utf8(launch.run_id)},
+          {"ranks", ranks}};
+}
 
 std::string write_launch_file(const std::string& dir, const LaunchRecord& launch) {
   return write_file_atomically(dir + "/" + kLaunchFileName, to_json(launch).dump() + "\n");

@@ -287,22 +287,6 @@ Json to_json(const Site& site) {
   return {{"role", valid_utf8(site.role)}, {"frames", frames}, {"state", word(site.state)}};
 }
 
-Json to_json(const LaunchRecord& launch) {
-  Json ranks = Json::array();
-  for (const LaunchedRank& rank : launch.ranks) {
-    Json json = {{"rank", rank.rank}};
-    if (rank.signal.empty()) json["code"] = rank.code;
-    if (!rank.signal.empty()) json["signal"] = valid_utf8(rank.signal);
-    json["ended_unix_ns"] = rank.ended_unix_ns;
-    json["stopped"] = rank.stopped;
-    ranks.push_back(std::move(json));
-  }
-  return {{"record", "launch"},
-          {"schema", kReportSchema},
-          {"run_id", valid_utf8(launch.run_id)},
-          {"ranks", ranks}};
-}
-
 std::string place_members(const ProgressRecord& progress) {
   const Json json = {{"model", valid_utf8(progress.model)},
                      {"module_path", valid_utf8(progress.module_path)},

@@ -14,7 +14,8 @@ LIBRARIES = ("libddpscope.so", "libddpscope_preload.so")
 
 
 def environment_with(added):
-    dropped = ("LD_PRELOAD", "LD_LIBRARY_PATH", "DDPSCOPE", "DDPSCOPE_RUN_ID", "DDPSCOPE_LAUNCHER", "MASTER_ADDR")
+    dropped = ("LD_PRELOAD", "LD_LIBRARY_PATH", "DDPSCOPE", "DDPSCOPE_RUN_ID", "DDPSCOPE_LAUNCHER",
+               "MASTER_ADDR")
     return {**{key: value for key, value in os.environ.items() if key not in dropped}, **added}
 
 

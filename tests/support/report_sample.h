@@ -83,7 +83,8 @@ inline SummaryRecord sample_summary() {
           .events_dropped = 0,
           .overhead_percent = 1.25,
           .overhead_percent_first = 6.5,
-          .overhead = {{"grad-missing", {12.5, 0.25, CostShare{40, 1.5}, CostShare{10, 0.125}, 0.5, 16}}},
+          .overhead = {{"grad-missing",
+                        {12.5, 0.25, CostShare{40, 1.5}, CostShare{10, 0.125}, 0.5, 16}}},
           .watched = WatchedCost{.share = 0.5, .pairs = 9, .resting_ms = 4, .extra_percent = 2},
           .clean_exit = true};
 }

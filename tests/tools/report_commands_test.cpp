@@ -295,7 +295,5 @@ TEST_CASE("version names what was built and what a run had loaded", "[tools]") {
   CHECK(run.code == 0);
   CHECK(run.says("NCCL     that of the program; run: 2.27.5, none\n"));
   CHECK(run_shell("ddpscope version " + (dir / "o/rank-1.jsonl")).says("; run: none\n"));
-  const auto missing = run_shell("ddpscope version " + (dir / "none"));
-  CHECK(missing.code == 3);
-  CHECK(std::count(missing.text.begin(), missing.text.end(), '\n') == 1);
+  CHECK(run_shell("ddpscope version " + (dir / "none")).code == 3);
 }
