@@ -2,8 +2,8 @@
 # Sets up, builds and runs all tests, then under AddressSanitizer and UBSan those that read files
 # and stacks, follow memory to its end or clip, and under ThreadSanitizer those of the queue, the
 # worker, the calls under way, the rings and the rank files; the last line counts them all. Stops
-# when a build fails. With --empty-builds each build is emptied once its tests have run: less disk is
-# needed then.
+# when a build fails. With --empty-builds each build is emptied once its tests have run, which needs
+# less disk.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
 cd "$ddpscope_root"
