@@ -94,7 +94,9 @@ TEST_CASE("A wrong order throws and says the right one") {
   CHECK(says(thrown_by([&] { scaler.unscale_and_clip_({parameter}, 1); }), "called already"));
   CHECK(same_bits(parameter.grad(), before));
   CHECK(scaler.step(optimizer));
-  CHECK(scaler.step(optimizer));  // another optimizer of the same step
+  const auto stepped = parameter.detach().clone();
+  CHECK(says(thrown_by([&] { scaler.step(optimizer); }), "already with this optimizer"));
+  CHECK(same_bits(parameter, stepped));
   scaler.update();
   CHECK(says(thrown_by([&] { scaler.step(optimizer); }), "before unscale_and_clip_"));
   const auto with_scale = [&] {
@@ -106,11 +108,55 @@ TEST_CASE("A wrong order throws and says the right one") {
 TEST_CASE("A clip that throws leaves the scaler where it was") {
   GradScaler scaler;
   const auto parameter = with_gradient(torch::full({2}, kNan));
-  CHECK_FALSE(thrown_by([&] {
-                scaler.unscale_and_clip_({parameter}, 1, {.on_non_finite = NonFinite::kThrow});
-              }).empty());
+  for (const auto mode : {NonFinite::kThrow, NonFinite::kThrowLater}) {
+    CHECK(
+        says(thrown_by([&] { scaler.unscale_and_clip_({parameter}, 1, {.on_non_finite = mode}); }),
+             "leave a scale that is too large"));
+  }
+  CHECK_FALSE(thrown_by([&] { scaler.unscale_and_clip_({parameter}, -1); }).empty());
   parameter.mutable_grad() = torch::ones({2});
   CHECK(scaler.unscale_and_clip_({parameter}, 1).found_inf.item<float>() == 0);
+}
+
+TEST_CASE("Each of two optimizers is left out by its own gradients") {
+  GradScaler scaler({.init_scale = 4});
+  const auto bad = with_gradient(torch::full({2}, kNan)), good = with_gradient(torch::ones({2}));
+  torch::optim::SGD first({bad}, 0.1), second({good}, 0.1);
+  scaler.unscale_and_clip_({bad}, kInfinity);
+  CHECK(says(thrown_by([&] { scaler.step(second); }),
+             "parameter 0 of group 0 of this optimizer was in no list"));
+  CHECK(good.grad()[0].item<float>() == 1);
+  scaler.unscale_and_clip_({good}, kInfinity);
+  CHECK(good.grad()[0].item<float>() == 0.25);
+  CHECK(says(thrown_by([&] {
+               scaler.unscale_and_clip_({torch::ones({1}), good}, 1);
+             }),
+             "already in this step for parameters[1]"));
+  CHECK_FALSE(scaler.step(first));
+  CHECK(scaler.step(second));
+  scaler.update();
+  CHECK(scaler.state().scale == 2);
+}
+
+TEST_CASE("Several optimizers may share one list") {
+  GradScaler scaler({.init_scale = 4});
+  const auto one = with_gradient(torch::ones({2})), other = with_gradient(torch::ones({2}));
+  torch::optim::SGD first({one}, 0.1), second({other}, 0.1), idle({torch::ones({2})}, 0.1);
+  scaler.unscale_and_clip_({one, other}, kInfinity);
+  CHECK(scaler.step(first));
+  CHECK(scaler.step(second));
+  CHECK(scaler.step(idle));
+  scaler.update();
+}
+
+TEST_CASE("However often a scale backs off, it stays one") {
+  GradScaler scaler({.init_scale = 0x1p-124});
+  const auto parameter = with_gradient(torch::full({2}, kNan));
+  for (int step = 0; step < 5; ++step) {
+    scaler.unscale_and_clip_({parameter}, 1);
+    scaler.update();
+  }
+  CHECK(scaler.state().scale == 0x1p-126);
 }
 
 TEST_CASE("A state goes on where it was saved") {
@@ -128,7 +174,9 @@ TEST_CASE("A state goes on where it was saved") {
   CHECK(second.state().scale == 128);
   CHECK(second.state().growth_tracker == 0);
   CHECK(says(thrown_by([&] { second.load({.scale = 0}); }), "finite and above 0, but is 0"));
-  CHECK(says(thrown_by([&] { second.load({.growth_tracker = -1}); }), "growth_tracker"));
+  for (const std::int64_t tracker : {std::int64_t{-1}, std::int64_t{1} << 40}) {
+    CHECK(says(thrown_by([&] { second.load({.growth_tracker = tracker}); }), "growth_tracker"));
+  }
 }
 
 TEST_CASE("Options out of their range are refused") {
@@ -136,7 +184,11 @@ TEST_CASE("Options out of their range are refused") {
     return thrown_by([&] { GradScaler scaler(options); });
   };
   CHECK(says(refused({.init_scale = kInfinity}), "scale must be finite"));
+  for (const double scale : {-1., 0., 1e-300, 1e-39, 1e38, 1e300}) {
+    CHECK(says(refused({.init_scale = scale}), "from 2^-126 to 2^126"));
+  }
   CHECK(says(refused({.growth_factor = 1}), "growth_factor must be above 1"));
+  CHECK(says(refused({.growth_factor = kInfinity}), "and finite, but is inf"));
   CHECK(says(refused({.backoff_factor = 1}), "backoff_factor must be between"));
   CHECK(says(refused({.growth_interval = 0}), "growth_interval must be at least 1"));
 }
