@@ -9,7 +9,10 @@ source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
 cd "$ddpscope_root"
 
 empties_builds=no
-[ "${1:-}" != --empty-builds ] || empties_builds=yes
+if [ "${1:-}" = --empty-builds ]; then
+  empties_builds=yes
+  export CCACHE_DISABLE=1  # nobody builds there again
+fi
 
 passed=0
 failed=0

@@ -1,5 +1,6 @@
 #include "ops/batch_norm/arguments.h"
 
+#include <cmath>
 #include <sstream>
 
 #include "ops/device/place.h"
@@ -49,6 +50,13 @@ struct Arguments {
                 described(tensor), "; input is ", described(input));
   }
 
+  void check_written(const char* name, const at::Tensor& tensor) const {
+    if (!tensor.defined()) return;
+    TORCH_CHECK(tensor.size(0) < 2 || tensor.stride(0) != 0, place, ": ", name,
+                " has elements that overlap in memory: call clone() first; it is ",
+                described(tensor));
+  }
+
   void check_counter(const at::Tensor& counter) const {
     if (!counter.defined()) return;
     TORCH_CHECK(counter.numel() == 1 && !counter.is_complex() && counter.scalar_type() != at::kBool,
@@ -78,6 +86,10 @@ void check_arguments(const at::Tensor& input, const RunningTensors& running,
   arguments.check_per_channel("bias", options.bias());
   arguments.check_per_channel("running_mean", running.mean);
   arguments.check_per_channel("running_var", running.variance);
+  if (options.training()) {
+    arguments.check_written("running_mean", running.mean);
+    arguments.check_written("running_var", running.variance);
+  }
   arguments.check_counter(options.num_batches_tracked());
   TORCH_CHECK(running.mean.defined() == running.variance.defined(), arguments.place, ": ",
               running.mean.defined() ? "running_mean" : "running_var", " is given without ",
@@ -85,6 +97,8 @@ void check_arguments(const at::Tensor& input, const RunningTensors& running,
   const bool averages = options.training() && running.mean.defined();
   TORCH_CHECK(!averages || options.momentum() || options.num_batches_tracked().defined(),
               arguments.place, ": without momentum the average needs num_batches_tracked");
+  TORCH_CHECK(!options.momentum() || std::isfinite(*options.momentum()), arguments.place,
+              ": momentum must be finite, but is ", options.momentum().value_or(0));
   TORCH_CHECK(options.eps() >= 0, arguments.place, ": eps must be at least 0, but is ",
               options.eps());
 }

@@ -24,12 +24,18 @@ Source source_of(const SyncBatchNormFuncOptions& options, const RunningTensors& 
   return is_alone ? Source::kOwnBatch : Source::kGroup;
 }
 
-CallPtr make_call(const at::Tensor& input, const SyncBatchNormFuncOptions& options, Source source) {
+/// Counted before anything is refused: a call that one rank refuses is one that the others wait in.
+std::int64_t count_call(const SyncBatchNormFuncOptions& options, Source source) {
+  return source == Source::kGroup ? options.communicator()->count_call(options.name()) : 0;
+}
+
+CallPtr make_call(const at::Tensor& input, const SyncBatchNormFuncOptions& options, Source source,
+                  std::int64_t number) {
   auto call = c10::make_intrusive<Call>();
   call->layer = options.name();
   if (source != Source::kGroup) return call;
   call->group = options.communicator();
-  call->number = call->group->count_call(options.name());
+  call->number = number;
   call->gathers = options.exchange() == ExchangeMode::kGather ||
                   (options.exchange() == ExchangeMode::kAuto && input.scalar_type() == at::kDouble);
   return call;
@@ -131,10 +137,11 @@ at::Tensor sync_batch_norm(const at::Tensor& input, const at::Tensor& running_me
                            const at::Tensor& running_var, const SyncBatchNormFuncOptions& options) {
   using namespace batch_norm;  // NOLINT
   const RunningTensors running = {running_mean, running_var};
-  check_arguments(input, running, options);
   const Source source = source_of(options, running);
+  const std::int64_t number = count_call(options, source);
+  check_arguments(input, running, options);
   const at::Tensor x = without_gaps(input);
-  const CallPtr call = make_call(x, options, source);
+  const CallPtr call = make_call(x, options, source, number);
   if (source != Source::kRunning) check_values(x, *call);
   if (source == Source::kRunning) {
     call->statistics = statistics_of_running(running, options.eps());

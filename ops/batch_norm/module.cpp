@@ -72,6 +72,8 @@ void SyncBatchNormImplBase<D, Derived>::reset_parameters() {
 
 template <std::size_t D, class Derived>
 at::Tensor SyncBatchNormImplBase<D, Derived>::forward(const at::Tensor& input) {
+  TORCH_CHECK(input.defined(), "SyncBatchNorm", D, "d", layer.empty() ? "" : " " + layer,
+              ": input is undefined");
   const std::int64_t dimensions = input.dim();
   TORCH_CHECK(dimensions == D + 2 || (D == 1 && dimensions == 2), "SyncBatchNorm", D, "d",
               layer.empty() ? "" : " " + layer, ": input must have ", D == 1 ? "2 or " : "", D + 2,

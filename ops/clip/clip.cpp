@@ -19,6 +19,7 @@ namespace clip {
 namespace {
 
 constexpr const char* kFunction = "clip_grad_norm_";
+constexpr std::int64_t kMostModules = 1 << 20;
 thread_local std::string unthrown;  // by kThrowLater
 
 void check_options(at::TensorList tensors, const ClipOptions& options) {
@@ -31,8 +32,8 @@ void check_options(at::TensorList tensors, const ClipOptions& options) {
   TORCH_CHECK(module_of.empty() || module_of.size() == tensors.size(), kFunction,
               ": module_of has ", module_of.size(), " entries for ", tensors.size(), " tensors");
   for (std::size_t i = 0; i < module_of.size(); ++i) {
-    TORCH_CHECK(module_of[i] >= 0, kFunction, ": module_of[", i, "] is ", module_of[i],
-                "; modules count from 0");
+    TORCH_CHECK(module_of[i] >= 0 && module_of[i] < kMostModules, kFunction, ": module_of[", i,
+                "] is ", module_of[i], "; modules count from 0 and are below 2^20");
   }
 }
 
@@ -43,7 +44,10 @@ double value_of_scale(const at::Tensor& inverse_scale) {
               kFunction, ": inverse_scale must be one Float on the CPU, but is ",
               inverse_scale.scalar_type(), " of shape ", inverse_scale.sizes(), " on ",
               inverse_scale.device());
-  return inverse_scale.item<float>();
+  const double value = inverse_scale.item<float>();
+  TORCH_CHECK(std::isfinite(value) && value > 0, kFunction,
+              ": inverse_scale must be finite and above 0, but is ", value);
+  return value;
 }
 
 /// min(1, max_norm / (total + eps)), where min keeps NaN.

@@ -78,11 +78,20 @@ at::Tensor norm_of(const at::Tensor& norms, const at::Tensor& are_present, doubl
 
 }  // namespace
 
+namespace {
+/// What one rank can know of it without a wait.
+float known_scale(const at::Tensor& inverse_scale) {
+  const bool is_known = inverse_scale.defined() && inverse_scale.is_cpu() &&
+                        inverse_scale.scalar_type() == at::kFloat && inverse_scale.numel() == 1;
+  return is_known ? inverse_scale.item<float>() : 0;
+}
+}  // namespace
+
 ShardCall begin_shards(double max_norm, const ClipOptions& options) {
   if (!options.shards) return {};
-  const std::size_t hash = c10::get_hash(max_norm, options.norm_type, options.eps,
-                                         static_cast<int>(options.on_non_finite), options.defer,
-                                         options.inverse_scale.defined());
+  const std::size_t hash = c10::get_hash(
+      max_norm, options.norm_type, options.eps, static_cast<int>(options.on_non_finite),
+      options.defer, options.inverse_scale.defined(), known_scale(options.inverse_scale));
   constexpr std::size_t kExact = (std::size_t{1} << 53) - 1;  // in a double
   return {.group = options.shards.get(),
           .number = options.shards->count_call("clip_grad_norm_"),

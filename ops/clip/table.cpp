@@ -67,7 +67,8 @@ void check(const at::Tensor& gradient, std::size_t i, Change change) {
   TORCH_CHECK(gradient.device().is_cpu() || gradient.device().is_cuda(), place(), " is on ",
               gradient.device(), "; it must be on the CPU or on a CUDA device");
   TORCH_CHECK(kind_of(gradient.scalar_type()).has_value(), place(), " is ", gradient.scalar_type(),
-              "; it must be Half, BFloat16, Float, Double or complex");
+              "; it must be Half, BFloat16, Float",
+              change == Change::kScale ? ", Double or complex" : " or Double");
   TORCH_CHECK(gradient.layout() == at::kStrided || gradient.layout() == at::kSparse, place(),
               " has the layout ", gradient.layout(), "; it must be Strided or Sparse (COO)");
   TORCH_CHECK(gradient.layout() == at::kSparse || !overlaps_itself(gradient), place(),

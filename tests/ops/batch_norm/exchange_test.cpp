@@ -42,6 +42,16 @@ TEST_CASE("a call that one rank makes once more is found", "[norm]") {
   CHECK(!faults[1].empty());
 }
 
+TEST_CASE("a call that one rank refused is counted", "[norm]") {
+  const auto faults = try_on_ranks(2, [](int rank, const CommunicatorPtr& group) {
+    const auto x = torch::randn({4, 3});
+    if (rank == 1) CHECK_THROWS_WITH(norm_of(torch::randn({4}), group, "norm"), Contains("(B, C"));
+    norm_of(x, group, "norm");
+  });
+  CHECK_THAT(faults[0], Contains("this rank is at layer norm, call 1, forward"));
+  CHECK_THAT(faults[1], Contains("this rank is at layer norm, call 2, forward"));
+}
+
 TEST_CASE("a backward beside a forward of equal length is told by its phase", "[norm]") {
   const auto faults = try_on_ranks(2, [](int rank, const CommunicatorPtr& group) {
     batch_norm::Call call;

@@ -94,6 +94,7 @@ TEST_CASE("an input of other dimensions is refused by name", "[norm]") {
       Contains("SyncBatchNorm2d stem.norm: input must have 4 dimensions") && Contains("[3, 4, 2]"));
   CHECK_THROWS_WITH(SyncBatchNorm1d(4)->forward(torch::randn({3})),
                     Contains("must have 2 or 3 dimensions"));
+  CHECK_THROWS_WITH(norm(at::Tensor()), Contains("SyncBatchNorm2d stem.norm: input is undefined"));
 }
 
 TEST_CASE("a module prints its options and its ranks", "[norm]") {

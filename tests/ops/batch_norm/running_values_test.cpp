@@ -146,4 +146,20 @@ TEST_CASE("a bad argument is named and nothing is changed", "[norm]") {
   CHECK(count.item<std::int64_t>() == 0);
 }
 
+TEST_CASE("running values that overlap themselves are refused, and nothing is changed", "[norm]") {
+  const auto x = torch::randn({4, 3}), variance = torch::ones({3});
+  const auto counter = torch::zeros({}, torch::kLong);
+  const auto options = SyncBatchNormFuncOptions().num_batches_tracked(counter);
+  const auto training = SyncBatchNormFuncOptions(options).training(true);
+  const auto mean = torch::zeros({1}).expand({3});
+  CHECK_THROWS_WITH(sync_batch_norm(x, mean, variance, training),
+                    Catch::Matchers::Contains("running_mean has elements that overlap in memory"));
+  CHECK(counter.item<std::int64_t>() == 0);
+  CHECK(torch::equal(variance, torch::ones({3})));
+  CHECK_NOTHROW(sync_batch_norm(x, mean, variance, options));
+  CHECK_THROWS_WITH(sync_batch_norm(x, torch::zeros({3}), variance,
+                                    SyncBatchNormFuncOptions(training).momentum(NAN)),
+                    Catch::Matchers::Contains("momentum must be finite, but is nan"));
+}
+
 }  // namespace ddpscope::test::running_values_test

@@ -164,7 +164,12 @@ TEST_CASE("Wrong arguments are told before anything is written") {
              "kZeroTensor writes gradients, which `defer` leaves as they are"));
   CHECK(says(call(1, {.module_of = {0, 1}}), "module_of has 2 entries for 1 tensors"));
   CHECK(says(call(1, {.module_of = {-1}}), "module_of[0] is -1"));
+  CHECK(says(call(1, {.module_of = {2'000'000'000}}), "module_of[0] is 2000000000"));
   CHECK(says(call(1, {.inverse_scale = torch::ones({2})}), "inverse_scale must be one Float"));
+  for (const double scale : {kNan, kInfinity, -1., 0.}) {
+    CHECK(says(call(1, {.inverse_scale = torch::full({}, scale, at::kFloat)}),
+               "inverse_scale must be finite and above 0"));
+  }
   CHECK(same_bits(gradient, before));
 }
 

@@ -164,7 +164,7 @@ TEST_CASE("Shards keep the range that one list has") {
 
 TEST_CASE("Ranks that call with other arguments are told so, each of them") {
   const Tensors gradients = {torch::full({4}, 3.F)};
-  const auto change = GENERATE(0, 1, 2, 3, 4);
+  const auto change = GENERATE(0, 1, 2, 3, 4, 5);
   const auto thrown = try_on_ranks(2, [&](int rank, const CommunicatorPtr& group) {
     const Tensors own = cloned(gradients);
     ClipOptions options{.input = ClipInput::kGradients, .shards = group};
@@ -172,6 +172,7 @@ TEST_CASE("Ranks that call with other arguments are told so, each of them") {
     if (rank == 1 && change == 2) options.eps = 1;
     if (rank == 1 && change == 3) options.on_non_finite = NonFinite::kSkip;
     if (rank == 1 && change == 4) options.defer = true;
+    if (change == 5) options.inverse_scale = torch::full({}, rank == 1 ? 0.5F : 0.25F);
     try {
       clip_grad_norm_(own, rank == 1 && change == 0 ? 2 : 1, options);
     } catch (const c10::Error&) {
