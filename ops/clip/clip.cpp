@@ -19,7 +19,7 @@ namespace clip {
 namespace {
 
 constexpr const char* kFunction = "clip_grad_norm_";
-constexpr std::int64_t kMostModules = 1 << 20;
+constexpr std::int64_t kMostListedModules = 1 << 20;
 thread_local std::string unthrown;  // by kThrowLater
 
 void check_options(at::TensorList tensors, const ClipOptions& options) {
@@ -32,8 +32,8 @@ void check_options(at::TensorList tensors, const ClipOptions& options) {
   TORCH_CHECK(module_of.empty() || module_of.size() == tensors.size(), kFunction,
               ": module_of has ", module_of.size(), " entries for ", tensors.size(), " tensors");
   for (std::size_t i = 0; i < module_of.size(); ++i) {
-    TORCH_CHECK(module_of[i] >= 0 && module_of[i] < kMostModules, kFunction, ": module_of[", i,
-                "] is ", module_of[i], "; modules count from 0 and are below 2^20");
+    TORCH_CHECK(module_of[i] >= 0 && module_of[i] < kMostListedModules, kFunction, ": module_of[",
+                i, "] is ", module_of[i], "; modules count from 0 and are below 2^20");
   }
 }
 
