@@ -200,6 +200,9 @@ void SyncNorms::tell_agreed() {
     if (layer.tensors.empty()) append(without, layer.name);
     count += !layer.is_excluded && !layer.tensors.empty();
   }
+  if (excluded.empty() && !excluded_.empty()) {
+    log_warning("sync_batch_norm_exclude=" + excluded_ + " matches the path of no layer");
+  }
   if (!excluded.empty()) excluded = "; excluded: " + excluded;
   if (!is_quiet_) {
     std::fprintf(stderr, "ddpscope: sync_batch_norm: %zu of %zu layers run over %d ranks of %s%s\n",

@@ -2,6 +2,9 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ddpscope/ops.h>
 
+#include <cstdio>
+#include <fstream>
+#include <sstream>
 #include <thread>
 
 #include "tests/support/torch_test.h"
@@ -92,6 +95,23 @@ TEST_CASE("Layers in evaluation and those that are excluded stay local") {
   CHECK(sums_of(twin, [&] { net->forward(batch()); }) == 1);
   net->second->eval();
   CHECK(sums_of(twin, [&] { net->forward(batch()); }) == 0);
+}
+
+TEST_CASE("A list of excluded layers that matches none is told") {
+  const std::string said = report_dir() + ".said";
+  REQUIRE(std::freopen(said.c_str(), "w", stderr) != nullptr);
+  Twin twin;
+  ConvNet net;
+  set_batch_norm_communicator(twin.group);
+  Options options = synchronised();
+  options.sync_batch_norm_exclude = "frist*";
+  attach_diagnostics(net, options);
+  CHECK(sums_of(twin, [&] { net->forward(batch()); }) == 4);
+  std::fflush(stderr);
+  std::ostringstream text;
+  text << std::ifstream(said).rdbuf();
+  CHECK(text.str().find("sync_batch_norm_exclude=frist* matches the path of no layer") !=
+        std::string::npos);
 }
 
 TEST_CASE("A frozen layer that trains is synchronised") {

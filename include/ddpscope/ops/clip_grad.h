@@ -129,8 +129,8 @@ struct ValueClipResult {
 /// stays NaN and Inf becomes the limit; both are counted. What is within the limit is not written.
 /// Version counters do not advance.
 ///
-/// @param tensors  As for clip_grad_norm_, but not complex. A sparse gradient is clamped, and left,
-///                 coalesced.
+/// @param tensors  As for clip_grad_norm_, but not complex. A sparse gradient is clamped as if
+///                 coalesced, and left so where that changed it.
 /// @param limit    Not negative, not NaN.
 /// @throws c10::Error as clip_grad_norm_ does, and for a complex gradient. Every gradient is then
 ///         as it was.

@@ -173,7 +173,7 @@ TEST_CASE("A state goes on where it was saved") {
   good_step(second);
   CHECK(second.state().scale == 128);
   CHECK(second.state().growth_tracker == 0);
-  CHECK(says(thrown_by([&] { second.load({.scale = 0}); }), "finite and above 0, but is 0"));
+  CHECK(says(thrown_by([&] { second.load({.scale = 0}); }), "from 2^-126 to 2^126, but is 0"));
   for (const std::int64_t tracker : {std::int64_t{-1}, std::int64_t{1} << 40}) {
     CHECK(says(thrown_by([&] { second.load({.growth_tracker = tracker}); }), "growth_tracker"));
   }
