@@ -22,7 +22,7 @@ function(add_launchers_test test sample bug)
     set(processors 2)
   endif()
   add_test(NAME ${test}
-    COMMAND ${Python3_EXECUTABLE} -B ${CMAKE_CURRENT_SOURCE_DIR}/check_launchers.py
+    COMMAND ${Python3_EXECUTABLE} -B ${CMAKE_CURRENT_SOURCE_DIR}/run_script.py check_launchers.py
       --tool $<TARGET_FILE:ddpscope_cli> --preload $<TARGET_FILE:ddpscope_preload>
       --program $<TARGET_FILE:ddpscope_sample_${sample}_plain> ${expected} --bug ${bug} ${parted}
       --out ${CMAKE_CURRENT_BINARY_DIR}/launchers/${test} --runs ${L_RUNS} -- ${L_ARGUMENTS}
