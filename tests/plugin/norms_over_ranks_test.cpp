@@ -52,6 +52,13 @@ int sums_of(Twin& twin, const std::function<void()>& program) {
   return twin.sums - before;
 }
 
+void attach_without(const std::string& excluded, ConvNet& net, const Twin& twin) {
+  set_batch_norm_communicator(twin.group);
+  Options options = synchronised();
+  options.sync_batch_norm_exclude = excluded;
+  attach_diagnostics(net, options);
+}
+
 bool is_taken() {
   const auto op = c10::Dispatcher::singleton().findSchema({"aten::batch_norm", ""});
   return op->hasKernelForDispatchKey(c10::DispatchKey::AutogradCPU);
@@ -83,10 +90,7 @@ TEST_CASE("Batch norms of an attached model run over the ranks of the group") {
 TEST_CASE("Layers in evaluation and those that are excluded stay local") {
   Twin twin;
   ConvNet net;
-  set_batch_norm_communicator(twin.group);
-  Options options = synchronised();
-  options.sync_batch_norm_exclude = "fir*,untracked";
-  attach_diagnostics(net, options);
+  attach_without("fir*,untracked", net, twin);
   net->eval();
   // The untracked one normalises by its batch in evaluation, too: not even lists are compared.
   CHECK(sums_of(twin, [&] { net->forward(batch()); }) == 0);
@@ -102,10 +106,7 @@ TEST_CASE("A list of excluded layers that matches none is told") {
   REQUIRE(std::freopen(said.c_str(), "w", stderr) != nullptr);
   Twin twin;
   ConvNet net;
-  set_batch_norm_communicator(twin.group);
-  Options options = synchronised();
-  options.sync_batch_norm_exclude = "frist*";
-  attach_diagnostics(net, options);
+  attach_without("frist*", net, twin);
   CHECK(sums_of(twin, [&] { net->forward(batch()); }) == 4);
   std::fflush(stderr);
   std::ostringstream text;
