@@ -32,8 +32,7 @@ struct GradScalerState {
 /// Each step: `scale(loss).backward()`, reduction over ranks, `unscale_and_clip_`, `step` for each
 /// optimizer, `update`. Another order throws. Several optimizers either share one list of
 /// `unscale_and_clip_` or have one each; which of them are left out then is decided by list. One
-/// scaler per thread. From the first
-/// `unscale_and_clip_` on the scale is where the gradients are.
+/// scaler per thread. From the first `unscale_and_clip_` on the scale is where the gradients are.
 /// Source: Micikevicius et al., "Mixed Precision Training", ICLR 2018.
 class DDPSCOPE_API GradScaler {
  public:
@@ -85,10 +84,10 @@ class DDPSCOPE_API GradScaler {
   std::vector<const Unscaled*> calls_of(const torch::optim::Optimizer& optimizer) const;
 
   GradScalerOptions options_;
-  at::Tensor scale_;                // Float, []
-  at::Tensor growth_tracker_;       // Int, []
-  std::vector<Unscaled> unscaled_;  // since the last `update`
-  std::vector<const void*> stepped_;
+  at::Tensor scale_;                  // Float, []
+  at::Tensor growth_tracker_;         // Int, []
+  std::vector<Unscaled> unscaled_;    // since the last `update`
+  std::vector<const void*> stepped_;  // optimizers, since then
 };
 
 }  // namespace api0
