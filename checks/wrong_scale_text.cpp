@@ -27,10 +27,13 @@ bool is_same_ratio(double value, double wanted) {
   return std::abs(value - wanted) <= kSameRatio * std::abs(wanted);
 }
 
+namespace {
+/// The sum over some ranks was divided by the number of all.
 bool is_divided_by_world(const ReductionStep& step, const ReductionScope& scope) {
   const auto share = static_cast<double>(scope.ranks) / static_cast<double>(scope.world);
   return share < 1 && step.ratio.has_value() && is_same_ratio(*step.ratio, share);
 }
+}  // namespace
 
 std::string wrong_scale_what(const ReductionStep& step, std::string_view cause, std::size_t ranks) {
   if (cause != "not_linear" && step.undivided > 0) {

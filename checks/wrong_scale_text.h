@@ -23,9 +23,6 @@ struct ReductionScope {
   std::int64_t world = 1;
 };
 
-/// The sum over some ranks was divided by the number of all.
-bool is_divided_by_world(const ReductionStep& step, const ReductionScope& scope);
-
 /// What grad-reduced-wrong-scale says of a step, by its cause.
 std::string wrong_scale_what(const ReductionStep& step, std::string_view cause, std::size_t ranks);
 /// `lasts`: it is not one step among many that were right.
