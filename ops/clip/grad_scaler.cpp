@@ -1,6 +1,7 @@
 #include <ATen/ops/_amp_update_scale.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/maximum.h>
+#include <c10/util/ScopeExit.h>
 #include <ddpscope/ops/grad_scaler.h>
 #include <torch/optim/optimizer.h>
 
@@ -9,6 +10,8 @@
 #include <cstdint>
 #include <limits>
 #include <utility>
+
+#include "ops/clip/shards.h"
 
 namespace ddpscope {
 inline namespace api0 {
@@ -42,6 +45,8 @@ at::Tensor GradScaler::scale(const at::Tensor& loss) const {
 
 ClipResult GradScaler::unscale_and_clip_(at::TensorList parameters, double max_norm,
                                          ClipOptions options) {
+  // Other ranks wait in the call that is refused here.
+  auto refused = c10::make_scope_exit([&] { clip::begin_shards(max_norm, options); });
   TORCH_CHECK(!options.inverse_scale.defined(),
               "GradScaler: unscale_and_clip_ divides by the scaler's own scale; leave "
               "inverse_scale undefined");
@@ -62,6 +67,7 @@ ClipResult GradScaler::unscale_and_clip_(at::TensorList parameters, double max_n
                 "step");
     call.parameters.push_back(identity_of(parameters[i]));
   }
+  refused.release();
   std::ranges::sort(call.parameters);
   options.inverse_scale = scale_.to(at::kDouble).reciprocal().to(at::kFloat);
   ClipResult result = clip_grad_norm_(parameters, max_norm, options);

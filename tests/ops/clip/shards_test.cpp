@@ -200,6 +200,22 @@ TEST_CASE("A rank that threw before an exchange is a call ahead in the next one"
   }
 }
 
+TEST_CASE("A call that a scaler refuses on one rank is counted there") {
+  const auto thrown = try_on_ranks(2, [](int rank, const CommunicatorPtr& group) {
+    const Tensors parameters = with_gradients({torch::full({4}, 3.F)});
+    GradScaler scaler;
+    ClipOptions options{.on_non_finite = NonFinite::kThrow, .shards = group};
+    if (rank == 0) {
+      CHECK_FALSE(thrown_by([&] { scaler.unscale_and_clip_(parameters, 1, options); }).empty());
+    }
+    options.on_non_finite = NonFinite::kPropagate;
+    scaler.unscale_and_clip_(parameters, 1, options);
+  });
+  for (const std::string& what : thrown) {
+    CHECK(says(what, "rank 1 of the group is at call 1 over its shards and rank 0 at call 2"));
+  }
+}
+
 TEST_CASE("What an exchange throws names the clip, and gradients stay as they are") {
   const Tensors gradients = {torch::full({4}, 3.F)};
   const Tensors before = cloned(gradients);
