@@ -24,7 +24,7 @@ std::string call_of_norm(const ComparedCall& call, bool with_size) {
   if (is_list_of_layers(call)) return fmt::format("\"{}\"", call.owner);
   std::string words = fmt::format("{} of {}, its call {}", phase_of_norm(call), call.owner,
                                   norm_number(record.norm_call));
-  if (with_size) words += fmt::format(", with {} numbers", record.elements);
+  if (with_size) words += fmt::format(", with {} channels", record.elements);
   return words;
 }
 

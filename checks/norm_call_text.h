@@ -11,7 +11,7 @@ namespace ddpscope {
 /// synchronised batch norm.
 std::string_view phase_of_norm(const ComparedCall& call);
 
-/// `forward of stage3.bn1, its call 9, with 131 numbers`; what the comparison of layers was noted
+/// `forward of stage3.bn1, its call 9, with 64 channels`; what the comparison of layers was noted
 /// under, in quotes; another collective as `call_words` tells it.
 std::string call_of_norm(const ComparedCall& call, bool with_size);
 

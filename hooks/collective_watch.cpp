@@ -148,6 +148,8 @@ DDPSCOPE_HOT std::uint64_t note_call(Capture& capture, BackendGroup& group,
                                        : name_tensors(capture, facts.tensors, event);
   record.norm_call = NormExchange::call();
   event.of_norm = record.norm_call != 0;
+  // What is sent has one length for all layers.
+  if (event.of_norm) record.elements = static_cast<std::uint64_t>(NormExchange::channels());
   follow_gathered(capture, facts, event);
   const bool reduces_over_ranks = sums_up(facts) && event.group_size != 1;
   if (reduces_over_ranks && !event.of_norm) {

@@ -10,7 +10,7 @@ namespace {
 class ComparisonNote {
  public:
   explicit ComparisonNote(std::string_view text) {
-    NormExchange::begin(text, norm_call(NormPhase::kLayers, 1));
+    NormExchange::begin(text, norm_call(NormPhase::kLayers, 1), 0);
   }
   ~ComparisonNote() { NormExchange::end(); }
   ComparisonNote(const ComparisonNote&) = delete;

@@ -16,7 +16,8 @@ class OpWatch final : public OpObserver {
     const auto phase =
         static_cast<NormPhase>(static_cast<int>(NormPhase::kForward) + int(exchange.pass));
     NormExchange::begin(exchange.layer.empty() ? "a layer without a name" : exchange.layer,
-                        norm_call(phase, static_cast<std::uint64_t>(exchange.call)));
+                        norm_call(phase, static_cast<std::uint64_t>(exchange.call)),
+                        exchange.channels);
   }
   void norm_exchange_ended(const NormExchangeFacts& exchange, bool threw) noexcept override {
     NormExchange::end();

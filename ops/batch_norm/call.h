@@ -19,6 +19,7 @@ struct Call : torch::CustomClassHolder {
   bool gathers = false;     ///< else the backend sums
   std::string layer;        ///< as the user named it
   std::int64_t number = 0;  ///< of the calls of this layer over this group, from 1
+  std::int64_t channels = 0;
   /// 1 / N of the values that the statistics cover; 0 where they are constants.
   double inverse_count = 0;
   /// On a device: what ranks exchanged, until `statistics` are made of it; Double, in rows of ranks

@@ -1,8 +1,9 @@
 #include "ops/batch_norm/exchange.h"
 
+#include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
-#include <ATen/ops/from_blob.h>
 #include <ATen/ops/scalar_tensor.h>
+#include <ATen/ops/zeros.h>
 
 #include <algorithm>
 #include <bit>
@@ -12,6 +13,11 @@
 namespace ddpscope::batch_norm {
 namespace {
 
+// What the host exchanges first has this length, whatever the layer: backends refuse ranks that
+// send different lengths, and Gloo ends their processes. Up to 1024 channels nothing follows. 16
+// KiB cost Gloo no more than the 128 bytes of a small layer.
+constexpr std::int64_t kFirstItems = 2 * 1024 + 3;
+
 at::Tensor make_record(std::int64_t length) {
   return at::empty({length}, at::TensorOptions().dtype(at::kDouble));
 }
@@ -20,10 +26,11 @@ double* data_of(at::Tensor& record) { return record.mutable_data_ptr<double>(); 
 
 [[noreturn]] void fail_mixed_up(const Call& call, Phase phase) {
   TORCH_CHECK(
-      false, "sync_batch_norm: this rank is at ", call.place(phase), ", but another rank of ",
-      call.group->name(),
-      " is at another layer, call or phase. Every rank must run the same layers in the same "
-      "order, forward and backward, also with an empty batch");
+      false, "sync_batch_norm: this rank is at ", call.place(phase), ", with ", call.channels,
+      call.channels == 1 ? " channel" : " channels", " exchanged as ",
+      call.gathers ? "kGather" : "kSum", ", but another rank of ", call.group->name(),
+      " is at another layer, call or phase, or at a layer of another form. Every rank must run the "
+      "same layers in the same order, forward and backward, also with an empty batch");
   __builtin_unreachable();
 }
 
@@ -39,31 +46,36 @@ auto over_group(const Call& call, Phase phase, const Operation& operation) {
   }
 }
 
-/// Sums the record over the group; its last two elements are left for id and id squared, which tell
-/// whether all ids are equal: only then is W * sum(id^2) = sum(id)^2.
-void sum_over_group(at::Tensor& record, const Call& call, Phase phase) {
+/// The sums of `items` over the group. They travel behind id and id squared, which tell whether all
+/// ids are equal: only then is W * sum(id^2) = sum(id)^2.
+at::Tensor sum_over_group(const at::Tensor& items, const Call& call, Phase phase) {
   const int size = call.group->size();
-  double* const id = data_of(record) + record.numel() - 2;
-  id[0] = id_of(call, phase, size);
-  id[1] = id[0] * id[0];
-  over_group(call, phase, [&] { call.group->all_reduce_sum(record); });
-  const double* const sums = data_of(record) + record.numel() - 2;
-  if (size * sums[1] != sums[0] * sums[0]) fail_mixed_up(call, phase);
+  at::Tensor first = at::zeros({kFirstItems}, items.options());
+  double* const own = data_of(first);
+  own[0] = id_of(call, phase, size);
+  own[1] = own[0] * own[0];
+  const std::int64_t fitting = std::min(items.numel(), kFirstItems - 2);
+  std::copy_n(items.const_data_ptr<double>(), fitting, own + 2);
+  over_group(call, phase, [&] { call.group->all_reduce_sum(first); });
+  const double* const ids = first.const_data_ptr<double>();
+  if (size * ids[1] != ids[0] * ids[0]) fail_mixed_up(call, phase);
+  const at::Tensor sums = first.narrow(0, 2, fitting);
+  if (fitting == items.numel()) return sums;
+  at::Tensor rest = items.narrow(0, fitting, items.numel() - fitting).clone();
+  over_group(call, phase, [&] { call.group->all_reduce_sum(rest); });
+  return at::cat({sums, rest});
 }
 
-/// All records, whose last element is left for the id.
-at::Tensor gather_over_group(at::Tensor record, const Call& call, Phase phase) {
-  const double id = id_of(call, phase, call.group->size());
-  const std::int64_t last = record.numel() - 1;
-  data_of(record)[last] = id;
-  const at::Tensor all =
-      over_group(call, phase, [&] { return call.group->all_gather(record); }).contiguous();
-  for (std::int64_t rank = 0; rank < all.size(0); ++rank) {
-    if (all.const_data_ptr<double>()[rank * record.numel() + last] != id) {
-      fail_mixed_up(call, phase);
-    }
+/// All items, a row per rank.
+at::Tensor gather_over_group(const at::Tensor& items, const Call& call, Phase phase) {
+  const std::int64_t ranks = call.group->size();
+  if (ranks * items.numel() > kFirstItems - 2) {
+    sum_over_group(make_record(0), call, phase);
+    return over_group(call, phase, [&] { return call.group->all_gather(items); }).contiguous();
   }
-  return all;
+  at::Tensor rows = at::zeros({ranks, items.numel()}, items.options());
+  rows[call.group->rank()].copy_(items);
+  return sum_over_group(rows.view(-1), call, phase).view(rows.sizes());
 }
 
 void merge(Moments& total, double count, const double* mean, const double* m2) {
@@ -79,7 +91,7 @@ void merge(Moments& total, double count, const double* mean, const double* m2) {
 
 Moments gather_moments(const Moments& own, const Call& call) {
   const auto channels = static_cast<std::int64_t>(own.mean.size());
-  at::Tensor record = make_record(2 * channels + 2);
+  at::Tensor record = make_record(2 * channels + 1);
   double* const data = data_of(record);
   data[0] = own.count;
   std::copy(own.mean.begin(), own.mean.end(), data + 1);
@@ -95,20 +107,20 @@ Moments gather_moments(const Moments& own, const Call& call) {
 
 Moments sum_moments(const Moments& own, const Call& call) {
   const auto channels = static_cast<std::int64_t>(own.mean.size());
-  at::Tensor record = make_record(2 * channels + 3);
-  double* data = data_of(record);
+  at::Tensor record = make_record(2 * channels + 1);
+  double* const data = data_of(record);
   data[0] = own.count;
   for (std::int64_t c = 0; c < channels; ++c) {
     data[1 + c] = own.count * own.mean[c];
     data[1 + channels + c] = own.m2[c] + own.count * own.mean[c] * own.mean[c];
   }
-  sum_over_group(record, call, Phase::kForward);
-  data = data_of(record);
-  Moments total = {data[0], std::vector<double>(channels), std::vector<double>(channels)};
+  const at::Tensor all = sum_over_group(record, call, Phase::kForward);
+  const double* const sums = all.const_data_ptr<double>();
+  Moments total = {sums[0], std::vector<double>(channels), std::vector<double>(channels)};
   if (total.count == 0) return total;
   for (std::int64_t c = 0; c < channels; ++c) {
-    total.mean[c] = data[1 + c] / total.count;
-    const double m2 = data[1 + channels + c] - data[1 + c] * total.mean[c];
+    total.mean[c] = sums[1 + c] / total.count;
+    const double m2 = sums[1 + channels + c] - sums[1 + c] * total.mean[c];
     total.m2[c] = m2 < 0 ? 0 : m2;  // by rounding alone; NaN stays
   }
   return total;
@@ -133,6 +145,7 @@ double id_of(const Call& call, Phase phase, int size) {
   for (const char letter : call.layer) add(static_cast<unsigned char>(letter));
   add(static_cast<std::uint64_t>(call.number) + 256);
   add(static_cast<std::uint64_t>(phase));
+  add(static_cast<std::uint64_t>(call.channels) << 1 | static_cast<std::uint64_t>(call.gathers));
   hash ^= hash >> 32;
   hash ^= hash >> 16;
   const int rank_bits = std::bit_width(static_cast<unsigned>(size) - 1);
@@ -160,17 +173,12 @@ at::Tensor exchange_sums(const at::Tensor& own, const Call& call, Phase phase) {
     const at::Tensor all = exchange_record(own.reshape(-1).clone(), call, phase);
     return (call.gathers ? all.sum(0) : all).view(own.sizes());
   }
-  const std::int64_t length = own.numel();
-  at::Tensor record = make_record(length + (call.gathers ? 1 : 2));
-  record.narrow(0, 0, length).copy_(own.view(-1));
-  if (!call.gathers) {
-    sum_over_group(record, call, phase);
-    return record.narrow(0, 0, length).view(own.sizes());
-  }
-  const at::Tensor all = gather_over_group(record, call, phase);
+  const at::Tensor items = own.view(-1);
+  if (!call.gathers) return sum_over_group(items, call, phase).view(own.sizes());
+  const at::Tensor all = gather_over_group(items, call, phase);
   at::Tensor sums = all.select(0, 0).clone();
   for (std::int64_t rank = 1; rank < all.size(0); ++rank) sums.add_(all.select(0, rank));
-  return sums.narrow(0, 0, length).view(own.sizes());
+  return sums.view(own.sizes());
 }
 
 }  // namespace ddpscope::batch_norm

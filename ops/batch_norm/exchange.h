@@ -17,7 +17,8 @@ struct Moments {
 };
 
 /// The moments over all ranks of the call's group.
-/// @throws c10::Error from the communicator, or if a rank is at another layer, call or phase.
+/// @throws c10::Error from the communicator, or if a rank is at another layer, call or phase, or at
+/// a layer with other channels or another mode.
 Moments exchange_moments(const Moments& own, const Call& call);
 
 /// The sums over all ranks; `own` is Double and contiguous. @throws as exchange_moments
@@ -27,8 +28,8 @@ at::Tensor exchange_sums(const at::Tensor& own, const Call& call, Phase phase);
 /// A call without a group has its own record. @throws c10::Error from the communicator.
 at::Tensor exchange_record(at::Tensor record, const Call& call, Phase phase);
 
-/// A number that differs, but for 1 in 65536, where layer, call or phase differ. Small enough for
-/// sums of its square over `size` ranks to be exact.
+/// A number that differs, but for 1 in 65536, where layer, call, phase, channels or mode of
+/// exchange differ. Small enough for sums of its square over `size` ranks to be exact.
 double id_of(const Call& call, Phase phase, int size);
 
 }  // namespace ddpscope::batch_norm

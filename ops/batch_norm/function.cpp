@@ -36,6 +36,7 @@ CallPtr make_call(const at::Tensor& input, const SyncBatchNormFuncOptions& optio
   if (source != Source::kGroup) return call;
   call->group = options.communicator();
   call->number = number;
+  call->channels = input.size(1);
   call->gathers = options.exchange() == ExchangeMode::kGather ||
                   (options.exchange() == ExchangeMode::kAuto && input.scalar_type() == at::kDouble);
   return call;

@@ -9,7 +9,7 @@ CallRecord record_of(NormPhase phase, std::uint64_t number) {
   return {.seq = 481,
           .group = kTestGroup,
           .unix_ns = 50,
-          .elements = 131,
+          .elements = 64,
           .step = 90,
           .kind = CollectiveKind::kAllReduce,
           .reduce = ReduceKind::kSum,
@@ -89,7 +89,7 @@ TEST_CASE("norm-syncbn-calls-differ tells what a rank issued in place of a layer
   const Finding skipped =
       only(run_with({differ({averaging({2}), in_layer({0, 1, 3}, "stage3.bn1")}, {"elements"})}));
   CHECK(skipped.what ==
-        "call 481 of the group is forward of stage3.bn1, its call 9, with 131 numbers on ranks "
+        "call 481 of the group is forward of stage3.bn1, its call 9, with 64 channels on ranks "
         "0-1,3 and all_reduce float32[4096] of head.weight.grad on rank 2");
   // The rank that alone runs a layer.
   const Finding alone =

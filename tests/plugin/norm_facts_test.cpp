@@ -8,15 +8,14 @@
 namespace ddpscope::test::norm_facts_test {
 namespace {
 constexpr std::int64_t kChannels = 8;
-constexpr std::int64_t kForward = 2 * kChannels + 3;
-constexpr std::int64_t kBackward = 2 * kChannels + 2;
+constexpr int kForward = 1, kBackward = 2;  // exchanges of a step
 
-/// Another rank with the same batches; what it sends in records of `length` holds a NaN.
+/// Another rank with the same batches; what it sends in exchange `spoils` from now holds a NaN.
 struct Twin {
-  std::int64_t spoils = 0;
+  int spoils = 0;
   CommunicatorPtr group = make_communicator(0, 2, [this](at::Tensor& record) {
     record.mul_(2);
-    if (record.numel() == spoils) record[3] = std::nan("");
+    if (spoils-- == 1) record[4] = std::nan("");
   });
 };
 
@@ -33,8 +32,8 @@ struct NormNetImpl : torch::nn::Module {
 };
 TORCH_MODULE(NormNet);
 
-/// Trains; in step 6 the other rank sends NaN in records of this length.
-void run(std::int64_t spoilt, std::int64_t rows = 5) {
+/// Trains; in step 6 the other rank sends NaN in this exchange.
+void run(int spoilt, std::int64_t rows = 5) {
   Twin twin;
   NormNet net(twin.group);
   attach_diagnostics(net, quiet());

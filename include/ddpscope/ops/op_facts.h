@@ -17,6 +17,7 @@ struct NormExchangeFacts {
   std::string_view layer;  ///< as the program named it
   std::int64_t call = 0;   ///< of this layer over this group, from 1
   NormPass pass = NormPass::kForward;
+  std::int64_t channels = 0;
 };
 
 /// The statistics of one forward of `sync_batch_norm`, of all ranks and of this one.

@@ -9,7 +9,8 @@ struct Log : OpObserver {
 
   void norm_exchange_begins(const NormExchangeFacts& one) noexcept override {
     lines.push_back("begins " + std::string(one.layer) + " " + std::to_string(one.call) + " " +
-                    std::to_string(static_cast<int>(one.pass)));
+                    std::to_string(static_cast<int>(one.pass)) + " of " +
+                    std::to_string(one.channels));
   }
   void norm_exchange_ended(const NormExchangeFacts&, bool threw) noexcept override {
     lines.push_back(threw ? "threw" : "ended");
@@ -41,8 +42,8 @@ TEST_CASE("an observer is told layer, call and pass of each exchange", "[norm]")
   const CommunicatorPtr group = twin();
   run(torch::randn({4, 3}).requires_grad_(), group).sum().backward();
   run(torch::randn({4, 3}), group);
-  const std::vector<std::string> expected = {"begins bn 1 0", "ended",         "begins bn 1 1",
-                                             "ended",         "begins bn 2 0", "ended"};
+  const std::vector<std::string> expected = {
+      "begins bn 1 0 of 3", "ended", "begins bn 1 1 of 3", "ended", "begins bn 2 0 of 3", "ended"};
   CHECK(log.lines == expected);
   const auto failing =
       make_communicator(0, 2, [](at::Tensor&) { throw std::runtime_error("lost"); });

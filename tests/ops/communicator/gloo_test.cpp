@@ -80,8 +80,9 @@ TEST_CASE("processes over Gloo agree with one batch", "[.gloo]") {
   const auto samples =
       GENERATE(std::vector<std::int64_t>{3, 5}, std::vector<std::int64_t>{2, 0, 6});
   const auto as_process_group = GENERATE(false, true);
+  const auto channels = GENERATE(33, 1500);
   torch::manual_seed(1);
-  auto norm = make_case({.samples = samples, .shape = {33, 5, 5}});
+  auto norm = make_case({.samples = samples, .shape = {channels, 5, 5}});
   const int ranks = static_cast<int>(samples.size());
   const auto results =
       in_processes(ranks, std::chrono::seconds(30), [&](int rank, const Gloo& gloo) {
@@ -101,6 +102,56 @@ TEST_CASE("processes over Gloo agree with one batch", "[.gloo]") {
         return 0;
       });
   CHECK(results == std::vector<int>(samples.size(), 0));
+}
+
+TEST_CASE("layers of other channels end in an error of both ranks, not in their end", "[.gloo]") {
+  struct Pair {
+    std::int64_t channels[2];
+    at::ScalarType dtypes[2] = {at::kFloat, at::kFloat};
+  };
+  const auto pair = GENERATE(Pair{{3, 64}}, Pair{{1500, 3}}, Pair{{2000, 1500}},
+                             Pair{{8, 8}, {at::kFloat, at::kDouble}},
+                             Pair{{1500, 1500}, {at::kDouble, at::kFloat}});
+  const auto results = in_processes(2, std::chrono::seconds(30), [&](int rank, const Gloo& gloo) {
+    const auto x = torch::randn({4, pair.channels[rank]}, pair.dtypes[rank]);
+    const auto options = SyncBatchNormFuncOptions()
+                             .training(true)
+                             .communicator(make_communicator(gloo))
+                             .name("norm");
+    try {
+      sync_batch_norm(x, {}, {}, options);
+    } catch (const c10::Error& error) {
+      const std::string said = error.what();
+      const auto own = "call 1, forward, with " + std::to_string(pair.channels[rank]) + " channels";
+      return said.find(own) == std::string::npos ? 1 : 0;
+    }
+    return 2;
+  });
+  CHECK(results == std::vector<int>{0, 0});
+}
+
+TEST_CASE("a backward over Gloo beside a forward of another layer is told", "[.gloo]") {
+  const auto results = in_processes(2, std::chrono::seconds(30), [](int rank, const Gloo& gloo) {
+    const auto group = make_communicator(gloo);
+    const auto norm = [&](const at::Tensor& x, const char* layer) {
+      return sync_batch_norm(
+          x, {}, {}, SyncBatchNormFuncOptions().training(true).communicator(group).name(layer));
+    };
+    const auto y = norm(torch::randn({4, 3}).requires_grad_(), "first");
+    try {
+      if (rank == 0) {
+        y.sum().backward();
+      } else {
+        norm(torch::randn({4, 7}), "second");
+      }
+    } catch (const c10::Error& error) {
+      const std::string said = error.what();
+      const char* own = rank == 0 ? "first, call 1, backward" : "second, call 1, forward";
+      return said.find(own) == std::string::npos ? 1 : 0;
+    }
+    return 2;
+  });
+  CHECK(results == std::vector<int>{0, 0});
 }
 
 TEST_CASE("ranks over Gloo get the same bits", "[.gloo]") {
