@@ -37,9 +37,12 @@ Finding about_local_norms(const std::vector<NormLayer>& layers, const RunState& 
   finding.why =
       "gradients are averaged over the ranks, mean and variance are not: each rank normalises by "
       "its own rows and keeps its own running statistics";
+  const bool is_registered = layers.front().model != 0;
   finding.fixes = {
       {"keep it, where the batch of one rank is large enough for the statistics", kNeedsDecision},
-      {"normalise over the ranks: DDPSCOPE=sync_batch_norm=1", kNeedsDecision},
+      {fmt::format("{}normalise over the ranks: DDPSCOPE=sync_batch_norm=1",
+                   is_registered ? "" : "register its weight or running mean in a module, and "),
+       kNeedsDecision},
       {"normalise over groups of channels or a layer instead of the batch", kNeedsDecision}};
   finding.facts = {{fact::kLayersCount, std::ssize(layers)},
                    {fact::kLocalBatch, rows},

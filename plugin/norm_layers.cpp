@@ -65,16 +65,31 @@ std::string described(const NormLayerOfModel& layer, const torch::nn::BatchNormO
   return text.str();
 }
 
-void add_layer(const Module& module, NormLayerOfModel layer,
-               std::vector<NormLayerOfModel>& layers) {
+void add_tensors_of_channels(const Registered::Tensors& tensors, NormLayerOfModel& layer) {
+  for (const auto& item : tensors) {
+    const at::Tensor& tensor = item.value();
+    if (!tensor.defined() || tensor.dim() != 1 || !tensor.is_floating_point()) continue;
+    layer.tensors.emplace_back(tensor.getIntrusivePtr());
+  }
+}
+
+void add_module(const Module& module, NormLayerOfModel layer,
+                std::vector<NormLayerOfModel>& layers) {
+  if (normalizes_otherwise(module)) return;
   const auto* const options = options_of(module);
   const at::Tensor* const weight = registered(Registered::parameters(module), "weight");
   const at::Tensor* const mean = registered(Registered::buffers(module), "running_mean");
-  if (normalizes_otherwise(module) || (options == nullptr && mean == nullptr)) return;
-  for (const at::Tensor* tensor : {weight, mean}) {
-    if (tensor != nullptr) layer.tensors.emplace_back(tensor->getIntrusivePtr());
+  layer.is_layer = options != nullptr || mean != nullptr;
+  if (layer.is_layer) {
+    for (const at::Tensor* tensor : {weight, mean}) {
+      if (tensor != nullptr) layer.tensors.emplace_back(tensor->getIntrusivePtr());
+    }
+    layer.description = described(layer, options, mean != nullptr ? mean : weight);
+  } else {
+    add_tensors_of_channels(Registered::parameters(module), layer);
+    add_tensors_of_channels(Registered::buffers(module), layer);
+    if (layer.tensors.empty()) return;
   }
-  layer.description = described(layer, options, mean != nullptr ? mean : weight);
   layers.push_back(std::move(layer));
 }
 }  // namespace
@@ -99,9 +114,10 @@ std::vector<NormLayerOfModel> norm_layers_of(const std::vector<AttachedRoot>& ro
       layer.owner = std::this_thread::get_id();
       layer.module = &module == root.get() ? std::weak_ptr<const Module>(root)
                                            : const_cast<Module&>(module).weak_from_this();
-      add_layer(module, std::move(layer), layers);
+      add_module(module, std::move(layer), layers);
     });
   }
+  std::ranges::stable_partition(layers, &NormLayerOfModel::is_layer);
   return layers;
 }
 

@@ -11,14 +11,17 @@
 
 namespace ddpscope {
 
-/// A batch norm layer of an attached model. Keeps nothing of it alive.
+/// A batch norm layer of an attached model, or a module that may hand tensors of its own to the
+/// operator. Keeps nothing of it alive.
 struct NormLayerOfModel {
   std::string name;         ///< its path; of several models, behind the model's label
   std::string description;  ///< what ranks must agree in, on one line
+  bool is_layer = false;
   bool is_excluded = false;
   std::thread::id owner;  ///< the thread that attached its model
   std::weak_ptr<const torch::nn::Module> module;
-  std::vector<c10::weak_intrusive_ptr<c10::TensorImpl>> tensors;  ///< weight and running mean
+  /// Weight and running mean; else whatever has one value per channel.
+  std::vector<c10::weak_intrusive_ptr<c10::TensorImpl>> tensors;
 
   bool holds(const c10::TensorImpl* tensor) const noexcept;
 };
@@ -26,9 +29,10 @@ struct NormLayerOfModel {
 /// An attached model and its label.
 using AttachedRoot = std::pair<std::string, std::shared_ptr<torch::nn::Module>>;
 
-/// The layers in the order in which they are registered: each torch::nn::BatchNorm, and each module
-/// of another type that registers a `running_mean` itself; instance norms and ddpscope's own
-/// synchronised layers are none. `excluded` are globs of paths.
+/// First the layers in the order in which they are registered: each torch::nn::BatchNorm, and each
+/// module of another type that registers a `running_mean` itself; instance norms and ddpscope's own
+/// synchronised layers are none. Then the other modules with tensors of one dimension. `excluded`
+/// are globs of paths.
 std::vector<NormLayerOfModel> norm_layers_of(const std::vector<AttachedRoot>& roots,
                                              const std::string& excluded);
 

@@ -181,7 +181,9 @@ std::optional<SyncNorms::Comparison> SyncNorms::comparison_before(const Operator
   state_ = group->size() == 1 ? NormState::kOff : NormState::kComparing;
   if (state_ == NormState::kOff) return std::nullopt;
   Comparison comparison{.group = group, .lines = {"sync_batch_norm"}};
-  for (const NormLayerOfModel& layer : layers_) comparison.lines.push_back(layer.description);
+  for (const NormLayerOfModel& layer : layers_) {
+    if (layer.is_layer) comparison.lines.push_back(layer.description);
+  }
   return comparison;
 }
 
@@ -194,19 +196,25 @@ void SyncNorms::settle(bool agreed) {
 
 void SyncNorms::tell_agreed() {
   std::string excluded, without;
-  std::size_t count = 0;
+  std::size_t layers = 0, count = 0;
+  bool excludes = excluded_.empty();
   for (const NormLayerOfModel& layer : layers_) {
-    if (layer.is_excluded) append(excluded, layer.name);
+    excludes |= layer.is_excluded;
+    if (layer.is_layer && layer.is_excluded) append(excluded, layer.name);
     if (layer.tensors.empty()) append(without, layer.name);
-    count += !layer.is_excluded && !layer.tensors.empty();
+    layers += layer.is_layer;
+    count += layer.is_layer && !layer.is_excluded && !layer.tensors.empty();
   }
-  if (excluded.empty() && !excluded_.empty()) {
+  if (!excludes) {
     log_warning("sync_batch_norm_exclude=" + excluded_ + " matches the path of no layer");
   }
   if (!excluded.empty()) excluded = "; excluded: " + excluded;
+  const std::string told =
+      layers == 0 ? "calls of the model's own modules"
+                  : std::to_string(count) + " of " + std::to_string(layers) + " layers";
   if (!is_quiet_) {
-    std::fprintf(stderr, "ddpscope: sync_batch_norm: %zu of %zu layers run over %d ranks of %s%s\n",
-                 count, layers_.size(), group_->size(), group_->name().c_str(), excluded.c_str());
+    std::fprintf(stderr, "ddpscope: sync_batch_norm: %s run over %d ranks of %s%s\n", told.c_str(),
+                 group_->size(), group_->name().c_str(), excluded.c_str());
   }
   if (!without.empty()) {
     log_warning("sync_batch_norm: without weight and running mean a layer cannot be told: " +

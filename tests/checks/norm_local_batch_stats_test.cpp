@@ -63,6 +63,16 @@ TEST_CASE("norm-local-batch-stats notes layers of ranks that average gradients",
   CHECK(fact_of<std::string>(finding, "smallest_layer") == "neck.bn");
 }
 
+TEST_CASE("norm-local-batch-stats tells to register what no module holds", "[check]") {
+  Ranks ranks;
+  ranks.ops = {norm(0, {4, 8, 16, 16})};
+  ranks.steps(4);
+  REQUIRE(ranks.program.findings.size() == 1);
+  CHECK(ranks.program.findings[0].fixes[1].text ==
+        "register its weight or running mean in a module, and normalise over the ranks: "
+        "DDPSCOPE=sync_batch_norm=1");
+}
+
 TEST_CASE("norm-local-batch-stats warns of fewer than 16 values", "[check]") {
   Ranks ranks;
   const std::int64_t rows = GENERATE(15, 16);

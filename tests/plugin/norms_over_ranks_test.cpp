@@ -29,6 +29,17 @@ struct ConvNetImpl : torch::nn::Module {
 };
 TORCH_MODULE(ConvNet);
 
+/// Calls the operator with tensors under names of its own.
+struct OwnNorm : torch::nn::Module {
+  at::Tensor forward(const at::Tensor& x, const at::Tensor& mean) {
+    return torch::batch_norm(x, gain, {}, mean, mean.defined() ? spread : mean, is_training(), 0.1,
+                             1e-5, false);
+  }
+  at::Tensor gain = register_parameter("gain", torch::ones({3}));
+  at::Tensor average = register_buffer("average", torch::zeros({3}));
+  at::Tensor spread = register_buffer("spread", torch::ones({3}));
+};
+
 /// Another rank with the same batches: every sum is twice the own record.
 struct Twin {
   int sums = 0;
@@ -141,6 +152,27 @@ TEST_CASE("Copies and foreign layers and other threads and InferenceMode stay lo
           net->forward(batch());
         }) == 0);
   CHECK(sums_of(twin, [&] { net->first->forward(batch()); }) == 1);
+}
+
+TEST_CASE("A module that calls the operator with tensors of any name runs over the ranks") {
+  Twin twin;
+  const auto net = std::make_shared<OwnNorm>();
+  set_batch_norm_communicator(twin.group);
+  attach_diagnostics(net, synchronised());
+  CHECK(sums_of(twin, [&] { net->forward(batch(), net->average); }) == 2);
+  CHECK(sums_of(twin, [&] { net->forward(batch(), {}); }) == 1);
+  CHECK(net->average.sum().item<double>() != 0);
+  net->eval();
+  CHECK(sums_of(twin, [&] { net->forward(batch(), net->average); }) == 0);
+}
+
+TEST_CASE("A module of own tensors that is excluded stays local") {
+  Twin twin;
+  ConvNet net;
+  const auto own = net->register_module("own", std::make_shared<OwnNorm>());
+  attach_without("own", net, twin);
+  CHECK(sums_of(twin, [&] { net->forward(batch()); }) == 4);
+  CHECK(sums_of(twin, [&] { own->forward(batch(), own->average); }) == 0);
 }
 
 TEST_CASE("Lists of layers that differ keep all layers local") {
