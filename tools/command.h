@@ -37,5 +37,7 @@ using CommandAction = std::function<int(const CommandContext&)>;
 void say(std::string_view text);
 /// Writes all of `text` to stdout.
 void print(std::string_view text);
+/// Why something of that was not written; empty where all was, and where the reader went away.
+std::string print_failure();
 
 }  // namespace ddpscope

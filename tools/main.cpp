@@ -64,7 +64,11 @@ int guarded_main(int argc, char** argv) {
   CommandContext context{
       .program = {}, .has_program = false, .environment = ProcessEnvironment(environ)};
   try {
-    return run_command(app, {argv + 1, argv + argc}, context);
+    const int code = run_command(app, {argv + 1, argv + argc}, context);
+    const std::string failure = print_failure();
+    if (failure.empty()) return code;
+    say(fmt::format("error: stdout: {}", failure));
+    return code == 0 ? static_cast<int>(ExitStatus::kInput) : code;
   } catch (const CommandError& error) {
     if (error.status() == ExitStatus::kUsage) return usage_error(app, error.what());
     say(fmt::format("error: {}", error.what()));

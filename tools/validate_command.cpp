@@ -1,11 +1,14 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <filesystem>
 #include <memory>
 #include <optional>
 
 #include "records/jsonl_reader.h"
+#include "records/launch_file.h"
 #include "records/regular_file.h"
+#include "records/report_dir.h"
 #include "records/schema_check.h"
 #include "report/escape.h"
 #include "report/report_reader.h"
@@ -55,15 +58,39 @@ bool validate(const std::string& path) {
   print(fmt::format("{}: valid {}{}{}\n", escape_terminal(path), report.kind, count, note));
   return true;
 }
+/// Whether all files in the folder that `validate` knows are; false where it holds none.
+bool validate_folder(const std::string& path) {
+  const auto list = list_rank_files(path);
+  for (const ReadProblem& problem : list.refused) print(describe(problem) + "\n");
+  bool all_valid = list.refused.empty();
+  for (const RankFileName& file : list.files) all_valid = validate(file.path) && all_valid;
+  bool is_empty = list.files.empty();
+  for (const std::string name : {kLaunchFileName, "report.json"}) {
+    const std::string file = std::filesystem::path(path) / name;
+    std::error_code error;
+    if (!std::filesystem::exists(std::filesystem::symlink_status(file, error))) continue;
+    all_valid = validate(file) && all_valid;
+    is_empty = false;
+  }
+  if (is_empty) print(fmt::format("{}: no record of a run lies here\n", escape_terminal(path)));
+  return all_valid && !is_empty;
+}
+
+bool validate_at(const std::string& path) {
+  std::error_code error;
+  return std::filesystem::is_directory(path, error) ? validate_folder(path) : validate(path);
+}
 }  // namespace
 
 CommandAction make_validate_command(CLI::App& app) {
   const auto files = std::make_shared<std::vector<std::string>>();
-  app.add_option("FILE", *files, "rank-<r>.jsonl, launch.json or report.json")->required();
+  app.add_option("FILE", *files,
+                 "rank-<r>.jsonl, launch.json or report.json; a folder stands for those in it")
+      ->required();
   app.footer("Returns 3 where a file does not fit the schema or is of a newer one.");
   return [files](const CommandContext&) {
     bool all_valid = true;
-    for (const auto& file : *files) all_valid = validate(file) && all_valid;
+    for (const auto& file : *files) all_valid = validate_at(file) && all_valid;
     return static_cast<int>(all_valid ? ExitStatus::kClean : ExitStatus::kInput);
   };
 }

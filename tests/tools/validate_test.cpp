@@ -22,6 +22,21 @@ TEST_CASE("validate takes every file that a run and a merge write", "[tools]") {
   CHECK(run.says("p/report.json: valid report\n"));
 }
 
+TEST_CASE("validate takes a folder for the files in it", "[tools]") {
+  const TemporaryDir dir;
+  write_findings(dir / "p", {finding_named("1111111111111111", Severity::kError)});
+  run_shell("ddpscope merge " + (dir / "p"));
+  const auto valid = run_shell("ddpscope validate " + (dir / "p/"));
+  CHECK(valid.code == 0);
+  CHECK(valid.says("p/rank-0.jsonl: valid rank file of 3 records\n"));
+  CHECK(valid.says("p/report.json: valid report\n"));
+  std::ofstream(dir / "p/rank-0.jsonl") << "{";
+  CHECK(run_shell("ddpscope validate " + (dir / "p")).code == 3);
+  const auto empty = run_shell("mkdir " + (dir / "e") + " && ddpscope validate " + (dir / "e"));
+  CHECK(empty.code == 3);
+  CHECK(empty.says("e: no record of a run lies here\n"));
+}
+
 TEST_CASE("validate names line and member, and returns 3", "[tools]") {
   const TemporaryDir dir;
   write_findings(dir / "p", {finding_named("1111111111111111", Severity::kError)});
