@@ -71,7 +71,12 @@ Finding all_silent(const Endings& failed) {
   return finding;
 }
 
-/// What the ring of a rank knows that a killed process could not write.
+/// Killed, or left by _exit().
+bool left_no_note(const RankEnding& ending) {
+  return ending.kind != EndKind::kClean && !ending.phase.has_value();
+}
+
+/// What the ring of a rank knows that a process without a last word could not write.
 RanksEndedEvent with_stands(const RanksComparedEvent& compared) {
   RanksEndedEvent run = compared.endings;
   for (RankEnding& ending : run.ranks) {
@@ -79,7 +84,7 @@ RanksEndedEvent with_stands(const RanksComparedEvent& compared) {
     if (stand == compared.stands.end()) continue;
     if (stand->last_seq > 0) ending.last_call = last_call_words(*stand);
     ending.last_call_threw = stand->last.record.state == CallState::kFailed;
-    if (ending.kind != EndKind::kKilled || stand->beat_unix_ns == 0) continue;
+    if (!left_no_note(ending) || stand->beat_unix_ns == 0) continue;
     // It wrote its last word there, and could not elsewhere.
     if (stand->ended && !ending.noticed) ending.kind = EndKind::kClean;
     ending.step = std::max(ending.step, stand->step);

@@ -161,10 +161,14 @@ TEST_CASE("rank-first-failure blames the rank that left before one whose call th
   CHECK(judge_with_calls(threw, left) == 0);
 }
 
-TEST_CASE("rank-first-failure takes the place of a killed rank from what it noted last",
+TEST_CASE("rank-first-failure takes the place of a rank without a last word from its ring",
           "[check]") {
   RanksComparedEvent run{.world_size = 2};
   run.endings = {.world_size = 2, .ranks = {killed(0, 0), clean(1)}};
+  if (GENERATE(false, true)) {  // by _exit()
+    run.endings.ranks[0].kind = EndKind::kExit;
+    run.endings.ranks[0].signal.clear();
+  }
   run.stands = {
       {.rank = 0, .last_seq = 8, .step = 5, .phase = Phase::kInit, .beat_unix_ns = kStart}};
   CallRecord& last = run.stands[0].last.record;
