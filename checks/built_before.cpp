@@ -12,7 +12,7 @@ bool was_built_before(const RunState& state, const TensorState& tensor, std::int
       for (const OptimizerMember& member : group) {
         const TensorState* other = state.tensor(member.tensor);
         const bool predecessor = other != nullptr && other->registrations.empty() &&
-                                 other->first_seen < tensor.first_seen &&
+                                 !other->left_with_root && other->first_seen < tensor.first_seen &&
                                  !other->info.shape.empty() &&
                                  other->info.shape == tensor.info.shape;
         if (predecessor && !tensor.registrations.empty()) return true;

@@ -22,6 +22,20 @@ StepClock::Recent& StepClock::recent(OptimizerId optimizer) {
   return known != recent_.end() ? *known : recent_.emplace_back(Recent{.optimizer = optimizer});
 }
 
+/// Optimizers of an earlier loop step no more: those that have not stepped between the first two
+/// steps of one that was built later leave the cycle.
+void StepClock::follow_newest(OptimizerId optimizer) {
+  const bool is_known = std::ranges::find(recent_, optimizer, &Recent::optimizer) != recent_.end();
+  if (optimizer == newest_) {
+    std::erase_if(recent_, [](const Recent& one) { return one.is_doubted; });
+    newest_ = 0;
+  } else if (!is_known && some_created_ && !recent_.empty()) {
+    for (Recent& one : recent_) one.is_doubted = !one.in_cycle;
+    newest_ = optimizer;
+  }
+  if (!is_known) some_created_ = false;
+}
+
 void StepClock::gradients_cleared() {
   if (optimizer_steps_ > 0 || backwards_ == backwards_at_clear_) return;
   backwards_at_clear_ = backwards_;
@@ -31,10 +45,12 @@ void StepClock::gradients_cleared() {
 StepClock::Change StepClock::optimizer_stepped(OptimizerId optimizer) {
   // The backward before the first step of an optimizer nobody announced has ended this step.
   const bool already_ended = optimizer_steps_ == 0 && completed_steps_ > 0;
+  if (some_created_ || newest_ != 0) follow_newest(optimizer);
   forget_oldest();
   last_[optimizer_steps_++ % kRecentSteps] = optimizer;
   Recent& stepped = recent(optimizer);
   ++stepped.steps;
+  stepped.is_doubted = false;
   if (!stepped.in_cycle) ++in_cycle_;
   stepped.in_cycle = true;
 

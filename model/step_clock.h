@@ -25,7 +25,7 @@ class StepClock {
   };
 
   /// An optimizer exists: its steps will count, unless 64 backward calls pass without one.
-  void optimizer_created() { optimizer_expected_ = true; }
+  void optimizer_created() { optimizer_expected_ = some_created_ = true; }
   /// It clears gradients outside of its steps. Where it did so after 8 backwards and none stepped,
   /// the program updates by itself.
   void gradients_cleared();
@@ -40,11 +40,13 @@ class StepClock {
  private:
   struct Recent {
     OptimizerId optimizer = 0;
-    std::int64_t steps = 0;  ///< of the last ones
-    bool in_cycle = false;   ///< stepped in the one in progress
+    std::int64_t steps = 0;   ///< of the last ones
+    bool in_cycle = false;    ///< stepped in the one in progress
+    bool is_doubted = false;  ///< may belong to a loop that a newer optimizer has followed
   };
   DDPSCOPE_HOT void forget_oldest();
   DDPSCOPE_HOT Recent& recent(OptimizerId optimizer);
+  void follow_newest(OptimizerId optimizer);
   DDPSCOPE_HOT Change end_step(bool cycle_ended);
 
   std::int64_t completed_steps_ = 0;
@@ -52,6 +54,9 @@ class StepClock {
   std::int64_t backwards_ = 0;
   bool markers_rule_ = false;
   bool optimizer_expected_ = false;
+  bool some_created_ = false;  ///< since the first step of the last new one
+  OptimizerId newest_ =
+      0;  ///< that made its first step when others had made some, until it steps again
   std::int64_t backwards_at_clear_ = 0;
   std::int64_t cleared_ = 0;  ///< times, of which a backward went before each
   static constexpr std::size_t kRecentSteps = 32;

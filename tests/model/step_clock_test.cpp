@@ -36,6 +36,10 @@ TEST_CASE("the clock counts steps and cycles of every kind of program", "[step_c
       {"two optimizers that step together", "cbdgbdg", "1112334", "..|..|."},
       {"a GAN with five critic steps", "cbdbdbdbdbdbgbdbdbdbdbdbgbd", "111223344556677889900112233",
        "..|.|.|.|.|...|.........|.."},
+      {"a loop, and another with an optimizer of its own", "cbdbdcbgbgbg", "111223334455",
+       "..|.|....|.|"},
+      {"a loop that a second optimizer joins", "cbdbdcbgbdbgbd", "11122333445566",
+       "..|.|....|...|"},
       {"markers, after which optimizers do not count", "bmbdmbd", "1222233", "|...|.."},
   }));
   REQUIRE(program.cycle_ends.size() == program.calls.size());
