@@ -24,7 +24,8 @@ class DataNotReshuffled final : public Check {
   void on_batch(const BatchEvent& event, const RunState& state, Findings& findings) override {
     const std::int64_t step = event.at.step;
     if (batches_.size() == kMostBatches) forget();
-    if (told_ || !batches_.try_emplace(step, event.fingerprint).second) return;
+    if (told_ || state.several_threads_train()) return;
+    if (!batches_.try_emplace(step, event.fingerprint).second) return;
     const auto [known, is_new] = first_steps_.try_emplace(event.fingerprint, step);
     if (is_new) return;
     const std::int64_t distance = step - known->second;

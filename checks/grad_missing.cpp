@@ -13,6 +13,7 @@
 #include "checks/missing_text.h"
 #include "checks/reducer_passes.h"
 #include "checks/run_state.h"
+#include "checks/sibling_branches.h"
 #include "checks/site_text.h"
 #include "checks/subtree.h"
 
@@ -23,7 +24,7 @@ class GradMissing final : public Check {
  public:
   void on_cycle_end(const CycleEndEvent& event, const RunState& state,
                     Findings& findings) override {
-    std::map<std::pair<std::int64_t, MissingCause>, std::vector<const TensorState*>> missing;
+    std::vector<const TensorState*> absent;
     forget_dead(state);
     for (const auto& [id, tensor] : state.tensors().all()) {
       if (tensor.registrations.empty()) continue;
@@ -34,26 +35,13 @@ class GradMissing final : public Check {
         reported_.erase(id);
         continue;
       }
-      // A model that no backward reached in this cycle was not trained in it.
-      const bool trains = state.gradient_reached(tensor.registrations.front().model) ||
-                          steps_for_nothing(state, tensor, event.at.cycle);
-      if (!trains) continue;
+      if (!was_trained(state, tensor, event.at.cycle)) continue;
       presence.stayed_away();
       if (!presence.is_missed() || reported_.contains(id)) continue;
       if (tensor.owners.empty() && !state.optimizers_known()) continue;
-      const std::int64_t cycles = presence.cycles_without();
-      const MissingCause cause = missing_cause_of(state, tensor, cycles);
-      if (is_copy(state, tensor, cause.name)) continue;
-      reported_.insert(id);
-      missing[{cycles, cause}].push_back(&tensor);
+      absent.push_back(&tensor);
     }
-    for (const auto& [found, tensors] : missing) {
-      const auto& [cycles, cause] = found;
-      for (const TensorGroup& group : collapse(state, tensors)) {
-        findings.push_back(missing_finding(group, cause, cycles, state));
-        add_cut(cause, state, findings.back());
-      }
-    }
+    if (!absent.empty()) tell_absent(absent, state, findings);
   }
 
   void on_reducer(const ReducerEvent& event, const RunState& state, Findings& findings) override {
@@ -78,6 +66,33 @@ class GradMissing final : public Check {
   }
 
  private:
+  void tell_absent(const std::vector<const TensorState*>& absent, const RunState& state,
+                   Findings& findings) {
+    SiblingBranches siblings;
+    for (const auto& [id, presence] : presences_) {
+      const TensorState* tensor = state.tensor(id);
+      if (tensor != nullptr && !tensor->registrations.empty()) siblings.add(*tensor, presence);
+    }
+    std::map<std::pair<std::int64_t, MissingCause>, std::vector<const TensorState*>> missing;
+    for (const TensorState* tensor : absent) {
+      const GradientPresence& presence = presences_[tensor->info.id];
+      const std::int64_t cycles = presence.cycles_without();
+      const MissingCause cause = missing_cause_of(state, *tensor, cycles);
+      if (is_copy(state, *tensor, cause.name)) continue;
+      const bool may_be_taken = cause.name == "not_used" && presence.never_came();
+      if (may_be_taken && siblings.may_come(*tensor, cycles)) continue;
+      reported_.insert(tensor->info.id);
+      missing[{cycles, cause}].push_back(tensor);
+    }
+    for (const auto& [found, tensors] : missing) {
+      const auto& [cycles, cause] = found;
+      for (const TensorGroup& group : collapse(state, tensors)) {
+        findings.push_back(missing_finding(group, cause, cycles, state));
+        add_cut(cause, state, findings.back());
+      }
+    }
+  }
+
   /// A Reducer waits for all of its parameters: one without a gradient is missed at once.
   void tell_awaited(const ReducerPasses::Passes& passes, const RunState& state,
                     Findings& findings) {
@@ -110,22 +125,6 @@ class GradMissing final : public Check {
     MissingCause found = missing_cause_of(state, tensor, /*cycles=*/1);
     if (!found.name.empty()) known = std::move(found);
     return known;
-  }
-
-  /// Targets and averages: in no optimizer, never had a gradient, written, or read without a
-  /// gradient path where the model has parameters in an optimizer.
-  static bool is_copy(const RunState& state, const TensorState& tensor, const std::string& cause) {
-    if (!tensor.owners.empty() || tensor.gradients > 0) return false;
-    return !tensor.written_by.empty() || tensor.is_copied || cause == "grad_mode_off" ||
-           (cause == "cut" && is_beside_members(state, tensor));
-  }
-
-  static bool is_beside_members(const RunState& state, const TensorState& tensor) {
-    const ModelState* model = state.model_of(tensor);
-    return model != nullptr && std::ranges::any_of(model->tensors, [&](const auto& registered) {
-             const TensorState* other = state.tensor(registered.tensor.id);
-             return other != nullptr && !other->owners.empty();
-           });
   }
 
   static void add_cut(const MissingCause& cause, const RunState& state, Finding& finding) {

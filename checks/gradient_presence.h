@@ -11,6 +11,9 @@ namespace ddpscope {
 /// much longer than it does as a rule.
 class GradientPresence {
  public:
+  static constexpr std::int64_t kTimesUsual = 16;
+  static constexpr std::int64_t kTimesForFirst = 64;
+
   void arrived() {
     ++with_;
     without_ += gap_;
@@ -21,10 +24,14 @@ class GradientPresence {
   bool is_missed() const { return gap_ >= limit(); }
   void forget_gap() { gap_ = 0; }
   std::int64_t cycles_without() const { return gap_; }
+  bool never_came() const { return with_ == 0; }
+  /// In how many cycles it has one once, where it had it in some and in others not; else 0.
+  std::int64_t usual_distance() const {
+    return with_ == 0 || without_ + gap_ == 0 ? 0 : (with_ + without_ + gap_) / with_;
+  }
 
  private:
   static constexpr std::int64_t kAlways = 8;  // cycles in a row
-  static constexpr std::int64_t kTimesUsual = 16;
 
   std::int64_t limit() const {
     const bool is_always_there = without_ == 0 && with_ >= kAlways;

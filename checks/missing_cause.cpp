@@ -5,6 +5,38 @@
 #include "checks/subtree.h"
 
 namespace ddpscope {
+namespace {
+/// An operator reads it on a gradient path, as far as is known, and its optimizer stepped.
+bool ran_for_step(const RunState& state, const TensorState& tensor, std::int64_t cycle) {
+  const std::int64_t surveyed = state.last_surveyed_cycle();
+  if (surveyed == 0 || tensor.use.last_grad_mode_cycle < surveyed) return false;
+  return std::ranges::any_of(tensor.owners, [&](OptimizerId owner) {
+    return state.optimizers().at(owner).last_step_cycle == cycle;
+  });
+}
+/// An optimizer of this member stepped in that cycle, and none of its members had a gradient.
+bool steps_for_nothing(const RunState& state, const TensorState& tensor, std::int64_t cycle) {
+  return std::ranges::any_of(tensor.owners, [&](OptimizerId owner) {
+    const OptimizerState& optimizer = state.optimizers().at(owner);
+    if (optimizer.last_step_cycle != cycle) return false;
+    const auto has_gradient = [&](const OptimizerMember& member) {
+      const TensorState* other = state.tensor(member.tensor);
+      return member.grad_defined || (other != nullptr && other->gradient_cycle == cycle);
+    };
+    return std::ranges::none_of(optimizer.groups, [&](const auto& group) {
+      return std::ranges::any_of(group, has_gradient);
+    });
+  });
+}
+}  // namespace
+
+bool is_beside_members(const RunState& state, const TensorState& tensor) {
+  const ModelState* model = state.model_of(tensor);
+  return model != nullptr && std::ranges::any_of(model->tensors, [&](const auto& registered) {
+           const TensorState* other = state.tensor(registered.tensor.id);
+           return other != nullptr && !other->owners.empty();
+         });
+}
 
 bool expects_gradient(const RunState& state, const TensorState& tensor) {
   if (tensor.registrations.empty() || !state.eligible(tensor)) return false;
@@ -23,18 +55,15 @@ bool expects_gradient(const RunState& state, const TensorState& tensor) {
   return true;
 }
 
-bool steps_for_nothing(const RunState& state, const TensorState& tensor, std::int64_t cycle) {
-  return std::ranges::any_of(tensor.owners, [&](OptimizerId owner) {
-    const OptimizerState& optimizer = state.optimizers().at(owner);
-    if (optimizer.last_step_cycle != cycle) return false;
-    const auto has_gradient = [&](const OptimizerMember& member) {
-      const TensorState* other = state.tensor(member.tensor);
-      return member.grad_defined || (other != nullptr && other->gradient_cycle == cycle);
-    };
-    return std::ranges::none_of(optimizer.groups, [&](const auto& group) {
-      return std::ranges::any_of(group, has_gradient);
-    });
-  });
+bool was_trained(const RunState& state, const TensorState& tensor, std::int64_t cycle) {
+  return state.gradient_reached(tensor.registrations.front().model) ||
+         steps_for_nothing(state, tensor, cycle) || ran_for_step(state, tensor, cycle);
+}
+
+bool is_copy(const RunState& state, const TensorState& tensor, const std::string& cause) {
+  if (!tensor.owners.empty() || tensor.gradients > 0) return false;
+  return !tensor.written_by.empty() || tensor.is_copied || cause == "grad_mode_off" ||
+         (cause == "cut" && is_beside_members(state, tensor));
 }
 
 MissingCause missing_cause_of(const RunState& state, const TensorState& tensor,
@@ -47,6 +76,7 @@ MissingCause missing_cause_of(const RunState& state, const TensorState& tensor,
   const std::string first_op = use.ops.empty() ? "" : use.ops.front();
   if (use.last_grad_mode_cycle <= begin) return {.name = "grad_mode_off", .op = first_op};
   const auto& end = use.end_before_step.has_value() ? use.end_before_step : use.end;
+  if (use.no_backward_cycle > begin) return {.name = "no_backward"};
   if (!end.has_value() && tensor.reached_step < 0) return {.name = "no_backward"};
   if (!end.has_value()) return {.was_reached = true};
   if (end->read_without_grad) return {.name = "grad_mode_off", .op = first_op};

@@ -17,8 +17,16 @@ inline constexpr char kClearedBeforeStep[] = "cleared_before_step";
 /// Whether it is trained as far as is known, and its gradient comes from backward.
 bool expects_gradient(const RunState& state, const TensorState& tensor);
 
-/// An optimizer of this member stepped in that cycle, and none of its members had a gradient.
-bool steps_for_nothing(const RunState& state, const TensorState& tensor, std::int64_t cycle);
+/// Whether in this cycle its model had gradients, or its optimizer stepped and no member of that
+/// had one, or an operator reads it on a gradient path.
+bool was_trained(const RunState& state, const TensorState& tensor, std::int64_t cycle);
+
+/// Its model has parameters in an optimizer.
+bool is_beside_members(const RunState& state, const TensorState& tensor);
+
+/// Targets and averages: in no optimizer, never had a gradient, written, or read without a gradient
+/// path, `cause`, where the model has parameters in an optimizer.
+bool is_copy(const RunState& state, const TensorState& tensor, const std::string& cause);
 
 /// Why a parameter got no gradient, in a word of the catalogue, and where its path ends.
 struct MissingCause {

@@ -36,7 +36,43 @@ std::unordered_map<TensorId, std::vector<TensorId>> OpTrace::sources_of_carriers
   return sources;
 }
 
-void OpTrace::stepped(OptimizerId optimizer) {
+/// What operators read on a gradient path, also what the step before computed of it, since the last
+/// backward of this step began.
+std::unordered_set<TensorId> OpTrace::leaves_awaiting_backward() const {
+  std::vector<TensorId> open;
+  for (std::size_t number = backward_at_; number < records_.size(); ++number) {
+    const Record& record = records_[number];
+    if (std::ranges::none_of(record.outputs, &Output::requires_grad)) continue;
+    open.insert(open.end(), record.inputs.begin(), record.inputs.end());
+  }
+  std::unordered_set<TensorId> seen(open.begin(), open.end());
+  std::unordered_set<TensorId> leaves;
+  const auto follow = [&](const std::vector<TensorId>& inputs) {
+    for (const TensorId input : inputs) {
+      if (seen.insert(input).second) open.push_back(input);
+    }
+  };
+  while (!open.empty()) {
+    const TensorId now = leaf_behind(open.back());
+    open.pop_back();
+    const TensorState* leaf = tensors_.find(now);
+    if (leaf != nullptr && leaf->info.is_leaf && leaf->info.requires_grad) leaves.insert(now);
+    if (const Record* made = record_of(now)) {
+      const auto output = std::ranges::find(made->outputs, now, &Output::id);
+      if (output != made->outputs.end() && output->requires_grad) follow(made->inputs);
+    }
+    const auto earlier = earlier_sources_.find(now);
+    if (earlier != earlier_sources_.end()) follow(earlier->second);
+  }
+  return leaves;
+}
+
+void OpTrace::stepped(OptimizerId optimizer, std::int64_t cycle) {
+  for (const TensorId id : leaves_awaiting_backward()) {
+    TensorState* leaf = tensors_.find(id);
+    const bool is_own = leaf != nullptr && leaf->is_owned_by(optimizer);
+    if (is_own && leaf->reached_step != step_) leaf->use.no_backward_cycle = cycle;
+  }
   for (const TensorId id : ended_) {
     TensorState* leaf = tensors_.find(id);
     const bool is_own = leaf != nullptr && leaf->is_owned_by(optimizer);

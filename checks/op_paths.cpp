@@ -39,15 +39,19 @@ bool OpTrace::enters_gradient_path(TensorId id) const {
   return false;
 }
 
-/// The operator after which values of `id` go on without a gradient path and enter one again.
+/// The operator after which values of `id` go on without a gradient path and enter one again; with
+/// grad mode on, if some do.
 const OpTrace::Record* OpTrace::cut_after(TensorId id) const {
+  const Record* under_guard = nullptr;
   for (const std::size_t number : consumers_of(id)) {
     for (const Output& output : records_[number].outputs) {
       if (output.requires_grad || output.id == id) continue;
-      if (enters_gradient_path(output.id)) return &records_[number];
+      if (!enters_gradient_path(output.id)) continue;
+      if (records_[number].grad_mode) return &records_[number];
+      if (under_guard == nullptr) under_guard = &records_[number];
     }
   }
-  return nullptr;
+  return under_guard;
 }
 
 /// The bytes of what is computed from a leaf before every path was multiplied by zero; nothing if

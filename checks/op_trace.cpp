@@ -63,6 +63,7 @@ void OpTrace::clear() {
   numbers_.clear();
   some_by_zero_ = false;
   used_leaves_.clear();
+  backward_at_ = 0;
   threads_.clear();
   earlier_sources_.clear();
   carried_.clear();
@@ -141,6 +142,7 @@ void OpTrace::index_data(const OpEvent& event, const std::string& path) {
     }
     keep({.op = "data()",
           .path = path,
+          .module = event.module,
           .thread = event.at.thread,
           .stack = event.stack,
           .inputs = {source},
@@ -242,6 +244,7 @@ void OpTrace::place(TensorState& leaf, const OpEvent& event,
                     const std::optional<std::string>& path) {
   TensorUse& use = leaf.use;
   used_leaves_.insert(leaf.info.id);
+  if (use.last_cycle != event.at.cycle) ++use.cycles;
   use.last_cycle = event.at.cycle;
   if (event.grad_mode) use.last_grad_mode_cycle = event.at.cycle;
   const bool named = std::ranges::find(use.ops, event.op) != use.ops.end();
@@ -259,6 +262,7 @@ void OpTrace::place(TensorState& leaf, const OpEvent& event,
 void OpTrace::backward_began(const BackwardEvent& event) {
   turn_to(event.at.step);
   ended_.clear();
+  backward_at_ = records_.size();
   for (auto& [thread, neighbours] : threads_) neighbours.waiting.clear();
   if (!event.surveyed) return;
   carriers_.clear();  // memory that dies now may be used again

@@ -49,7 +49,7 @@ class OpTrace {
   void backward_began(const BackwardEvent& event);
   void backward_ended() { trained_ = true; }
   /// Of its parameters, what the last backward told is final.
-  void stepped(OptimizerId optimizer);
+  void stepped(OptimizerId optimizer, std::int64_t cycle);
   void clear();
 
   /// The leaf that a tensor of this step is a view of; the tensor itself if it is none.
@@ -86,6 +86,7 @@ class OpTrace {
   void turn_to(std::int64_t step);
   std::unordered_map<TensorId, std::vector<TensorId>> sources_of_carriers() const;
   std::vector<TensorId> leaves_before(TensorId carried) const;
+  std::unordered_set<TensorId> leaves_awaiting_backward() const;
   void follow_carried(const std::unordered_set<TensorId>& alive);
   void index(const OpEvent& event, const std::string& path);
   void index_data(const OpEvent& event, const std::string& path);
@@ -120,7 +121,8 @@ class OpTrace {
   std::map<std::uint64_t, Neighbours> threads_;
   std::unordered_map<TensorId, std::vector<TensorId>> earlier_sources_;  ///< of the step before
   std::map<TensorId, std::vector<TensorId>> carried_;
-  std::set<TensorId> ended_;  ///< leaves that the last backward did not reach
+  std::size_t backward_at_ = 0;  ///< how many records there were when the last backward began
+  std::set<TensorId> ended_;     ///< leaves that the last backward did not reach
 };
 
 }  // namespace ddpscope

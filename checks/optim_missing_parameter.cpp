@@ -9,6 +9,7 @@
 #include "checks/call_text.h"
 #include "checks/check.h"
 #include "checks/finding_text.h"
+#include "checks/missing_cause.h"
 #include "checks/run_state.h"
 #include "checks/sent_parameters.h"
 #include "checks/subtree.h"
@@ -16,10 +17,11 @@
 
 namespace ddpscope {
 namespace {
-constexpr std::int64_t kMissingCycles = 2;
+constexpr std::int64_t kFirstCycles = 2;
 
 bool is_candidate(const RunState& state, const TensorState& tensor) {
   if (tensor.gradients == 0 || !tensor.owners.empty()) return false;
+  if (state.may_be_copy_of_thread(tensor) && !is_beside_members(state, tensor)) return false;
   // Without an attached module, also after the last one died, leaves that are used in two steps
   // stand in for parameters.
   if (tensor.registrations.empty()) {
@@ -38,7 +40,7 @@ class OptimMissingParameter final : public Check {
  public:
   void on_cycle_end(const CycleEndEvent& event, const RunState& state,
                     Findings& findings) override {
-    if (event.at.cycle < kMissingCycles) return;
+    if (event.at.cycle < kFirstCycles) return;
     complete_cycles_ = event.at.cycle;
     if (state.optimizers_known()) judge(state, findings);
   }
@@ -52,7 +54,7 @@ class OptimMissingParameter final : public Check {
   }
 
   void on_exit(const ExitEvent&, const RunState& state, Findings& findings) override {
-    if (complete_cycles_ >= kMissingCycles) judge(state, findings);
+    if (complete_cycles_ >= kFirstCycles) judge(state, findings);
   }
 
  private:
@@ -76,8 +78,7 @@ class OptimMissingParameter final : public Check {
       // A copy that is overwritten from elsewhere is not trained on purpose.
       if (tensor.written_by == "aten::copy_") continue;
       reported_.insert(id);
-      missing[{was_built_before(state, tensor, kMissingCycles), tensor.written_by,
-               sent_.call_of(id)}]
+      missing[{was_built_before(state, tensor, kFirstCycles), tensor.written_by, sent_.call_of(id)}]
           .push_back(&tensor);
     }
     for (auto& [found, tensors] : missing) {

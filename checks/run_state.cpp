@@ -45,7 +45,8 @@ void RunState::on(const GradientEvent& event) {
 
 void RunState::on(const OptimizerStepEvent& event) {
   begin_cycle_if_new(event.at);
-  trace_.stepped(event.optimizer);
+  trains_on(event.at.thread);
+  trace_.stepped(event.optimizer, event.at.cycle);
   OptimizerState& stepped = optimizer(event.optimizer);
   ++stepped.steps;
   stepped.last_step_cycle = event.at.cycle;
@@ -142,6 +143,7 @@ void RunState::on(const OpEvent& event) {
 
 void RunState::on(const BackwardEvent& event) {
   begin_cycle_if_new(event.at);
+  trains_on(event.at.thread);
   for (const TensorId id : event.graph.leaves) reach(tensors_.get(id, event_number_));
   trace_.backward_began(event);
 }
@@ -260,28 +262,6 @@ bool RunState::said_to_average(ModelId model) const {
   return std::ranges::any_of(declarations_, [model](const DeclarationEvent& declaration) {
     return declaration.kind == "averaged" && declaration.model == model;
   });
-}
-
-std::vector<const TensorState*> RunState::loose_leaves() const {
-  std::vector<const TensorState*> loose;
-  for (const TensorId id : repeated_leaves_) {
-    const TensorState* tensor = tensors_.find(id);
-    if (tensor != nullptr && tensor->registrations.empty() && tensor->owners.empty() &&
-        tensor->info.floating && !tensor->left_with_root && tensor->written_by.empty()) {
-      loose.push_back(tensor);
-    }
-  }
-  return loose;
-}
-
-std::string RunState::loose_module_type(TensorId id) const {
-  const auto found = loose_modules_.find(id);
-  return found == loose_modules_.end() ? "" : found->second.type;
-}
-
-bool RunState::loose_module_evaluates(TensorId id) const {
-  const auto found = loose_modules_.find(id);
-  return found != loose_modules_.end() && found->second.evaluates;
 }
 
 std::int64_t RunState::most_steps() const {

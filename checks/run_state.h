@@ -92,6 +92,14 @@ class RunState {
   bool declared(ModelId model, std::string_view path, std::string_view kind) const;
   /// Whether the program named the ranks over which this model's gradients are averaged.
   bool said_to_average(ModelId model) const;
+  /// Backward and step() are called by several threads, as of workers with a copy of the model
+  /// each.
+  bool several_threads_train() const { return several_threads_train_; }
+  /// Whether it may not have been seen yet that such a copy is written anew for each pass: steps of
+  /// other threads end the surveyed cycles.
+  bool may_be_copy_of_thread(const TensorState& tensor) const {
+    return several_threads_train_ && tensor.use.cycles < kCyclesAmongThreads;
+  }
   /// Unregistered leaves without an optimizer that backward reached in two steps or more.
   std::vector<const TensorState*> loose_leaves() const;
   /// Whether the gradients of some Reducer are views of its buckets.
@@ -103,6 +111,8 @@ class RunState {
   bool loose_module_evaluates(TensorId id) const;
 
  private:
+  static constexpr std::int64_t kCyclesAmongThreads = 16;
+
   void on(const std::monostate&) {}
   void on(const GradientEvent& event);
   void on(const OptimizerStepEvent& event);
@@ -171,6 +181,10 @@ class RunState {
   void on(const ReducerEvent& event) { has_bucket_views_ |= event.bucket_views; }
 
   void reach(TensorState& tensor);
+  void trains_on(std::uint64_t thread) {
+    several_threads_train_ |= training_thread_ != 0 && training_thread_ != thread;
+    training_thread_ = thread;
+  }
   void set_requires_grad(TensorState& tensor, bool requires_grad);
   OptimizerState& optimizer(OptimizerId id);
   void begin_cycle_if_new(const Stamp& at);
@@ -181,6 +195,8 @@ class RunState {
   SiteSource* sites_ = nullptr;
   std::int64_t event_number_ = 0;
   std::int64_t optimizer_steps_ = 0;
+  std::uint64_t training_thread_ = 0;
+  bool several_threads_train_ = false;
   bool has_bucket_views_ = false;
   HostCountsEvent host_;
   BatchEvent batch_;

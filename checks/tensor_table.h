@@ -34,7 +34,10 @@ struct PathEnd {
 struct TensorUse {
   std::int64_t last_cycle = 0;
   std::int64_t last_grad_mode_cycle = 0;  ///< the last with grad mode on
-  std::vector<std::string> ops;           ///< distinct, in order of first use, without views
+  std::int64_t cycles = 0;                ///< surveyed ones in which it was read
+  /// The last in which its optimizer stepped after it was read, with no backward between.
+  std::int64_t no_backward_cycle = 0;
+  std::vector<std::string> ops;  ///< distinct, in order of first use, without views
   std::optional<std::string> common_path;
   std::optional<PathEnd> end;
   /// The same of the backward before a step of its own optimizer, which no later one changes.

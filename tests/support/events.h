@@ -56,7 +56,7 @@ class Program {
   Findings findings;
   Judge& judge() { return judge_; }
   std::int64_t step_now() const { return clock_.step(); }
-  Stamp now() const { return {.step = clock_.step(), .cycle = clock_.cycle(), .thread = 1}; }
+  Stamp now() const { return {.step = clock_.step(), .cycle = clock_.cycle(), .thread = thread}; }
   void send(Event event) { judge_.consume(event); }
   /// An event as of now.
   template <class T>
@@ -69,6 +69,7 @@ class Program {
     }
   }
 
+  std::uint64_t thread = 1;       ///< that runs what follows
   double wall_ms = 0;             ///< of each cycle
   std::set<std::string> in_eval;  ///< modules that `attach` tells to be in eval mode
   std::map<std::string, std::string> module_types;  ///< by path, where `attach` tells one
