@@ -50,7 +50,10 @@ class AutogradCut final : public Check {
   void on_error(const ErrorEvent& event, const RunState& state, Findings& findings) override {
     if (event.message.find(kNoGraph) == std::string::npos) return;
     const BackwardEvent refused{.at = event.at, .roots = state.trace().last_outputs(event.at)};
-    auto cuts = narrowed(find_cuts(state.trace(), refused, unreached(state)), state);
+    std::vector<TensorId> leaves = unreached(state);
+    std::erase_if(leaves, [&](TensorId id) { return !state.tensor(id)->info.requires_grad; });
+    auto cuts = narrowed(find_cuts(state.trace(), refused, leaves), state);
+    if (cuts.empty() && event.grad_mode) tell_frozen(event, state, findings);
     if (cuts.empty() && !event.grad_mode) {
       GradientCut whole = cut_by_grad_mode(state);
       if (!whole.starved.empty()) cuts.push_back(std::move(whole));
@@ -90,6 +93,11 @@ class AutogradCut final : public Check {
     std::int64_t backward = 0;
     bool is_own = false;  ///< an optimizer of what starves stepped after that backward
   };
+
+  static void tell_frozen(const ErrorEvent& event, const RunState& state, Findings& findings) {
+    const std::vector<const TensorState*> frozen = frozen_members(state);
+    if (!frozen.empty()) findings.push_back(frozen_finding(frozen, event, state));
+  }
 
   void keep(GradientCut cut) { pending_.push_back({std::move(cut), backwards_}); }
 

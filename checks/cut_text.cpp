@@ -91,7 +91,9 @@ Finding cut_finding(const GradientCut& cut, std::int64_t since_step, const RunSt
   Finding finding;
   finding.severity = Severity::kWarning;
   finding.model = all.model_label;
-  finding.module_path = cut.path.empty() ? all.module_path : cut.path;
+  const ModulePlace* place = state.place_of(cut.module);
+  const bool is_elsewhere = place != nullptr && place->model != all.model;
+  finding.module_path = cut.path.empty() || is_elsewhere ? all.module_path : cut.path;
   finding.op = cut.op;
   const std::string line = add_site("used", cut.stack, state, finding);
   add_site("called", cut.backward, state, finding);
@@ -110,6 +112,27 @@ Finding cut_finding(const GradientCut& cut, std::int64_t since_step, const RunSt
   if (cut.cause == "grad_mode_off") {
     finding.facts.push_back({fact::kGradModeOffSinceStep, since_step});
   }
+  return finding;
+}
+
+Finding frozen_finding(const std::vector<const TensorState*>& frozen, const ErrorEvent& refused,
+                       const RunState& state) {
+  const std::vector<TensorGroup> groups = collapse(state, frozen);
+  const std::string names = names_of(groups);
+  Finding finding = about(groups.front());
+  for (const TensorGroup& group : groups) {
+    finding.module_path = common_path(finding.module_path, group.module_path);
+  }
+  finding.severity = Severity::kNote;
+  finding.phase = Phase::kBackward;
+  add_site("called", refused.stack, state, finding);
+  finding.what = fmt::format(
+      "backward was refused, for its loss has no graph; {} ({}) in optimizers {} frozen, {} of {}",
+      counted(std::ssize(frozen), "parameter"), counted(elements_of(frozen), "element"),
+      frozen.size() == 1 ? "is" : "are", frozen.size() == 1 ? "that" : "those", names);
+  finding.why = "grad mode was on, and nothing that the loss was computed from requires grad";
+  finding.fixes = {{"requires_grad_(true) on what this loss trains, before its forward", kLikely},
+                   {"leave backward out of steps that train nothing", kNeedsDecision}};
   return finding;
 }
 

@@ -10,4 +10,8 @@ namespace ddpscope {
 /// cut.
 Finding cut_finding(const GradientCut& cut, std::int64_t since_step, const RunState& state);
 
+/// A note that a loss has no graph while members of optimizers are frozen.
+Finding frozen_finding(const std::vector<const TensorState*>& frozen, const ErrorEvent& refused,
+                       const RunState& state);
+
 }  // namespace ddpscope

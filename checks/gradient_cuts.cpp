@@ -13,7 +13,26 @@ using Ids = std::unordered_set<TensorId>;
 struct Place {
   std::size_t record = 0;
   const OpTrace::Output* output = nullptr;
+  bool grad_mode = true;
+
+  /// A target that the parameter computes under a guard says less than what cuts its own path.
+  bool is_before(const Place& other) const {
+    return grad_mode != other.grad_mode ? grad_mode : record < other.record;
+  }
 };
+
+/// With grad mode on nothing that read it has a gradient path, but for what is asked to have none.
+bool is_frozen(const OpTrace& trace, TensorId leaf) {
+  bool is_read = false;
+  for (const std::size_t number : trace.consumers_of(leaf)) {
+    const OpTrace::Record& record = trace.records()[number];
+    const bool is_asked = record.op == "data()" || record.op.starts_with("aten::detach");
+    if (!record.grad_mode || is_asked) return false;
+    if (std::ranges::any_of(record.outputs, &OpTrace::Output::requires_grad)) return false;
+    is_read |= std::ranges::any_of(record.outputs, &OpTrace::Output::floating);
+  }
+  return is_read;
+}
 
 /// All tensors whose values went into the roots, with a gradient path or without.
 Ids tensors_behind(const OpTrace& trace, const std::vector<TensorId>& roots) {
@@ -36,11 +55,13 @@ std::optional<Place> first_cut(const OpTrace& trace, const Ids& behind, TensorId
     const TensorId now = open.back();
     open.pop_back();
     for (const std::size_t number : trace.consumers_of(now)) {
-      for (const OpTrace::Output& output : trace.records()[number].outputs) {
+      const OpTrace::Record& record = trace.records()[number];
+      for (const OpTrace::Output& output : record.outputs) {
         if (output.requires_grad) {
           if (seen.insert(output.id).second) open.push_back(output.id);
-        } else if (behind.contains(output.id) && (!first.has_value() || number < first->record)) {
-          first = Place{number, &output};
+        } else if (const Place place = {number, &output, record.grad_mode};
+                   behind.contains(output.id) && (!first || place.is_before(*first))) {
+          first = place;
         }
       }
     }
@@ -74,6 +95,7 @@ void add_starved(const OpTrace& trace, const Place& place, std::uint64_t thread,
   cut.cause = cut_cause(record, *place.output);
   cut.op = record.op;
   cut.path = record.path;
+  cut.module = record.module;
   cut.shape = place.output->shape;
   cut.stack = record.stack;
   cut.by_view = record.inputs.size() == 1;
@@ -87,6 +109,7 @@ std::vector<GradientCut> find_cuts(const OpTrace& trace, const BackwardEvent& ev
   const Ids behind = tensors_behind(trace, event.roots);
   std::map<std::size_t, GradientCut> by_record;
   for (const TensorId leaf : leaves) {
+    if (is_frozen(trace, leaf)) continue;
     const std::optional<Place> place = first_cut(trace, behind, leaf);
     if (!place.has_value() || is_replaced(trace, *place, leaf, event.graph.leaves)) continue;
     add_starved(trace, *place, event.at.thread, {leaf}, by_record[place->record]);

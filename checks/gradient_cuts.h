@@ -14,6 +14,7 @@ struct GradientCut {
   std::string cause;  ///< detach, grad_mode_off, integer_op, host_value or leaf_loss
   std::string op;
   std::string path;
+  ModuleId module = 0;  ///< of that path; 0: not known
   std::vector<std::int64_t> shape;
   StackId stack = 0;
   std::vector<TensorId> starved;  ///< the parameters

@@ -20,9 +20,17 @@ bool in_train_mode(const RunState& state, const TensorState& tensor) {
   return model == nullptr || model->modules.empty() || model->modules.front().training;
 }
 
+/// Its own loss had no backward in this cycle or the one before, and that of others leaves it out.
+bool awaits_backward(const TensorState& tensor, std::int64_t cycle) {
+  const std::int64_t awaited = tensor.use.no_backward_cycle;
+  return awaited > 0 && cycle - awaited <= 1;
+}
+
 bool still_starves(const GradientCut& cut, TensorId id, const RunState& state) {
   const TensorState* tensor = state.tensor(id);
-  if (tensor == nullptr || received_gradient(*tensor, state.now().cycle)) return false;
+  const std::int64_t cycle = state.now().cycle;
+  if (tensor == nullptr || received_gradient(*tensor, cycle)) return false;
+  if (awaits_backward(*tensor, cycle)) return false;
   if (cut.cause == "grad_mode_off" && !in_train_mode(state, *tensor)) return false;
   return is_trained(state, *tensor);
 }
@@ -44,6 +52,15 @@ std::vector<TensorId> unreached(const RunState& state) {
     if (state.eligible(*tensor)) leaves.push_back(id);
   }
   return leaves;
+}
+
+std::vector<const TensorState*> frozen_members(const RunState& state) {
+  std::vector<const TensorState*> frozen;
+  for (const auto& [id, tensor] : state.tensors().all()) {
+    const bool is_member = !tensor.registrations.empty() && !tensor.owners.empty();
+    if (is_member && !tensor.is_buffer && !tensor.info.requires_grad) frozen.push_back(&tensor);
+  }
+  return frozen;
 }
 
 std::vector<GradientCut> narrowed(std::vector<GradientCut> cuts, const RunState& state) {

@@ -16,6 +16,9 @@ bool had_gradient_lately(const TensorState& tensor, std::int64_t cycle);
 /// The trainable leaves that operators of this step read and no backward of it reached.
 std::vector<TensorId> unreached(const RunState& state);
 
+/// Registered parameters that optimizers hold and that require no gradient now.
+std::vector<const TensorState*> frozen_members(const RunState& state);
+
 /// The cuts with the parameters that still wait for a gradient in this cycle.
 std::vector<GradientCut> narrowed(std::vector<GradientCut> cuts, const RunState& state);
 

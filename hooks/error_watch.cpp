@@ -19,6 +19,7 @@
 namespace ddpscope {
 namespace {
 constexpr std::size_t kMaxText = 2000;
+constexpr std::string_view kNoGraph = "does not require grad and does not have a grad_fn";
 
 struct LastError {
   std::string text;
@@ -34,6 +35,9 @@ void remember(const char* text) {
 void tell(Capture& capture) {
   const ModuleId asked_mode = last_mode_asked();  // before trees are read, which ask each module
   attach_discovered(capture);                     // so that the place of the error has a name
+  // Parameters may have been frozen in this step.
+  const bool lacks_graph = last().text.find(kNoGraph) != std::string::npos;
+  if (lacks_graph) capture.modules().look_again(capture, /*step_ended=*/false);
   capture.put_large(ErrorEvent{.at = capture.marker().now(),
                                .message = last().text,
                                .module = ModuleCalls::innermost(),

@@ -210,7 +210,7 @@ void ModuleTracker::look_again(Capture& capture, bool step_ended) {
   for (Root& root : roots_) {
     if (root.owner != std::this_thread::get_id()) continue;
     const bool changed = root.seen_change != changes;
-    if (changed || (step_ended && flags_changed(root))) look(capture, root);
+    if (changed || flags_changed(root)) look(capture, root);
     if (step_ended) root.buffers.step_ended(capture);
   }
 }

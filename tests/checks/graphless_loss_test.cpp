@@ -1,0 +1,84 @@
+// Losses without the graph that they should have: of another network, under a guard, frozen.
+#include "tests/support/catch.h"
+#include "tests/support/cut_steps.h"
+
+namespace ddpscope::test::graphless_loss_test {
+namespace {
+constexpr char kRefused[] =
+    "element 0 of tensors does not require grad and does not have a grad_fn";
+
+/// A generator, 1, and a critic, 2, with an optimizer each. The generator's loss, which the critic
+/// computes from 21, has no backward.
+void forget_backward(Program& program, int rounds) {
+  program.attach(1, {{.id = 1, .path = "g.weight"}});
+  program.attach(2, {{.id = 2, .path = "d.weight"}});
+  program.optimizer(1, {1});
+  program.optimizer(2, {2});
+  for (int i = 0; i < rounds; ++i) {
+    program.op({.name = "aten::mm", .inputs = {20, 1}, .outputs = {21}});
+    program.op({.name = "aten::detach", .inputs = {21}, .outputs = {22}, .requires_grad = false});
+    program.op({.name = "aten::mm", .inputs = {22, 2}, .outputs = {kLoss}});
+    program.roots = {kLoss};
+    program.backward({2});
+    program.step(2);
+    program.op({.name = "aten::mm", .inputs = {21, 2}, .outputs = {31}});
+    program.step(1);
+    program.zero_grad(2);
+  }
+}
+}  // namespace
+
+TEST_CASE("a loss of the generator without a backward is missed, and is no cut", "[check]") {
+  Program program("grad-missing,autograd-cut");
+  forget_backward(program, 6);
+  REQUIRE(program.findings.size() == 1);
+  CHECK(program.findings[0].id == "grad-missing");
+  CHECK(cause_of(program.findings[0]) == "no_backward");
+  CHECK(program.findings[0].module_path == "g");
+}
+
+TEST_CASE("autograd-cut tells the detach, not the guard around a target", "[check]") {
+  CutSteps steps;
+  steps.owned();
+  for (int i = 0; i < 2; ++i) {
+    steps.program.op({.name = "aten::mm",
+                      .inputs = {20, 1},
+                      .outputs = {23},
+                      .grad_mode = false,
+                      .requires_grad = false});
+    steps.trunk();
+    steps.detach();
+    steps.loss({22, 23});
+    steps.end_step();
+  }
+  REQUIRE(steps.program.findings.size() == 1);
+  CHECK(cause_of(steps.program.findings[0]) == "detach");
+  CHECK(steps.program.findings[0].op == "aten::detach");
+}
+
+TEST_CASE("autograd-cut tells a refused backward of what is frozen in a note", "[check]") {
+  CutSteps steps;
+  steps.owned();
+  steps.program.op(
+      {.name = "aten::addmm", .inputs = {20, 1}, .outputs = {21}, .requires_grad = false});
+  steps.program.attach(1, {{.id = 1, .path = "trunk.weight", .requires_grad = false},
+                           {.id = 2, .path = "head.weight", .requires_grad = false}});
+  steps.program.send_now(ErrorEvent{.at = {}, .message = kRefused});
+  REQUIRE(steps.program.findings.size() == 1);
+  CHECK(steps.program.findings[0].severity == Severity::kNote);
+  CHECK(steps.program.findings[0].what.starts_with(
+      "backward was refused, for its loss has no graph; 2 parameters"));
+}
+
+TEST_CASE("autograd-cut takes no operator for a cut whose parameter is frozen", "[check]") {
+  CutSteps steps;
+  steps.owned();
+  steps.program.op(
+      {.name = "aten::addmm", .inputs = {20, 1}, .outputs = {21}, .requires_grad = false});
+  steps.program.op(
+      {.name = "aten::mean", .inputs = {21}, .outputs = {kLoss}, .requires_grad = false});
+  steps.program.send_now(ErrorEvent{.at = {}, .message = kRefused});
+  CHECK(steps.program.findings.empty());
+}
+
+}  // namespace ddpscope::test::graphless_loss_test
