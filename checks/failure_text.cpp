@@ -61,6 +61,23 @@ Finding at_module(ModuleId module, const RunState& state) {
   return finding;
 }
 
+/// Of many inputs equal ones are told once, so that the odd one among them is.
+std::string inputs_text(const std::vector<std::string>& texts) {
+  if (texts.size() <= kMaxNamed) return joined(texts, "; ");
+  std::vector<std::string> told;
+  std::size_t left = texts.size();
+  for (const std::string& text : texts) {
+    const auto begins = [&text](const std::string& other) {
+      return other == text || other.starts_with(text + " (");
+    };
+    if (told.size() == kMaxNamed || std::ranges::any_of(told, begins)) continue;
+    const auto times = static_cast<std::size_t>(std::ranges::count(texts, text));
+    told.push_back(times == 1 ? text : fmt::format("{} ({} times)", text, times));
+    left -= times;
+  }
+  return joined(told, "; ") + (left > 0 ? fmt::format("; {} more", left) : "");
+}
+
 /// Adds the stack, which names the line.
 std::string threw(const ThrownIn& thrown, Finding& finding) {
   if (!thrown.site.frames.empty()) finding.sites.push_back(thrown.site);
@@ -79,7 +96,7 @@ Finding failed_operator(const OperatorFailedEvent& event, const ThrownIn& thrown
     return input.tensor.dtype != event.inputs.front().tensor.dtype;
   });
   for (const FailedInput& input : event.inputs) {
-    if (texts.size() < kMaxNamed) texts.push_back(text_of(input, are_mixed, state));
+    texts.push_back(text_of(input, are_mixed, state));
     shapes.push_back(shape_text(input.tensor.shape));
     dtypes.push_back(input.tensor.dtype);
     strides.push_back(fmt::format("({})", fmt::join(input.strides, ", ")));
@@ -87,10 +104,8 @@ Finding failed_operator(const OperatorFailedEvent& event, const ThrownIn& thrown
     owners.push_back(owner_of_input(input, state));
     producers.push_back(producer_of(input, state));
   }
-  const std::size_t more = event.inputs.size() - texts.size();
-  finding.what =
-      fmt::format("{} on {} {}{}", threw(thrown, finding), texts.size() == 1 ? "input" : "inputs",
-                  joined(texts, "; "), more > 0 ? fmt::format("; {} more", more) : "");
+  finding.what = fmt::format("{} on {} {}", threw(thrown, finding),
+                             texts.size() == 1 ? "input" : "inputs", inputs_text(texts));
   explain_failure(event.message, state, finding);
   finding.facts = {{fact::kException, first_line_thrown(event.message)},
                    {fact::kShapes, as_fact(shapes)},

@@ -38,10 +38,20 @@ class ModuleOperatorFailed final : public FailureCheck {
   void on_operator_failed(const OperatorFailedEvent& event, const RunState& state,
                           Findings&) override {
     hints_.erase(event.at.thread);
-    failures_.push_back(failed_operator(event, thrown_[event.at.thread], state));
+    failures_.push_back({event.at.thread, failed_operator(event, thrown_[event.at.thread], state)});
     if (failures_.size() > kMaxPending) failures_.erase(failures_.begin());
   }
 
+  void on_optimizer_step(const OptimizerStepEvent& event, const RunState& state,
+                         Findings& findings) override {
+    training_thread_ = event.at.thread;
+    FailureCheck::on_optimizer_step(event, state, findings);
+  }
+  void on_cycle_end(const CycleEndEvent& event, const RunState& state,
+                    Findings& findings) override {
+    training_thread_ = event.at.thread;
+    FailureCheck::on_cycle_end(event, state, findings);
+  }
   void on_exit(const ExitEvent& event, const RunState& state, Findings& findings) override {
     is_end_of_program_ = event.at.step == 0;  // no exception ended it
     FailureCheck::on_exit(event, state, findings);
@@ -51,29 +61,46 @@ class ModuleOperatorFailed final : public FailureCheck {
   static constexpr std::size_t kMaxPending = 64;
   using Place = std::pair<std::string, std::string>;  ///< module and operator
 
-  /// A step that completes says that the program recovered.
+  struct Failure {
+    std::uint64_t thread = 0;
+    Finding finding;
+  };
+
+  /// A step that completes says that the program recovered. Not of another thread, as of a worker
+  /// that makes batches ahead: what it threw may be thrown again where its batch is asked for.
   void decide(Severity severity, Findings& findings) override {
-    for (auto& [thread, hint] : hints_) failures_.push_back(std::move(hint));
+    for (auto& [thread, hint] : hints_) failures_.push_back({thread, std::move(hint)});
     hints_.clear();
     thrown_.clear();
-    for (Finding& failure : failures_) {
-      const Place place = {failure.module_path, failure.op};
-      const bool is_caught = severity == Severity::kNote;
-      const bool is_caught_again = is_end_of_program_ && caught_.contains(place);
-      failure.severity = is_caught || is_caught_again ? Severity::kNote : severity;
-      if (is_caught) failure.why += "; the program caught it and trained on";
-      if (is_caught && caught_.size() < kMaxPending) caught_.insert(place);
-      findings.push_back(std::move(failure));
+    std::vector<Failure> held;
+    for (Failure& failure : failures_) {
+      const bool is_elsewhere = training_thread_ != 0 && failure.thread != training_thread_;
+      if (severity == Severity::kNote && is_elsewhere) {
+        held.push_back(std::move(failure));
+      } else {
+        tell(std::move(failure.finding), severity, is_elsewhere, findings);
+      }
     }
-    failures_.clear();
+    failures_ = std::move(held);
+  }
+
+  void tell(Finding failure, Severity severity, bool is_elsewhere, Findings& findings) {
+    const Place place = {failure.module_path, failure.op};
+    const bool is_caught = severity == Severity::kNote || (is_elsewhere && is_end_of_program_);
+    const bool is_caught_again = is_end_of_program_ && caught_.contains(place);
+    failure.severity = is_caught || is_caught_again ? Severity::kNote : severity;
+    if (is_caught) failure.why += "; the program caught it and trained on";
+    if (is_caught && caught_.size() < kMaxPending) caught_.insert(place);
+    findings.push_back(std::move(failure));
   }
 
   std::map<ModuleId, SurveyedOp> last_ops_;
   std::map<std::uint64_t, Finding> hints_;
   std::map<std::uint64_t, ThrownIn> thrown_;  ///< by thread, last
-  Findings failures_;
+  std::vector<Failure> failures_;
   std::set<Place> caught_;  ///< where the program caught one, and trained on
   bool is_end_of_program_ = false;
+  std::uint64_t training_thread_ = 0;
 };
 }  // namespace
 

@@ -127,6 +127,21 @@ TEST_CASE("module-operator-failed names a parameter by its path", "[check]") {
         FactScalar(std::string("head.weight")));
 }
 
+TEST_CASE("module-operator-failed holds what a worker threw while others train", "[check]") {
+  Program program("module-operator-failed");
+  program.optimizer(1, {1});
+  program.step(1);
+  program.thread = 2;
+  program.send_now(OperatorFailedEvent{.op = "aten::stack", .message = "unequal"});
+  program.thread = 1;
+  program.step(1);
+  CHECK(program.findings.empty());
+  const bool is_end = GENERATE(true, false);
+  program.send(ExitEvent{.at = {.step = is_end ? 0 : 3}});
+  REQUIRE(program.findings.size() == 1);
+  CHECK(program.findings[0].severity == (is_end ? Severity::kNote : Severity::kError));
+}
+
 TEST_CASE("module-operator-failed has a hint for samples of unequal size", "[check]") {
   Program program("module-operator-failed");
   program.send_now(OperatorFailedEvent{
@@ -136,7 +151,7 @@ TEST_CASE("module-operator-failed has a hint for samples of unequal size", "[che
                  input(26, {4}, {1})}});
   program.exit();
   REQUIRE(program.findings.size() == 1);
-  CHECK(program.findings[0].what == "threw on inputs [3]; [4]; [4]; [4]; 1 more");
+  CHECK(program.findings[0].what == "threw on inputs [3]; [4] (4 times)");
   CHECK(program.findings[0].fixes[0].text.starts_with("pad to one length"));
 }
 
