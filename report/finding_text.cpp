@@ -82,7 +82,7 @@ std::string suppressed_words(const Finding& finding) {
 }  // namespace
 
 std::string render_place_line(const Finding& finding, const FindingStyle& style) {
-  std::string place = escape_terminal(place_of(finding, style.with_model));
+  std::string place = escape_terminal(tensor_place_of(finding, style.with_model));
   if (!place.empty()) place = " " + place;
   const std::string op =
       finding.op.empty() ? "" : fmt::format(" ({})", escape_terminal(finding.op));

@@ -34,7 +34,7 @@ std::string annotation(const Finding& finding, bool with_model) {
     const Frame& frame = *line_of(*site);
     properties = fmt::format("file={},line={},", escape_command(file_of(frame), true), frame.line);
   }
-  const std::string place = place_of(finding, with_model);
+  const std::string place = tensor_place_of(finding, with_model);
   std::string text = fmt::format("{} step {}{}: {}", rank_words(ranks_of(finding)), finding.step,
                                  place.empty() ? "" : " " + place, finding.what);
   if (!finding.why.empty()) text += ". " + finding.why;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <filesystem>
 
 #include "model/rank_words.h"
@@ -60,6 +61,11 @@ std::string missing_frames_words(const Site& site) {
   return "not recorded: level=stacks records it";
 }
 
+bool is_identifier(std::string_view text) {
+  const auto is_letter = [](unsigned char letter) { return std::isalnum(letter) || letter == '_'; };
+  return !text.empty() && std::ranges::all_of(text, is_letter);
+}
+
 // `2 to 16 steps`, from the quickest check to the slowest; empty where all saw every step.
 std::string latency_words(const std::map<std::string, CheckCost>& checks) {
   if (checks.empty()) return {};
@@ -75,6 +81,16 @@ std::string place_of(const Finding& finding, bool with_model) {
   if (finding.module_path.empty()) return finding.model;
   if (!with_model || finding.model.empty()) return finding.module_path;
   return finding.model + "." + finding.module_path;
+}
+
+std::string tensor_place_of(const Finding& finding, bool with_model) {
+  const std::string place = place_of(finding, with_model);
+  // The subject of these is an optimizer.
+  const bool is_of_optimizer =
+      finding.id.starts_with("optim-") && finding.id != "optim-missing-parameter";
+  const bool names_tensor = !finding.module_path.empty() && is_identifier(finding.subject) &&
+                            finding.what.find(finding.subject) == std::string::npos;
+  return names_tensor && !is_of_optimizer ? place + "." + finding.subject : place;
 }
 
 std::vector<std::int64_t> ranks_of(const Finding& finding) {

@@ -15,6 +15,8 @@ std::string shortened(std::string_view text, std::size_t most);
 /// `encoder.bn1`; with the label of the model before it where `with_model` is set; the label
 /// alone for the root; empty where the finding is about no module.
 std::string place_of(const Finding& finding, bool with_model);
+/// `head.weight`: with the one tensor that the finding is about, unless its sentence names it.
+std::string tensor_place_of(const Finding& finding, bool with_model);
 
 /// The ranks of a finding, also before a merge.
 std::vector<std::int64_t> ranks_of(const Finding& finding);
