@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "model/fact_keys.h"
@@ -62,7 +63,8 @@ Finding about_rest(const ExitEvent::Rested& rested) {
       "one watched step costs more than the budget leaves; what lasts was seen within {} steps, "
       "what came and went between may not have been",
       rested.latency_steps);
-  finding.fixes = {{"allow a larger share: overhead=2", kLikely},
+  const double percent = std::max(2.0, 200 * rested.budget_ratio);
+  finding.fixes = {{fmt::format("allow a larger share: overhead={:.2g}", percent), kLikely},
                    {"look at less: level=watch, or fewer checks", kNeedsDecision}};
   finding.facts = {{fact::kId, std::string("*")},
                    {fact::kReason, std::string("over budget")},

@@ -65,6 +65,11 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 6> kNewInste
      {"aten::uniform_", "{0} = torch::rand_like({0})"},
      {"aten::random_", ""}}};
 
+/// The graph of an earlier cycle hangs on this one's, as by a state that is carried over.
+bool is_carried(const StaleSavedEvent& event) {
+  return event.saved.has_value() && event.saved->cycle > 0 && event.saved->cycle < event.at.cycle;
+}
+
 bool is_parameter(const StaleSavedEvent& event, const RunState& state) {
   const TensorState* owner = owner_of(event.tensor, state);
   return owner != nullptr && !owner->is_buffer;
@@ -93,6 +98,9 @@ WriterText writer_text(const StaleSavedEvent& event, const RunState& state, Find
                                 text.op, line.empty() ? "" : ", " + line);
     text.fixes = {{"run every backward() before any step()", kLikely},
                   {"run the forward again after step()", kLikely}};
+    if (is_carried(event)) {
+      text.fixes = {{"detach() what one step hands to the next, as in h = h.detach()", kLikely}};
+    }
     return text;
   }
   text.sentence = fmt::format("{}{} wrote it", text.op, where_text(by, line, state));

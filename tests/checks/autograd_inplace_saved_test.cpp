@@ -35,6 +35,21 @@ TEST_CASE("autograd-inplace-saved names both sites, versions and the writer", "[
   CHECK(fact_of<std::int64_t>(finding, "writes_between_count") == 1);
 }
 
+TEST_CASE("autograd-inplace-saved tells to cut off what a cycle hands to the next", "[check]") {
+  Program program("autograd-inplace-saved");
+  program.attach(1, kNet);
+  program.optimizer(7, {1, 2});
+  StaleSavedEvent event = stale(1);
+  event.writer->by.optimizer = 7;
+  event.saved->cycle = 1;
+  program.step(7);
+  program.send_now(std::move(event));
+  REQUIRE(found_in(program).size() == 1);
+  REQUIRE(found_in(program)[0].fixes.size() == 1);
+  CHECK(found_in(program)[0].fixes[0].text ==
+        "detach() what one step hands to the next, as in h = h.detach()");
+}
+
 TEST_CASE("autograd-inplace-saved names the optimizer whose step wrote a parameter", "[check]") {
   LinesByStack lines;
   Program program("autograd-inplace-saved", &lines);
