@@ -101,7 +101,8 @@ TEST_CASE("One element of a rank that changes after an average in bfloat16 is fo
         std::vector<int>{0, 0});
   const Merged merged = merge();
   INFO(merged.said);
-  CHECK(merged.says("ranks 0-1 step 20 first: error: 1 of 4 sampled gradients left the reduction"));
+  CHECK(merged.says(
+      "ranks 0-1 step 20 first.weight: error: 1 of 4 sampled gradients left the reduction"));
   CHECK(merged.says("(not_linear) [grad-reduced-wrong-scale]"));
 }
 
