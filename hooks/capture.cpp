@@ -204,6 +204,13 @@ void Capture::arm() {
   governor_.arm();
 }
 
+void Capture::optimizer_created() {
+  marker_.optimizer_created();
+  if (marker_.now().step == 1) return;
+  const std::lock_guard lock(time_mutex_);
+  governor_.loop_began();
+}
+
 void Capture::wake() {
   const std::lock_guard lock(time_mutex_);
   if (watch() == Watch::kFull) return;

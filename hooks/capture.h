@@ -53,6 +53,8 @@ class Capture {
   static Watch watch() noexcept { return hook_state.watch.load(std::memory_order_relaxed); }
   /// Something is wrong: the next cycles are watched in full.
   void arm();
+  /// If others have stepped before it, a loop of its own begins.
+  void optimizer_created();
   /// Where hooks rest, or passes over values, they run from here to the end of the cycle. A
   /// backward is about to begin.
   void wake();

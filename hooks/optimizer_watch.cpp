@@ -118,7 +118,7 @@ void tell_rates(Capture& capture, const std::vector<OptimizerParamGroup>& groups
 }
 
 void tell_created(Capture& capture, const KnownOptimizer& known) {
-  capture.marker().optimizer_created();
+  capture.optimizer_created();
   capture.put(OptimizerCreatedEvent{.at = capture.marker().now(), .optimizer = known.id});
 }
 

@@ -10,6 +10,7 @@ constexpr std::int64_t kChooseEvery = 16;
 constexpr std::int64_t kSurveyEvery = 64;
 constexpr std::int64_t kArmedCycles = 4;
 constexpr std::int64_t kArmAtMostEvery = 64;
+constexpr int kMostLoops = 4;
 constexpr std::int64_t kInARow = 4;      // what one cycle leaves behind is seen in the next
 constexpr std::size_t kLeftOut = 2;      // of 16: a cycle in which the machine did something else
 constexpr std::int64_t kMaxStretch = 8;  // a hook in which the thread lost its core is no reason
@@ -164,10 +165,17 @@ Watch CostGovernor::next() const {
   return next_cycle % values_every_ == 0 ? Watch::kFull : Watch::kStructure;
 }
 
+void CostGovernor::loop_began() {
+  if (last_loop_ == cycles_ || loops_ == kMostLoops) return;
+  ++loops_;
+  last_loop_ = cycles_;
+  armed_until_ = cycles_ + full_cycles_;
+}
+
 void CostGovernor::arm() {
   if (last_armed_ != 0 && cycles_ - last_armed_ < kArmAtMostEvery) return;
   last_armed_ = cycles_ + 1;
-  armed_until_ = cycles_ + 1 + kArmedCycles;
+  armed_until_ = std::max(armed_until_, cycles_ + 1 + kArmedCycles);
 }
 
 }  // namespace ddpscope

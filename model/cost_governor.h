@@ -58,6 +58,9 @@ class CostGovernor {
   DDPSCOPE_HOT Watch cycle_ended(const Cycle& ended, bool may_rest);
   /// Something is wrong: the next cycles are watched in full. At most once in 64 cycles.
   void arm();
+  /// A loop with an optimizer of its own begins: as many cycles as at the start are watched in
+  /// full. At most four times.
+  void loop_began();
   /// The cycle in progress is watched in full from here on.
   void wake() { watch_ = Watch::kFull; }
 
@@ -105,6 +108,8 @@ class CostGovernor {
   std::int64_t stretch_ = 1;  // more than the recent costs ask for: the sum was over the budget
   std::int64_t armed_until_ = 0;
   std::int64_t last_armed_ = 0;
+  std::int64_t last_loop_ = 0;
+  int loops_ = 0;
   std::int64_t gap_ = 0;
   std::int64_t values_gap_ = 0;
   Coverage coverage_;

@@ -142,6 +142,25 @@ TEST_CASE("A loss that is not finite arms the next cycles, once in 64", "[govern
   CHECK(run.governor.coverage().structure - before.structure <= 8);
 }
 
+TEST_CASE("A loop with an optimizer of its own is watched in full at first, four times",
+          "[governor]") {
+  Run run(1);
+  const Costs costs{.step_ms = 1, .structure_ms = 0.1};
+  run.cycles(1000, costs);
+  for (int i = 0; i < 4; ++i) {
+    const auto since = run.watched.size() + 1;
+    run.governor.loop_began();
+    run.governor.loop_began();  // of a second optimizer of that loop
+    run.cycles(kFull, costs);
+    CHECK(all(run.watched, Watch::kFull, since));
+  }
+  run.cycles(1000, costs);
+  const CostGovernor::Coverage before = run.governor.coverage();
+  run.governor.loop_began();
+  run.cycles(kFull, costs);
+  CHECK(run.governor.coverage().structure - before.structure <= kFull / 2);
+}
+
 TEST_CASE("The difference between watched cycles and the rest before them is told", "[governor]") {
   CHECK(Run(1).cycles(1000, {.structure_ms = 0.01}).governor.difference().pairs == 0);
   const Run run = Run(1).cycles(5000, {.step_ms = 1, .structure_ms = 0.1, .survey_ms = 3});

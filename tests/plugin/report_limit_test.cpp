@@ -27,7 +27,8 @@ void train_named(int number) {
 
 TEST_CASE("Beyond max_report_mb findings are kept and then one line says where they go") {
   const Outcome outcome = in_child([] {
-    setenv("DDPSCOPE", ("console=quiet:max_report_mb=1:report_dir=" + report_dir()).c_str(), 1);
+    setenv("DDPSCOPE",
+           ("console=quiet:max_report_mb=1:overhead=1000:report_dir=" + report_dir()).c_str(), 1);
     for (int i = 0; i < kModels; ++i) train_named(i);
     return 0;
   });
