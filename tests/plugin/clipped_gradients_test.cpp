@@ -33,48 +33,7 @@ void divide(Net& net) {
 
 void clip(Net& net) { torch::nn::utils::clip_grad_norm_(net->parameters(), kLimit); }
 
-const std::vector<std::string> kClippedFirst = {"clip-before-unscale error - - - -"};
-}  // namespace
-
-TEST_CASE("A clip before the loss scale is divided out is found") {
-  Net net;
-  attach_diagnostics(net, quiet());
-  SECTION("in a loop") {
-    run(net, [&] {
-      clip(net);
-      divide(net);
-    });
-  }
-  SECTION("in a list") {
-    run(net, [&] {
-      clip(net);
-      torch::_foreach_mul_(gradients_of(net), 1 / kScale);
-    });
-  }
-  SECTION("through data() and a tensor of one number") {
-    const at::Tensor scale = torch::full({}, kScale);
-    run(net, [&] {
-      clip(net);
-      for (const at::Tensor& gradient : gradients_of(net)) gradient.data().div_(scale);
-    });
-  }
-  SECTION("with a factor that the program computes") {
-    run(net, [&] {
-      at::Tensor squares = torch::zeros({});
-      for (const at::Tensor& gradient : gradients_of(net))
-        squares = squares + gradient.square().sum();
-      const at::Tensor factor = (kLimit / (squares.sqrt() + 1e-6)).clamp_max(1);
-      torch::_foreach_mul_(gradients_of(net), factor);
-      divide(net);
-    });
-  }
-  check_findings(kClippedFirst);
-}
-
-TEST_CASE("A clip of 16-bit gradients before the loss scale is divided out is found") {
-  at::ScalarType type = at::kHalf;
-  SECTION("float16") {}
-  SECTION("bfloat16") { type = at::kBFloat16; }
+void clip_in_16_bits(at::ScalarType type) {
   Net net;
   net->to(type);
   attach_diagnostics(net, quiet());
@@ -89,6 +48,63 @@ TEST_CASE("A clip of 16-bit gradients before the loss scale is divided out is fo
   }
   const auto all = findings();
   CHECK(find(all, "clip-before-unscale") != nullptr);
+}
+
+const std::vector<std::string> kClippedFirst = {"clip-before-unscale error - - - -"};
+}  // namespace
+
+TEST_CASE("A clip before the loss scale is divided out is found") {
+  Net net;
+  attach_diagnostics(net, quiet());
+  run(net, [&] {
+    clip(net);
+    divide(net);
+  });
+  check_findings(kClippedFirst);
+}
+
+TEST_CASE("A clip before a list of gradients is divided is found") {
+  Net net;
+  attach_diagnostics(net, quiet());
+  run(net, [&] {
+    clip(net);
+    torch::_foreach_mul_(gradients_of(net), 1 / kScale);
+  });
+  check_findings(kClippedFirst);
+}
+
+TEST_CASE("A clip before a division through data() by a tensor is found") {
+  Net net;
+  attach_diagnostics(net, quiet());
+  const at::Tensor scale = torch::full({}, kScale);
+  run(net, [&] {
+    clip(net);
+    for (const at::Tensor& gradient : gradients_of(net)) gradient.data().div_(scale);
+  });
+  check_findings(kClippedFirst);
+}
+
+TEST_CASE("A clip of the program's own before the loss scale is divided out is found") {
+  Net net;
+  attach_diagnostics(net, quiet());
+  run(net, [&] {
+    at::Tensor squares = torch::zeros({});
+    for (const at::Tensor& gradient : gradients_of(net)) {
+      squares = squares + gradient.square().sum();
+    }
+    const at::Tensor factor = (kLimit / (squares.sqrt() + 1e-6)).clamp_max(1);
+    torch::_foreach_mul_(gradients_of(net), factor);
+    divide(net);
+  });
+  check_findings(kClippedFirst);
+}
+
+TEST_CASE("A clip of float16 gradients before the loss scale is divided out is found") {
+  clip_in_16_bits(at::kHalf);
+}
+
+TEST_CASE("A clip of bfloat16 gradients before the loss scale is divided out is found") {
+  clip_in_16_bits(at::kBFloat16);
 }
 
 TEST_CASE("A clip after the loss scale was divided out is none") {
