@@ -18,7 +18,9 @@ std::int64_t channels_not_finite(const Moments& moments) {
 
 ObservedExchange::ObservedExchange(const Call& call, Phase phase) noexcept
     : observer_(op_observer()),
-      facts_{.layer = call.layer, .call = call.number, .pass = static_cast<NormPass>(phase),
+      facts_{.layer = call.layer,
+             .call = call.number,
+             .pass = static_cast<NormPass>(phase),
              .channels = call.channels},
       exceptions_(std::uncaught_exceptions()) {
   if (observer_ != nullptr) observer_->norm_exchange_begins(facts_);
