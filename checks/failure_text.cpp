@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <set>
 
 #include "checks/failure_hints.h"
 #include "checks/finding_text.h"
@@ -64,13 +65,11 @@ Finding at_module(ModuleId module, const RunState& state) {
 /// Of many inputs equal ones are told once, so that the odd one among them is.
 std::string inputs_text(const std::vector<std::string>& texts) {
   if (texts.size() <= kMaxNamed) return joined(texts, "; ");
+  std::set<std::string> seen;
   std::vector<std::string> told;
   std::size_t left = texts.size();
   for (const std::string& text : texts) {
-    const auto begins = [&text](const std::string& other) {
-      return other == text || other.starts_with(text + " (");
-    };
-    if (told.size() == kMaxNamed || std::ranges::any_of(told, begins)) continue;
+    if (told.size() == kMaxNamed || !seen.insert(text).second) continue;
     const auto times = static_cast<std::size_t>(std::ranges::count(texts, text));
     told.push_back(times == 1 ? text : fmt::format("{} ({} times)", text, times));
     left -= times;

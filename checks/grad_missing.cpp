@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <memory>
+#include <optional>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -68,19 +69,17 @@ class GradMissing final : public Check {
  private:
   void tell_absent(const std::vector<const TensorState*>& absent, const RunState& state,
                    Findings& findings) {
-    SiblingBranches siblings;
-    for (const auto& [id, presence] : presences_) {
-      const TensorState* tensor = state.tensor(id);
-      if (tensor != nullptr && !tensor->registrations.empty()) siblings.add(*tensor, presence);
-    }
+    std::optional<SiblingBranches> siblings;
     std::map<std::pair<std::int64_t, MissingCause>, std::vector<const TensorState*>> missing;
     for (const TensorState* tensor : absent) {
       const GradientPresence& presence = presences_[tensor->info.id];
       const std::int64_t cycles = presence.cycles_without();
       const MissingCause cause = missing_cause_of(state, *tensor, cycles);
       if (is_copy(state, *tensor, cause.name)) continue;
-      const bool may_be_taken = cause.name == "not_used" && presence.never_came();
-      if (may_be_taken && siblings.may_come(*tensor, cycles)) continue;
+      if (cause.name == "not_used" && presence.never_came()) {
+        if (!siblings.has_value()) siblings.emplace(presences_, state);
+        if (siblings->may_come(*tensor, cycles)) continue;
+      }
       reported_.insert(tensor->info.id);
       missing[{cycles, cause}].push_back(tensor);
     }

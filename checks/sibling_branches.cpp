@@ -27,12 +27,16 @@ std::vector<std::string> kinds_of(const TensorState& tensor) {
 }
 }  // namespace
 
-void SiblingBranches::add(const TensorState& tensor, const GradientPresence& presence) {
-  const std::int64_t distance = presence.usual_distance();
-  if (distance == 0) return;
-  for (const std::string& kind : kinds_of(tensor)) {
-    std::int64_t& largest = distances_[kind];
-    largest = std::max(largest, distance);
+SiblingBranches::SiblingBranches(const std::unordered_map<TensorId, GradientPresence>& presences,
+                                 const RunState& state) {
+  for (const auto& [id, presence] : presences) {
+    const TensorState* tensor = state.tensor(id);
+    const std::int64_t distance = presence.usual_distance();
+    if (distance == 0 || tensor == nullptr || tensor->registrations.empty()) continue;
+    for (const std::string& kind : kinds_of(*tensor)) {
+      std::int64_t& largest = distances_[kind];
+      largest = std::max(largest, distance);
+    }
   }
 }
 

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <unordered_map>
 
 #include "checks/gradient_presence.h"
 #include "checks/run_state.h"
@@ -14,8 +15,8 @@ namespace ddpscope {
 /// be as well.
 class SiblingBranches {
  public:
-  /// A parameter of some branch.
-  void add(const TensorState& tensor, const GradientPresence& presence);
+  SiblingBranches(const std::unordered_map<TensorId, GradientPresence>& presences,
+                  const RunState& state);
   /// Whether a parameter that had no gradient in so many cycles may still get its first.
   bool may_come(const TensorState& tensor, std::int64_t cycles) const;
 

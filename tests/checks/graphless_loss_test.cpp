@@ -56,6 +56,25 @@ TEST_CASE("autograd-cut tells the detach, not the guard around a target", "[chec
   CHECK(steps.program.findings[0].op == "aten::detach");
 }
 
+TEST_CASE("autograd-cut mixes no path of another model with what it cuts", "[check]") {
+  CutSteps steps;
+  steps.program.attach(2, {{.id = 12, .path = "fc.weight"}});
+  steps.owned();
+  for (int i = 0; i < 2; ++i) {
+    steps.trunk();
+    steps.program.op({.name = "aten::detach",
+                      .inputs = {21},
+                      .outputs = {22},
+                      .module = 2001,
+                      .requires_grad = false});
+    steps.loss({22});
+    steps.end_step();
+  }
+  REQUIRE(steps.program.findings.size() == 1);
+  CHECK(steps.program.findings[0].model == "net");
+  CHECK(steps.program.findings[0].module_path == "trunk");
+}
+
 TEST_CASE("autograd-cut tells a refused backward of what is frozen in a note", "[check]") {
   CutSteps steps;
   steps.owned();

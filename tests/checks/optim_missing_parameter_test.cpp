@@ -56,6 +56,19 @@ TEST_CASE("optim-missing-parameter knows that the optimizer was built first", "[
   CHECK(cause_of(program.findings[0]) == "built_before");
 }
 
+TEST_CASE("optim-missing-parameter takes no member of a dead model for a predecessor", "[check]") {
+  Program program("optim-missing-parameter");
+  program.attach(1, {{.id = 11, .path = "fc.weight", .shape = {10, 512}}});
+  program.optimizer(1, {11});
+  train(program, 1, {11}, 2);
+  program.detach(1);
+  program.attach(2, kNet);
+  program.optimizer(2, {1});
+  train(program, 2, {1, 2, 3}, 2);
+  REQUIRE(program.findings.size() == 1);
+  CHECK(cause_of(program.findings[0]) == "group_omits");
+}
+
 TEST_CASE("optim-missing-parameter sees a model that took the place of one that died", "[check]") {
   Program program("optim-missing-parameter");
   program.attach(1, kNet);
