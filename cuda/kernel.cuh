@@ -5,6 +5,7 @@
 #include <cuda_runtime.h>
 
 #include <cstdint>
+#include <cuda/atomic>
 
 // What kernels say to the device, in one place: tests run the same kernels on the CPU with a header
 // of this name that comes before this one.
@@ -30,6 +31,13 @@ int launch(void (*kernel)(Arguments), const Grid& grid, const Arguments& argumen
                        /*sharedMem=*/0, grid.stream);
   if (launched != cudaSuccess) static_cast<void>(cudaGetLastError());
   return launched;
+}
+
+/// Adds one to what all blocks count, and tells what was there. Who counts sees what those before
+/// it had written; threads that its block has met at a barrier count with it.
+__device__ inline unsigned count_arrival(unsigned* counter) {
+  const ::cuda::atomic_ref<unsigned, ::cuda::thread_scope_device> count(*counter);
+  return count.fetch_add(1, ::cuda::std::memory_order_acq_rel);
 }
 
 /// What another block has written: past the first cache, which may hold what was there before.

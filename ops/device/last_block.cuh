@@ -8,12 +8,10 @@ namespace ddpscope::cuda {
 /// threads, of which each takes part. Leaves the ticket zero.
 __device__ inline bool is_last_block(unsigned* ticket, std::int64_t blocks) {
   __shared__ bool is_last;
-  __threadfence();
   __syncthreads();
   if (threadIdx.x == 0) {
-    is_last = atomicAdd(ticket, 1U) == static_cast<unsigned>(blocks) - 1;
+    is_last = count_arrival(ticket) == static_cast<unsigned>(blocks) - 1;
     if (is_last) *ticket = 0;
-    __threadfence();
   }
   __syncthreads();
   return is_last;

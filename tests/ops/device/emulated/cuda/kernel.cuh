@@ -67,12 +67,7 @@ inline void __threadfence_system() {}
 inline double rsqrt(double value) { return 1 / std::sqrt(value); }
 inline int __popc(unsigned bits) { return std::popcount(bits); }
 
-template <class Number>
-Number atomicAdd(Number* at, Number added) {
-  const Number before = *at;
-  *at += added;
-  return before;
-}
+inline unsigned count_arrival(unsigned* counter) { return (*counter)++; }
 
 template <class Arguments>
 int launch(void (*kernel)(Arguments), const Grid& grid, const Arguments& arguments) noexcept {
