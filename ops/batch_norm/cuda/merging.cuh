@@ -6,64 +6,46 @@
 /// From the numbers of threads to those of a whole channel, always in the order of their index.
 namespace ddpscope::cuda {
 
-/// What is known of some values of one channel: a count and two numbers.
-struct Partial {
-  double count = 0, first = 0, second = 0;
+/// Two sums of some values of one channel.
+struct PlainSum {
+  static constexpr int kWords = 2;
+  double first = 0, second = 0;
+
+  __device__ static PlainSum none_like(const PlainSum&) { return {}; }
+  __device__ void join(const PlainSum& other) {
+    first += other.first;
+    second += other.second;
+  }
+  __device__ void add(const PlainSum& other) { join(other); }
 };
 
-/// Of lanes that are less than `group` apart.
-__device__ inline Partial sum_lanes(Partial sum, int group) {
-  for (int distance = 1; distance < group; distance *= 2) {
-    const Partial other = from_lane(sum, distance);
-    sum.count += other.count;
-    sum.first += other.first;
-    sum.second += other.second;
+/// How many values of one channel, and the sums of x - pivot and of its square. As the pivot is one
+/// of the values or the mean of some, what others differ from it by costs few digits.
+struct MomentSum {
+  static constexpr int kWords = 4;
+  double count = 0, first = 0, second = 0, pivot = 0;
+
+  __device__ static MomentSum none_like(const MomentSum& other) { return {0, 0, 0, other.pivot}; }
+  /// Of one pivot.
+  __device__ void join(const MomentSum& other) {
+    count += other.count;
+    first += other.first;
+    second += other.second;
   }
+  __device__ void add(const MomentSum& other) {
+    const double away = other.pivot - pivot;
+    count += other.count;
+    first += other.first + other.count * away;
+    second += other.second + away * (2 * other.first + other.count * away);
+  }
+};
+
+/// Of lanes that are less than `group` apart, and have one pivot.
+template <class Sum>
+__device__ Sum join_lanes(Sum sum, int group) {
+  for (int distance = 1; distance < group; distance *= 2) sum.join(from_lane(sum, distance));
   return sum;
 }
-
-/// Two numbers are sums.
-struct PlainSum {
-  Partial sum;
-
-  __device__ void add(const Partial& part) {
-    sum.count += part.count;
-    sum.first += part.first;
-    sum.second += part.second;
-  }
-  __device__ Partial partial() const { return sum; }
-  __device__ static Partial over_lanes(const Partial& mine, int group) {
-    return sum_lanes(mine, group);
-  }
-};
-
-/// Two numbers are a mean and the sum of (x - mean)^2. They are added about the first mean that
-/// comes: as it is the mean of some of the values, what they differ by costs few digits.
-struct MomentSum {
-  double pivot = 0;
-  Partial sum;
-
-  /// `rest`: the sum of (x - mean), where it is not the mean but close to it.
-  __device__ void add(const Partial& part, double rest = 0) {
-    if (sum.count == 0) pivot = part.first;
-    const double away = part.first - pivot;
-    sum.count += part.count;
-    sum.first += rest + part.count * away;
-    sum.second += part.second + away * (2 * rest + part.count * away);
-  }
-  __device__ Partial partial() const {
-    if (sum.count == 0) return {};
-    const double share = sum.first / sum.count, squares = sum.second - sum.first * share;
-    return {sum.count, pivot + share, squares < 0 ? 0 : squares};  // a NaN stays
-  }
-  __device__ static Partial over_lanes(const Partial& mine, int group) {
-    const Partial all = sum_lanes({mine.count, mine.count * mine.first, 0}, group);
-    const double mean = all.count > 0 ? all.first / all.count : 0;
-    const double shift = mine.first - mean;
-    const Partial away = sum_lanes({0, 0, mine.second + mine.count * shift * shift}, group);
-    return {all.count, mean, away.second};
-  }
-};
 
 /// A thread among those that merge: `group` beside each other for one channel of the band.
 struct Merger {
@@ -92,31 +74,61 @@ struct LaneMemory {
   static constexpr int kColumn = kThreads + 1;  // so that channels lie in different banks
   Wide numbers[kNumbers][W][kColumn];
   int counts[kThreads];
+
+  template <class Lane>
+  __device__ void put(const Lane (&lanes)[W], int count) {
+    const int thread = static_cast<int>(threadIdx.x);
+    for (int j = 0; j < W; ++j) {
+      for (int n = 0; n < kNumbers; ++n) numbers[n][j][thread] = lanes[j].number(n);
+    }
+    counts[thread] = count;
+  }
 };
 
-/// Where they lay down partial results, one each.
-struct PartialMemory {
-  double count[kThreads], first[kThreads], second[kThreads];
+/// Words of a sum, `step` apart.
+template <class Sum>
+__device__ void put_words(const Sum& sum, double* to, std::int64_t step) {
+  double words[Sum::kWords];
+  memcpy(words, &sum, sizeof words);
+#pragma unroll
+  for (int i = 0; i < Sum::kWords; ++i) to[i * step] = words[i];
+}
+template <class Sum, class Read>
+__device__ Sum get_words(const Read& read) {
+  double words[Sum::kWords];
+#pragma unroll
+  for (int i = 0; i < Sum::kWords; ++i) words[i] = read(i);
+  Sum sum;
+  memcpy(&sum, words, sizeof words);
+  return sum;
+}
+
+/// Where they lay down sums, one each.
+template <class Sum>
+struct SumMemory {
+  double words[Sum::kWords][kThreads];
+
+  __device__ void put(int thread, const Sum& sum) { put_words(sum, words[0] + thread, kThreads); }
+  __device__ Sum get(int thread) const {
+    return get_words<Sum>([&](int i) { return words[i][thread]; });
+  }
 };
 
-/// Partial results in memory of the device: of each a number of values per band, and two numbers
-/// per channel.
+/// Sums in memory of the device, of all channels each.
+template <class Sum>
 struct Kept {
   double* data;
-  std::int64_t channels, bands;
+  std::int64_t channels;
 
-  __device__ double* of(std::int64_t index) const { return data + index * (2 * channels + bands); }
-  __device__ void put(std::int64_t index, const Merger& merger, const Partial& partial) const {
-    if (!merger.tells(channels)) return;
-    double* const to = of(index);
-    to[merger.channel] = partial.first;
-    to[channels + merger.channel] = partial.second;
-    if (merger.inside == 0) to[2 * channels + merger.band] = partial.count;
+  __device__ double* of(std::int64_t index, std::int64_t channel) const {
+    return data + index * Sum::kWords * channels + channel;
   }
-  __device__ Partial get(std::int64_t index, std::int64_t band, std::int64_t channel) const {
-    const double* const from = of(index);
-    return {read_written(from + 2 * channels + band), read_written(from + channel),
-            read_written(from + channels + channel)};
+  __device__ void put(std::int64_t index, std::int64_t channel, const Sum& sum) const {
+    put_words(sum, of(index, channel), channels);
+  }
+  __device__ Sum get(std::int64_t index, std::int64_t channel) const {
+    const double* const from = of(index, channel);
+    return get_words<Sum>([&](int i) { return read_written(from + i * channels); });
   }
 };
 
@@ -124,32 +136,30 @@ struct Range {
   std::int64_t begin, number;
 };
 
-/// The partial results of a range, which other blocks have kept, for the channel of each thread.
-/// Every thread takes part.
+/// Of a range, which other blocks have kept, for the channel of each thread. Every thread takes
+/// part.
 template <class Sum>
-__device__ Partial merge_kept(const Kept& kept, const Range& range, PartialMemory& memory,
-                              const Merger& merger) {
+__device__ Sum merge_kept(const Kept<Sum>& kept, const Range& range, SumMemory<Sum>& memory,
+                          const Merger& merger) {
   const int thread = static_cast<int>(threadIdx.x), rows = kThreads / merger.channels;
   const std::int64_t channel = merger.band * merger.channels + thread % merger.channels;
   Sum sum;
   if (channel < kept.channels) {
+    sum = Sum::none_like(kept.get(range.begin, channel));
 #pragma unroll 4
     for (std::int64_t i = thread / merger.channels; i < range.number; i += rows) {
-      sum.add(kept.get(range.begin + i, merger.band, channel));
+      sum.add(kept.get(range.begin + i, channel));
     }
   }
-  const Partial mine = sum.partial();
-  memory.count[thread] = mine.count;
-  memory.first[thread] = mine.first;
-  memory.second[thread] = mine.second;
+  memory.put(thread, sum);
   __syncthreads();
   if (!merger.has_channel()) return {};
-  Sum of_rows;
-  for (int row = merger.part; row < rows; row += merger.group) {
-    const int at = row * merger.channels + merger.inside;
-    of_rows.add({memory.count[at], memory.first[at], memory.second[at]});
+  const int filled = range.number < rows ? static_cast<int>(range.number) : rows;
+  sum = Sum::none_like(memory.get(merger.inside));
+  for (int row = merger.part; row < filled; row += merger.group) {
+    sum.join(memory.get(row * merger.channels + merger.inside));
   }
-  return Sum::over_lanes(of_rows.partial(), merger.group);
+  return join_lanes(sum, merger.group);
 }
 
 }  // namespace ddpscope::cuda

@@ -26,18 +26,18 @@ struct ReducePass {
   static constexpr bool kReadsGradient = true, kHasBase = false;
   static constexpr int kNumbers = 2;
 
-  __device__ static void add_lane(int count, const double (&numbers)[2], PlainSum& sum) {
-    sum.add({static_cast<double>(count), numbers[0], numbers[1]});
+  __device__ static PlainSum of_lane(int, const double (&numbers)[2]) {
+    return {numbers[0], numbers[1]};
   }
   /// The centre was the mean as `Wide` has it.
   template <class Wide>
-  __device__ static Partial of_lanes(const ReduceCall& call, std::int64_t channel, Partial all) {
+  __device__ static PlainSum of_lanes(const ReduceCall& call, std::int64_t channel, PlainSum all) {
     const double mean = call.statistics[channel];
     all.second -= (mean - static_cast<double>(static_cast<Wide>(mean))) * all.first;
     return all;
   }
 
-  __device__ static void emit(const ReduceCall& call, std::int64_t channel, const Partial& all) {
+  __device__ static void emit(const ReduceCall& call, std::int64_t channel, const PlainSum& all) {
     const std::int64_t channels = call.view.channels;
     for (double* const to : {call.record, call.own}) {
       to[channel] = all.first;

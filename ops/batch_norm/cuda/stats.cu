@@ -26,23 +26,26 @@ struct StatsPass {
   static constexpr bool kReadsGradient = false, kHasBase = true;
   static constexpr int kNumbers = 3;
 
-  __device__ static void add_lane(int count, const double (&numbers)[3], MomentSum& sum) {
-    sum.add({static_cast<double>(count), numbers[0], numbers[2]}, numbers[1]);
+  __device__ static MomentSum of_lane(int count, const double (&numbers)[3]) {
+    return {static_cast<double>(count), numbers[1], numbers[2], numbers[0]};
   }
   template <class>
-  __device__ static Partial of_lanes(const StatsCall&, std::int64_t, const Partial& all) {
+  __device__ static MomentSum of_lanes(const StatsCall&, std::int64_t, const MomentSum& all) {
     return all;
   }
 
-  __device__ static void emit(const StatsCall& call, std::int64_t channel, const Partial& all) {
+  __device__ static void emit(const StatsCall& call, std::int64_t channel, const MomentSum& all) {
     const std::int64_t channels = call.view.channels;
     double* const numbers = call.record + 1 + channel;
+    const double share = all.count > 0 ? all.first / all.count : 0, mean = all.pivot + share;
+    const double about_mean = all.second - all.first * share;
+    const double squares = about_mean < 0 ? 0 : about_mean;  // a NaN stays
     if (call.form.is_summed) {
-      numbers[0] = all.count * all.first;
-      numbers[channels] = all.second + all.count * all.first * all.first;
+      numbers[0] = all.count * mean;
+      numbers[channels] = squares + all.count * mean * mean;
     } else {
-      numbers[0] = all.first;
-      numbers[channels] = all.second;
+      numbers[0] = mean;
+      numbers[channels] = squares;
     }
     if (channel != 0) return;
     call.record[0] = all.count;
@@ -57,9 +60,8 @@ std::int64_t most_of(const NormView& view, std::int64_t (*number)(const NormTile
 }  // namespace
 
 std::int64_t norm_workspace_items(const NormView& view) noexcept {
-  const auto numbers = [](const NormTiles& tiles) { return tiles.partials() * tiles.bands; };
   const auto partials = [](const NormTiles& tiles) { return tiles.partials(); };
-  return 2 * view.channels * most_of(view, partials) + most_of(view, numbers);
+  return MomentSum::kWords * view.channels * most_of(view, partials);
 }
 
 std::int64_t norm_tickets(const NormView& view) noexcept {

@@ -65,51 +65,54 @@ __device__ int read_lanes(const typename Pass::Call& call, Spot<A, V>& spot, Lan
   return count + add_batch<Pass, K, V, A>(batch, count == 0, lanes);
 }
 
-/// What the lanes of a block have found, for the channel of each thread. Every thread takes part.
-template <class Pass, class Wide, Access A, int W, class Lane>
-__device__ Partial merge_lanes(const typename Pass::Call& call, const Lane* lanes, int count,
-                               LaneMemory<Wide, Pass::kNumbers, W>& memory, const Merger& merger) {
-  const int thread = static_cast<int>(threadIdx.x);
-  for (int j = 0; j < W; ++j) {
-    for (int n = 0; n < Pass::kNumbers; ++n) memory.numbers[n][j][thread] = lanes[j].number(n);
-  }
-  memory.counts[thread] = count;
-  __syncthreads();
+/// What the lanes of a block have found, for the channel of each thread.
+template <class Pass, class Wide, Access A, int W>
+__device__ typename Pass::Sum merge_lanes(const typename Pass::Call& call,
+                                          const LaneMemory<Wide, Pass::kNumbers, W>& memory,
+                                          const Merger& merger) {
+  using Sum = typename Pass::Sum;
   if (!merger.has_channel()) return {};
-  typename Pass::Sum sum;
-  for (int row = merger.part; row < kThreads >> merger.lane_bits; row += merger.group) {
-    const int at = Seat<A>{row, merger.inside / W}.thread(merger.lane_bits);
-    if (memory.counts[at] == 0) continue;
+  const auto thread_of = [&](int row) {
+    return Seat<A>{row, merger.inside / W}.thread(merger.lane_bits);
+  };
+  const auto lane_of = [&](int row) {
+    const int at = thread_of(row);
     double numbers[Pass::kNumbers];
     for (int n = 0; n < Pass::kNumbers; ++n) numbers[n] = memory.numbers[n][merger.inside % W][at];
-    Pass::add_lane(memory.counts[at], numbers, sum);
-  }
-  const Partial all = Pass::Sum::over_lanes(sum.partial(), merger.group);
-  if (merger.channel >= call.view.channels) return all;
-  return Pass::template of_lanes<Wide>(call, merger.channel, all);
+    return Pass::of_lane(memory.counts[at], numbers);
+  };
+  const int rows = kThreads >> merger.lane_bits;
+  int first = 0;  // that has values
+  while (Pass::kHasBase && first < rows - 1 && memory.counts[thread_of(first)] == 0) ++first;
+  Sum sum = Sum::none_like(lane_of(first));
+#pragma unroll 4
+  for (int row = merger.part; row < rows; row += merger.group) sum.add(lane_of(row));
+  sum = join_lanes(sum, merger.group);
+  if (merger.channel >= call.view.channels) return sum;
+  return Pass::template of_lanes<Wide>(call, merger.channel, sum);
 }
 
 /// By all threads, with the results of a tile: those of all tiles, where this block was the last
 /// of its band. Whether it was.
-template <class Pass>
+template <class Pass, class Sum>
 __device__ bool merge_tiles(const PassArguments<typename Pass::Call>& arguments, std::int64_t tile,
-                            PartialMemory& memory, const Merger& merger, Partial& partial) {
+                            SumMemory<Sum>& memory, const Merger& merger, Sum& sum) {
   const NormTiles& tiles = arguments.tiles;
   if (tiles.tiles == 1) return true;
-  using Sum = typename Pass::Sum;
   const Workspace& workspace = arguments.call.workspace;
-  const Kept kept = {workspace.partials, arguments.call.view.channels, tiles.bands};
-  kept.put(tile, merger, partial);
+  const Kept<Sum> kept = {workspace.partials, arguments.call.view.channels};
+  const bool tells = merger.tells(kept.channels);
+  if (tells) kept.put(tile, merger.channel, sum);
   const std::int64_t group = quotient_of(tile, tiles.group), begin = group * tiles.group;
   const std::int64_t left = tiles.tiles - begin;
   const Range of_group = {begin, left < tiles.group ? left : tiles.group};
   unsigned* const of_band = workspace.tickets + merger.band;
   if (!is_last_block(of_band + (1 + group) * tiles.bands, of_group.number)) return false;
-  partial = merge_kept<Sum>(kept, of_group, memory, merger);
+  sum = merge_kept(kept, of_group, memory, merger);
   if (tiles.groups == 1) return true;
-  kept.put(tiles.tiles + group, merger, partial);
+  if (tells) kept.put(tiles.tiles + group, merger.channel, sum);
   if (!is_last_block(of_band, tiles.groups)) return false;
-  partial = merge_kept<Sum>(kept, {tiles.tiles, tiles.groups}, memory, merger);
+  sum = merge_kept(kept, {tiles.tiles, tiles.groups}, memory, merger);
   return true;
 }
 
@@ -122,7 +125,7 @@ __global__ void __launch_bounds__(kThreads, A == Access::kRows && V > 1 ? 3 : 4)
   // One after the other.
   __shared__ union Memory {
     LaneMemory<Wide, Pass::kNumbers, W> lanes;
-    PartialMemory partials;
+    SumMemory<typename Pass::Sum> sums;
   } memory;
   const auto& call = arguments.call;
   const NormTiles& tiles = arguments.tiles;
@@ -130,10 +133,12 @@ __global__ void __launch_bounds__(kThreads, A == Access::kRows && V > 1 ? 3 : 4)
   Lane lanes[W];
   for (int j = 0; j < W && spot.left > 0; ++j) lanes[j].begin(call, spot.channel + j);
   const int count = read_lanes<Pass, K, V, A>(call, spot, lanes);
+  memory.lanes.put(lanes, count);
+  __syncthreads();
   const Merger merger(tiles, spot.band);
-  Partial partial = merge_lanes<Pass, Wide, A, W>(call, lanes, count, memory.lanes, merger);
-  if (!merge_tiles<Pass>(arguments, spot.tile, memory.partials, merger, partial)) return;
-  if (merger.tells(call.view.channels)) Pass::emit(call, merger.channel, partial);
+  auto sum = merge_lanes<Pass, Wide, A, W>(call, memory.lanes, merger);
+  if (!merge_tiles<Pass>(arguments, spot.tile, memory.sums, merger, sum)) return;
+  if (merger.tells(call.view.channels)) Pass::emit(call, merger.channel, sum);
 }
 
 template <class Pass>
