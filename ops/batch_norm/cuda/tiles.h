@@ -61,20 +61,33 @@ constexpr std::int64_t parts_of(std::int64_t whole, std::int64_t part) {
 inline constexpr std::int64_t kManyBlocks = 256;       // so many fill a device
 inline constexpr std::int64_t kVeryManyBlocks = 1536;  // and so many some times over
 
-/// Fewer values per thread where whole runs would leave most of a device without work.
-inline void cut_into_tiles(NormTiles& tiles, int least) {
-  const int of_access = tiles.access == Access::kRows ? 1 : tiles.vector;
-  const auto tile_of = [&](int values) {
-    return std::int64_t{tiles.depth()} * std::max(values / of_access, 1);
-  };
-  const auto blocks_of = [&](int values) {
-    return parts_of(tiles.accesses, tile_of(values)) * tiles.bands;
-  };
+/// Blocks where each thread has so many accesses per band.
+constexpr std::int64_t blocks_of(const NormTiles& tiles, int accesses) {
+  return parts_of(tiles.accesses, std::int64_t{tiles.depth()} * accesses) * tiles.bands;
+}
+
+/// At least one tile, and equal ones.
+inline void cut_equally(NormTiles& tiles, std::int64_t most) {
+  const auto at_least_one = [](std::int64_t n) { return std::max<std::int64_t>(n, 1); };
+  tiles.tile = at_least_one(parts_of(tiles.accesses, at_least_one(parts_of(tiles.accesses, most))));
+  tiles.tiles = at_least_one(parts_of(tiles.accesses, tiles.tile));
+}
+
+/// Of a pass that sums. Fewer values per thread where whole runs would leave most of a device
+/// without work.
+inline void cut_for_sums(NormTiles& tiles, int least) {
+  const bool is_rows = tiles.access == Access::kRows;
+  const auto accesses_of = [&](int values) { return is_rows ? values : values / tiles.vector; };
   int& values = tiles.lane_values;
-  if (blocks_of(kLongRun) >= kVeryManyBlocks) values = kLongRun;
-  while (values > least && blocks_of(values) < kManyBlocks) values /= 2;
-  tiles.tile = tile_of(values);
-  tiles.tiles = std::max<std::int64_t>(parts_of(tiles.accesses, tiles.tile), 1);
+  if (blocks_of(tiles, accesses_of(kLongRun)) >= kVeryManyBlocks) values = kLongRun;
+  while (values > least && blocks_of(tiles, accesses_of(values)) < kManyBlocks) values /= 2;
+  const std::int64_t run = std::int64_t{tiles.depth()} * accesses_of(values);
+  if (is_rows) {
+    tiles.tile = run;
+    tiles.tiles = std::max<std::int64_t>(parts_of(tiles.accesses, run), 1);
+  } else {  // rather runs that are a little longer than some more
+    cut_equally(tiles, run + run / 8);
+  }
   // One block is enough while its threads have few tiles of a channel each.
   const std::int64_t threads = kBlockThreads / tiles.band;  // of a channel
   tiles.group = tiles.tiles;
@@ -84,8 +97,16 @@ inline void cut_into_tiles(NormTiles& tiles, int least) {
   tiles.groups = parts_of(tiles.tiles, tiles.group);
 }
 
+/// Of a pass that makes elements: short tiles where they are many, as the last then end together.
+inline void cut_for_map(NormTiles& tiles) {
+  const int unit = tiles.vector > 1 ? 1 : 8;
+  int accesses = blocks_of(tiles, 4 * unit) > 2048 ? 4 * unit : 16 * unit;
+  while (accesses > 2 * unit && blocks_of(tiles, accesses) < kManyBlocks) accesses /= 2;
+  cut_equally(tiles, std::int64_t{tiles.depth()} * accesses);
+}
+
 /// Where the accesses of a plane are `of_plane`.
-inline void cut_planes(const NormView& view, std::int64_t of_plane, NormTiles& tiles) {
+inline void lay_planes(const NormView& view, std::int64_t of_plane, NormTiles& tiles) {
   tiles.of_plane = of_plane;
   tiles.accesses = view.batch * of_plane;
   if (of_plane > 0) {
@@ -93,11 +114,10 @@ inline void cut_planes(const NormView& view, std::int64_t of_plane, NormTiles& t
     tiles.rest_step = static_cast<int>(tiles.depth() % of_plane);
   }
   tiles.bands = std::max<std::int64_t>(parts_of(view.channels, tiles.band), 1);
-  cut_into_tiles(tiles, /*least=*/16);
 }
 
 /// `shares`: where there are many small channels, a block may read some at once.
-inline NormTiles plane_tiles_of(const NormView& view, bool is_aligned, bool shares) {
+inline NormTiles planes_of(const NormView& view, bool is_aligned, bool shares) {
   NormTiles tiles;
   tiles.vector = is_aligned ? 16 / bytes_of(view.kind) : 1;
   const bool is_whole = view.plane % tiles.vector == 0;
@@ -114,14 +134,11 @@ inline NormTiles plane_tiles_of(const NormView& view, bool is_aligned, bool shar
     tiles.lane_values = kLongRun;
   }
   tiles.band = tiles.lanes();
-  cut_planes(view, of_plane, tiles);
+  lay_planes(view, of_plane, tiles);
   return tiles;
 }
 
-/// `is_aligned`: all tensors begin at a multiple of 16 bytes. Has at least one tile and one band,
-/// for also an empty rank has a record.
-inline NormTiles tiles_of(const NormView& view, bool is_aligned) {
-  if (view.layout == NormLayout::kPlanes) return plane_tiles_of(view, is_aligned, /*shares=*/true);
+inline NormTiles rows_of(const NormView& view, bool is_aligned) {
   const int whole = 16 / bytes_of(view.kind);
   NormTiles tiles;
   tiles.access = Access::kRows;
@@ -132,21 +149,37 @@ inline NormTiles tiles_of(const NormView& view, bool is_aligned) {
   tiles.accesses = view.values();
   tiles.band = std::int64_t{tiles.lanes()} * tiles.vector;
   tiles.bands = std::max<std::int64_t>(parts_of(view.channels, tiles.band), 1);
-  cut_into_tiles(tiles, /*least=*/4);
   return tiles;
 }
 
-/// Of a pass that makes elements. Planes that are no whole number of accesses are joined with their
-/// neighbours where that makes one; those it cannot join it reads in part.
-inline NormTiles map_tiles_of(const NormView& view, bool is_aligned) {
-  if (view.layout == NormLayout::kRows) return tiles_of(view, is_aligned);
-  NormTiles tiles = plane_tiles_of(view, is_aligned, /*shares=*/false);
+/// `is_aligned`: all tensors begin at a multiple of 16 bytes. Has at least one tile and one band,
+/// for also an empty rank has a record.
+inline NormTiles tiles_of(const NormView& view, bool is_aligned) {
+  const bool is_planes = view.layout == NormLayout::kPlanes;
+  NormTiles tiles =
+      is_planes ? planes_of(view, is_aligned, /*shares=*/true) : rows_of(view, is_aligned);
+  cut_for_sums(tiles, /*least=*/is_planes ? 16 : 4);
+  return tiles;
+}
+
+/// Planes that are no whole number of accesses are joined with their neighbours where that makes
+/// one; those that cannot be are read in part.
+inline NormTiles joined_planes_of(const NormView& view, bool is_aligned) {
+  NormTiles tiles = planes_of(view, is_aligned, /*shares=*/false);
   constexpr std::int64_t kLargest = std::int64_t{1} << 24;  // what is joined fits in an int
   const bool is_fit = view.plane >= tiles.vector && view.plane <= kLargest;
   const std::int64_t joined = tiles.vector / std::gcd<std::int64_t>(view.plane, tiles.vector);
   if (tiles.access != Access::kPartPlanes || !is_fit || view.channels % joined != 0) return tiles;
   tiles = {.access = Access::kJoined, .vector = tiles.vector, .band = joined};
-  cut_planes(view, joined * view.plane / tiles.vector, tiles);
+  lay_planes(view, joined * view.plane / tiles.vector, tiles);
+  return tiles;
+}
+
+/// Of a pass that makes elements.
+inline NormTiles map_tiles_of(const NormView& view, bool is_aligned) {
+  const bool is_planes = view.layout == NormLayout::kPlanes;
+  NormTiles tiles = is_planes ? joined_planes_of(view, is_aligned) : rows_of(view, is_aligned);
+  cut_for_map(tiles);
   return tiles;
 }
 
