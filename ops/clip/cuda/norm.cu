@@ -80,7 +80,7 @@ __device__ void add_elements(const Elements<K, V>& elements, Lane& lane) {
 
 template <ScalarKind K, class Lane>
 __device__ void add_share(const void* data, const Share& share, const Piece& piece, Lane& lane) {
-  constexpr int kInFlight = 4, V = kVector<K>;
+  constexpr int kInFlight = 8, V = kVector<K>;
   for (int i = piece.lane; i < share.head; i += piece.lanes) {
     add_elements(load_elements<K, 1>(data, i), lane);
   }

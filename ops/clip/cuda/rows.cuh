@@ -42,6 +42,11 @@ struct RowTable {
     }
     return begin;
   }
+  /// Of small rows that share a block, of which `last` is the last.
+  __device__ int first_row_of(int block, int last) const {
+    while (last > 0 && rows[last - 1].first_block == block) --last;
+    return last;
+  }
 };
 
 /// Of so many rows the last block would read for long: it reads what those of before it have
@@ -49,6 +54,9 @@ struct RowTable {
 struct ListedRows : ClipListing {
   static constexpr bool kKeepsEnds = true;
   __device__ int last_row_of(int block) const { return row_of_block[block]; }
+  __device__ int first_row_of(int block, int) const {
+    return block == 0 ? 0 : row_of_block[block - 1] + 1;
+  }
 };
 
 /// The rows [first, first + count) of a list.
@@ -98,9 +106,7 @@ __device__ Piece piece_of(const Table& table, int block, bool at_lines) {
     const auto blocks = static_cast<int>((elements + chunk - 1) >> table.chunk_bits);
     return {last, false, begin, here > 0 ? static_cast<int>(here) : 0, thread, kThreads, blocks};
   }
-  int first = last;
-  while (first > 0 && table.rows[first - 1].first_block == block) --first;
-  const int row = first + thread / kWarp;
+  const int row = table.first_row_of(block, last) + thread / kWarp;
   if (row > last) return {.is_small = true};
   return {row, true, 0, static_cast<int>(table.rows[row].elements), thread % kWarp, kWarp};
 }
