@@ -3,7 +3,7 @@
 namespace ddpscope::cuda {
 namespace {
 
-/// Sums of dy and of dy (x - centre) over at most kLaneValues values.
+/// Sums of dy and of dy (x - centre) over one run of values.
 template <class Wide>
 struct ProductLane {
   Wide centre = 0, gradients = 0, products = 0;

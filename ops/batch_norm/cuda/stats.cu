@@ -3,7 +3,7 @@
 namespace ddpscope::cuda {
 namespace {
 
-/// At most kLaneValues values: sums of what is away from a base, the mean of the first few, so that
+/// Of one run of values: sums of what is away from a base, the mean of the first few, so that
 /// neither a large mean nor a value far off costs digits.
 template <class Wide>
 struct MomentLane {

@@ -12,7 +12,8 @@
 namespace ddpscope::cuda {
 
 inline constexpr int kBlockThreads = 256;
-/// Values of a channel that a thread adds up as they are; the more of very small and large ones.
+/// Values of a channel that a thread adds up as they are, of planes up to an eighth more; the long
+/// run of very small and large tensors.
 inline constexpr int kLaneValues = 64, kLongRun = 128;
 /// Of threads beside each other: 128 bytes of a row where an access has 16.
 template <int V>
@@ -97,10 +98,12 @@ inline void cut_for_sums(NormTiles& tiles, int least) {
   tiles.groups = parts_of(tiles.tiles, tiles.group);
 }
 
-/// Of a pass that makes elements: short tiles where they are many, as the last then end together.
+/// Of a pass that makes elements: short tiles where they are many, for the last blocks then end
+/// together, else so few that all run at once.
 inline void cut_for_map(NormTiles& tiles) {
-  const int unit = tiles.vector > 1 ? 1 : 8;
-  int accesses = blocks_of(tiles, 4 * unit) > 2048 ? 4 * unit : 16 * unit;
+  constexpr std::int64_t kManyShort = 2048;
+  const int unit = tiles.vector > 1 ? 1 : 8, few = 4 * unit, many = 16 * unit;  // accesses
+  int accesses = blocks_of(tiles, few) > kManyShort ? few : many;
   while (accesses > 2 * unit && blocks_of(tiles, accesses) < kManyBlocks) accesses /= 2;
   cut_equally(tiles, std::int64_t{tiles.depth()} * accesses);
 }

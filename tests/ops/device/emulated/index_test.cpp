@@ -103,6 +103,29 @@ TEST_CASE("A band fits a block, and tiles follow from the shape") {
   }
 }
 
+TEST_CASE("Tiles of planes are equal, and runs a little longer rather than one more") {
+  // 6,272 accesses per channel, of which a block would read 2,048.
+  const NormTiles equal = tiles_of(view_of(NormLayout::kPlanes, 64, 512, 784), true);
+  CHECK(equal.tiles == 3);
+  CHECK(equal.tile == 2091);
+  // 8,324 accesses are four runs and 132 more.
+  const NormTiles longer = tiles_of(view_of(NormLayout::kPlanes, 4, 256, 16'641), true);
+  CHECK(longer.tiles == 4);
+  CHECK(longer.tile == 2081);
+}
+
+TEST_CASE("A pass that makes elements has short tiles of large tensors, and long ones of others") {
+  for (const NormLayout layout : {NormLayout::kPlanes, NormLayout::kRows}) {
+    const NormTiles large = map_tiles_of(view_of(layout, 64, 64, 12'544), true);
+    CHECK(large.tile <= 4 * large.depth());
+    const NormTiles middle = map_tiles_of(view_of(layout, 64, 64, 3136), true);
+    CHECK(middle.blocks() >= kManyBlocks);
+    CHECK(middle.blocks() <= 512);
+    const NormTiles small = map_tiles_of(view_of(layout, 4, 64, 1), true);
+    CHECK(small.tile <= 2 * small.depth());
+  }
+}
+
 TEST_CASE("Each element of a list is read once, small gradients by one warp each") {
   std::mt19937 random(2);
   std::vector<ClipRow> rows;
