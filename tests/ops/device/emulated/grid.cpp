@@ -1,3 +1,6 @@
+#ifdef __SANITIZE_ADDRESS__
+#include <sanitizer/common_interface_defs.h>
+#endif
 #include <setjmp.h>
 #include <ucontext.h>
 
@@ -13,6 +16,12 @@
 #include <vector>
 
 #include "cuda/kernel.cuh"
+
+// What kernels read and write beside their tensors is found by AddressSanitizer, which has to know
+// the stacks.
+#ifdef __SANITIZE_ADDRESS__
+extern "C" const char* __asan_default_options() { return "detect_leaks=0"; }
+#endif
 
 namespace ddpscope::cuda {
 namespace emulated {
@@ -30,8 +39,29 @@ struct Barrier {
   long generation = 0;
 };
 
+struct Stack {
+  const void* begin = nullptr;
+  std::size_t bytes = 0;
+  void* fake = nullptr;  // of AddressSanitizer, while it rests
+};
+
+#ifdef __SANITIZE_ADDRESS__
+/// Before this stack is left, for good where `rests` is null, and when another was left for it.
+void leave(Stack* rests, const Stack& next) {
+  __sanitizer_start_switch_fiber(rests == nullptr ? nullptr : &rests->fake, next.begin, next.bytes);
+}
+void enter(const Stack& stack, Stack* left) {
+  __sanitizer_finish_switch_fiber(stack.fake, left == nullptr ? nullptr : &left->begin,
+                                  left == nullptr ? nullptr : &left->bytes);
+}
+#else
+void leave(Stack*, const Stack&) {}
+void enter(const Stack&, Stack*) {}
+#endif
+
 struct Fiber {
-  std::unique_ptr<char[]> stack = std::make_unique<char[]>(kStackBytes);
+  std::unique_ptr<char[]> memory = std::make_unique<char[]>(kStackBytes);
+  Stack stack = {memory.get(), kStackBytes};
   ucontext_t entry = {};
   jmp_buf place = {};
   bool is_started = false, is_done = false;
@@ -44,6 +74,7 @@ struct Block {
   std::array<std::array<std::uint64_t, kWords>, kThreads> words;
   ucontext_t scheduler_entry = {};
   jmp_buf scheduler = {};
+  Stack scheduler_stack;
   const std::function<void()>* body = nullptr;
   bool has_moved = false;  // some thread since all were asked last
 };
@@ -55,14 +86,21 @@ Block& the_block() {
 
 void run_fiber() {
   Block& now = the_block();
+  enter({}, &now.scheduler_stack);
   (*now.body)();
   now.fibers[thread.x].is_done = true;
+  leave(nullptr, now.scheduler_stack);
   _longjmp(now.scheduler, 1);
 }
 
 void yield() {
   Block& now = the_block();
-  if (_setjmp(now.fibers[thread.x].place) == 0) _longjmp(now.scheduler, 1);
+  Fiber& fiber = now.fibers[thread.x];
+  if (_setjmp(fiber.place) == 0) {
+    leave(&fiber.stack, now.scheduler_stack);
+    _longjmp(now.scheduler, 1);
+  }
+  enter(fiber.stack, nullptr);
 }
 
 void wait_at(Barrier& barrier) {
@@ -81,7 +119,8 @@ void resume(unsigned index) {
   Block& now = the_block();
   thread.x = index;
   Fiber& fiber = now.fibers[index];
-  if (_setjmp(now.scheduler) != 0) return;
+  if (_setjmp(now.scheduler) != 0) return enter(now.scheduler_stack, nullptr);
+  leave(&now.scheduler_stack, fiber.stack);
   if (fiber.is_started) _longjmp(fiber.place, 1);
   fiber.is_started = true;
   now.has_moved = true;
@@ -96,22 +135,26 @@ void begin_block(const std::function<void()>& body) {
   for (Fiber& fiber : now.fibers) {
     fiber.is_started = fiber.is_done = false;
     getcontext(&fiber.entry);
-    fiber.entry.uc_stack.ss_sp = fiber.stack.get();
+    fiber.entry.uc_stack.ss_sp = fiber.memory.get();
+    fiber.stack.fake = nullptr;
     fiber.entry.uc_stack.ss_size = kStackBytes;
     fiber.entry.uc_link = nullptr;
     makecontext(&fiber.entry, run_fiber, 0);
   }
 }
 
-void run_block(const std::function<void()>& body) {
+/// The threads from the first to the last, or the other way, so that what they must wait for is
+/// missed by one of both.
+void run_block(const std::function<void()>& body, bool is_backwards) {
   begin_block(body);
   Block& now = the_block();
   for (int done = 0; done < kThreads;) {
     now.has_moved = false;
     done = 0;
     for (unsigned i = 0; i < kThreads; ++i) {
-      if (!now.fibers[i].is_done) resume(i);
-      done += now.fibers[i].is_done ? 1 : 0;
+      const unsigned index = is_backwards ? kThreads - 1 - i : i;
+      if (!now.fibers[index].is_done) resume(index);
+      done += now.fibers[index].is_done ? 1 : 0;
     }
     if (done == kThreads || now.has_moved) continue;
     std::fputs("threads of a block wait at different barriers\n", stderr);
@@ -132,7 +175,7 @@ void run_grid(std::int64_t blocks, const std::function<void()>& body) {
   grid.x = static_cast<unsigned>(blocks);
   for (const unsigned index : order) {
     block.x = index;
-    run_block(body);
+    run_block(body, random() % 2 == 0);
   }
 }
 

@@ -46,7 +46,7 @@ struct Index {
 };
 extern Index thread, block, grid;
 
-/// Runs `body` for each thread of each block, blocks in an order of chance.
+/// Runs `body` for each thread of each block, both in orders of chance.
 /// @throws std::logic_error where threads of one block do not meet at the same barriers.
 void run_grid(std::int64_t blocks, const std::function<void()>& body);
 void wait_for_block();
