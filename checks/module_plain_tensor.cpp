@@ -26,10 +26,14 @@ class ModulePlainTensor final : public Check {
     for (const auto& [id, use] : plain_.take()) {
       Seen& seen = seen_[id];
       if (seen.step == event.at.step) continue;
+      seen.moves |= seen.steps > 0 && seen.offset_bytes != use.offset_bytes;
       seen.step = event.at.step;
+      seen.offset_bytes = use.offset_bytes;
       if (use.written) ++seen.written;
-      const TensorState* tensor = state.tensor(id);
-      if (++seen.steps != kUsedSteps || tensor == nullptr) continue;
+      // Of what a member is a view, the member is told where each step reads it as it is.
+      const TensorState* tensor = state.tensor(seen.read == use.read ? use.read : id);
+      seen.read = use.read;
+      if (++seen.steps != kUsedSteps || seen.moves || tensor == nullptr) continue;
       findings.push_back(describe(*tensor, use, seen.written == kUsedSteps, state));
     }
   }
@@ -53,6 +57,10 @@ class ModulePlainTensor final : public Check {
     std::int64_t step = -1;
     std::int64_t steps = 0;
     std::int64_t written = 0;
+    std::int64_t offset_bytes = 0;
+    TensorId read = 0;
+    /// Another part in another step, as batches of data that lie in one tensor.
+    bool moves = false;
   };
 
   static std::string device_of(const ModelState& model, const std::string& path,

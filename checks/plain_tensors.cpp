@@ -1,6 +1,7 @@
 #include "checks/plain_tensors.h"
 
 #include <algorithm>
+#include <map>
 
 namespace ddpscope {
 namespace {
@@ -16,6 +17,12 @@ bool is_plain(const RunState& state, TensorId id) {
   const TensorState* tensor = state.tensor(id);
   return tensor != nullptr && tensor->info.is_leaf && !tensor->info.requires_grad &&
          tensor->info.floating && tensor->registrations.empty() && tensor->owners.empty();
+}
+
+/// What a view lies in.
+TensorId whole_of(const RunState& state, TensorId id) {
+  const TensorState* tensor = state.tensor(id);
+  return tensor == nullptr || tensor->info.view_of == 0 ? id : tensor->info.view_of;
 }
 
 bool writes(const OpEvent& event, TensorId id) {
@@ -52,14 +59,16 @@ void PlainTensors::add(const OpEvent& event, const RunState& state) {
   note_writes(event, state);
   if (!event.grad_mode) return;
   bool reads_registered = false, reads_parameter = false, reads_computed = false;
-  std::set<TensorId> plain, combined;
+  std::map<TensorId, TensorId> plain;  // and what was read of each
+  std::set<TensorId> combined;
   for (const TensorId input : event.inputs) {
     const TensorState* registered = registered_behind(state, input);
     reads_registered |= registered != nullptr;
     reads_parameter |= registered != nullptr && !registered->is_buffer;
     reads_computed |= computed_.contains(input);
     const bool is_scaled = writes(event, input) && reads_only(event, input);
-    if (is_plain(state, input) && !is_scaled) plain.insert(input);
+    const TensorId whole = whole_of(state, input);
+    if (is_plain(state, whole) && !is_scaled) plain.emplace(whole, input);
     if (const auto found = combined_.find(input); found != combined_.end()) {
       combined.insert(found->second.begin(), found->second.end());
     }
@@ -67,9 +76,13 @@ void PlainTensors::add(const OpEvent& event, const RunState& state) {
   if (reads_registered) {
     for (const TensorId id : combined) uses_[id].confirmed = true;
   }
-  for (const TensorId id : plain) {
+  for (const auto& [id, read] : plain) {
     Use& use = uses_[id];
-    if (use.op.empty()) use.op = event.op;
+    if (use.op.empty()) {
+      use.op = event.op;
+      use.read = read;
+      use.offset_bytes = state.tensor(read)->info.storage_offset_bytes;
+    }
     if (use.path.empty()) use.path = state.path_of(event).value_or("");
     use.is_input |= !reads_computed;
     if (combined.size() < kMaxCombined) combined.insert(id);

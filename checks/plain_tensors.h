@@ -17,8 +17,10 @@ class PlainTensors {
     std::string op;
     std::string path;
     bool written = false;
-    bool confirmed = false;  ///< a registered layer read what it was combined into
-    bool is_input = false;   ///< it was read without anything computed from the model
+    bool confirmed = false;         ///< a registered layer read what it was combined into
+    bool is_input = false;          ///< it was read without anything computed from the model
+    TensorId read = 0;              ///< itself, or a view of it
+    std::int64_t offset_bytes = 0;  ///< of what was read, in its storage
   };
 
   void add(const OpEvent& event, const RunState& state);

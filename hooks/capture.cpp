@@ -2,6 +2,7 @@
 
 #include <ATen/Context.h>
 #include <ATen/Parallel.h>
+#include <torch/csrc/autograd/variable.h>
 
 #include <algorithm>
 
@@ -69,9 +70,17 @@ TensorId Capture::announce(const at::Tensor& tensor) {
 TensorSlot& Capture::announced_slot(const at::Tensor& tensor) {
   TensorSlot& slot = tensors_.slot(tensor);
   if (!slot.announced.load(std::memory_order_relaxed) && !slot.announced.exchange(true)) {
-    put_large(TensorEvent{.at = marker_.now(), .tensor = describe(tensor, slot.id)});
+    TensorInfo info = describe(tensor, slot.id);
+    if (info.is_leaf && !info.requires_grad) info.view_of = announce_base(tensor);
+    put_large(TensorEvent{.at = marker_.now(), .tensor = std::move(info)});
   }
   return slot;
+}
+
+TensorId Capture::announce_base(const at::Tensor& tensor) {
+  const auto* const view = torch::autograd::impl::get_view_autograd_meta(tensor);
+  if (view == nullptr || !view->has_bw_view()) return 0;
+  return announce(view->get_backward_view().base_);  // a base is no view
 }
 
 void Capture::clock_moved(const Stamp& before, StepClock::Change change) {

@@ -120,6 +120,8 @@ class Capture {
   const char* faulted_source() const noexcept { return faulted_.load(); }
 
  private:
+  /// The id of what it is a view of; 0: of nothing.
+  TensorId announce_base(const at::Tensor& tensor);
   DDPSCOPE_HOT void rested_step_ended(const Stamp& before, StepClock::Change change);
   DDPSCOPE_HOT void tell_cycle(const Stamp& at);
   DDPSCOPE_HOT void choose_watch();

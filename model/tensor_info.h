@@ -40,6 +40,7 @@ struct TensorInfo {
   bool requires_grad = false;
   bool is_leaf = false;
   bool floating = false;
+  TensorId view_of = 0;  ///< of an announced leaf without grad; 0: no view
   /// The shape with 1 for each dimension that was expanded; empty if none was.
   std::vector<std::int64_t> unexpanded = {};
 };

@@ -44,6 +44,18 @@ void transpose(Program& program, TensorId parameter, TensorId view) {
   event->outputs = {{.id = view, .storage = parameter, .requires_grad = true, .floating = true}};
   program.send(std::move(event));
 }
+void part_of(Program& program, TensorId whole, TensorId part, std::int64_t offset_bytes) {
+  program.send_now(TensorEvent{.tensor = {.id = part,
+                                          .shape = {1},
+                                          .dtype = "float32",
+                                          .device = "cpu",
+                                          .elements = 1,
+                                          .storage = whole,
+                                          .storage_offset_bytes = offset_bytes,
+                                          .is_leaf = true,
+                                          .floating = true,
+                                          .view_of = whole}});
+}
 }  // namespace
 
 TEST_CASE("module-plain-tensor notes a constant that is not registered", "[check]") {
@@ -60,6 +72,38 @@ TEST_CASE("module-plain-tensor notes a constant that is not registered", "[check
   CHECK(finding.op == "aten::mul");
   CHECK(finding.subject == "tensor [3]");
   CHECK(finding.what == "plain tensor [3] float32 on cpu is read each step and not registered");
+}
+
+TEST_CASE("module-plain-tensor notes a constant of which each step reads one part", "[check]") {
+  Program program("module-plain-tensor");
+  program.attach(1, kNet);
+  program.optimizer(1, {1, 2});
+  constant(program, 9);
+  const bool is_batch = GENERATE(false, true);
+  for (TensorId step = 0; step < 4; ++step) {
+    part_of(program, 9, 50 + step, is_batch ? static_cast<std::int64_t>(4 * step) : 8);
+    train(program, 50 + step, 1);
+  }
+  REQUIRE(program.findings.size() == (is_batch ? 0U : 1U));
+  if (is_batch) return;
+  CHECK(program.findings[0].subject == "tensor [3]");
+  CHECK(program.findings[0].op == "aten::mul");
+}
+
+TEST_CASE("module-plain-tensor takes a part of the data for none that enters the model",
+          "[check]") {
+  Program program("module-plain-tensor");
+  program.attach(1, kNet);
+  program.optimizer(1, {1, 2});
+  constant(program, 9);
+  for (TensorId step = 0; step < 4; ++step) {
+    part_of(program, 9, 50 + step, 0);
+    program.op({.name = "aten::mm", .inputs = {50 + step, 1}, .outputs = {31}});
+    program.op({.name = "aten::mm", .inputs = {31, 2}, .outputs = {34}});
+    program.backward({1, 2});
+    program.step(1);
+  }
+  CHECK(program.findings.empty());
 }
 
 TEST_CASE("module-plain-tensor warns of a constant on another device", "[check]") {

@@ -166,6 +166,33 @@ TEST_CASE("A constant that is a plain member is a note") {
   CHECK(found->op == "aten::mul");
 }
 
+TEST_CASE("A constant that is a plain member and read in part is a note") {
+  Between net;
+  const at::Tensor places = torch::rand({9, 8}).unsqueeze(0);
+  net.between = [&](const at::Tensor& x) { return x + places.slice(1, 0, x.size(0))[0]; };
+  train_between(net);
+  check_findings({});
+  const auto all = findings();
+  const Finding* found = find(all, "module-plain-tensor");
+  REQUIRE(found != nullptr);
+  CHECK(found->severity == "note");
+  CHECK(found->op == "aten::add");
+  CHECK(found->subject == "tensor [9, 8]");
+}
+
+TEST_CASE("A part of the data that enters between two layers is silent") {
+  Between net;
+  const at::Tensor conditions = torch::rand({64, 8});
+  std::int64_t step = 0;
+  net.between = [&](const at::Tensor& x) {
+    const std::int64_t begin = step++ % 4 * x.size(0);
+    return x + conditions.slice(0, begin, begin + x.size(0));
+  };
+  train_between(net);
+  check_silent();
+  CHECK(!is_found("module-plain-tensor"));
+}
+
 TEST_CASE("A statistic and a constant that are buffers are silent") {
   Between net;
   const at::Tensor mean = net.register_buffer("mean", torch::zeros({8}));
