@@ -50,6 +50,18 @@ void PlainTensors::note_writes(const OpEvent& event, const RunState& state) {
   }
 }
 
+PlainTensors::Use& PlainTensors::use_of(TensorId id, TensorId read, const OpEvent& event,
+                                        const RunState& state) {
+  Use& use = uses_[id];
+  if (use.op.empty()) {
+    use.op = event.op;
+    use.read = read;
+    use.offset_bytes = state.tensor(read)->info.storage_offset_bytes;
+  }
+  if (use.path.empty()) use.path = state.path_of(event).value_or("");
+  return use;
+}
+
 void PlainTensors::add(const OpEvent& event, const RunState& state) {
   if (event.in_backward) return;
   if (event.at.step != step_) {
@@ -77,14 +89,7 @@ void PlainTensors::add(const OpEvent& event, const RunState& state) {
     for (const TensorId id : combined) uses_[id].confirmed = true;
   }
   for (const auto& [id, read] : plain) {
-    Use& use = uses_[id];
-    if (use.op.empty()) {
-      use.op = event.op;
-      use.read = read;
-      use.offset_bytes = state.tensor(read)->info.storage_offset_bytes;
-    }
-    if (use.path.empty()) use.path = state.path_of(event).value_or("");
-    use.is_input |= !reads_computed;
+    use_of(id, read, event, state).is_input |= !reads_computed;
     if (combined.size() < kMaxCombined) combined.insert(id);
   }
   for (const TensorInfo& output : event.outputs) {

@@ -29,6 +29,7 @@ class PlainTensors {
 
  private:
   void note_writes(const OpEvent& event, const RunState& state);
+  Use& use_of(TensorId id, TensorId read, const OpEvent& event, const RunState& state);
 
   std::int64_t step_ = -1;
   std::set<TensorId> computed_;  ///< from registered parameters

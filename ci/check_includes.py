@@ -10,7 +10,7 @@ import module_graph
 
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*([<"])([^">]+)[">]', re.MULTILINE)
 TORCH = ("torch", "ATen", "c10", "caffe2")
-SYSTEM = ("sys", "arpa", "netinet")
+SYSTEM = ("sys", "arpa", "netinet", "sanitizer")
 PUBLIC_USERS = ("include", "plugin", "ops", "samples", "benchmarks", "tests")
 # Headers of the gate are no library: whoever fills slots may name them.
 GATE_HEADER = {"interpose/gate.h": ("hooks", "plugin")}
@@ -27,7 +27,7 @@ LIBRARIES = {
     "benchmark": ("benchmarks/",),
     "CUDA": ("cuda/", "values/", "hooks/", "ops/"),
 }
-CUDA = re.compile(r"(?:cu|nccl|nvtx)\w*\.h|cub|thrust|cooperative_groups")
+CUDA = re.compile(r"(?:cu|nccl|nvtx)\w*\.h|cub|thrust|cooperative_groups|cuda/atomic")
 # The environment is read in one place, and by the gate, which is out of its reach.
 GETENV = re.compile(r"\bgetenv\s*\(")
 GETENV_PLACES = ("config/env.cpp", "interpose/gate.c", "tests/", "samples/", "benchmarks/")
@@ -102,7 +102,7 @@ def own_fault(name, path, graph):
 
 def library_fault(name, path):
     first = path.split("/")[0]
-    library = "CUDA" if CUDA.match(first) else first
+    library = "CUDA" if CUDA.match(path) else first
     if library == "ddpscope":
         fine = name.split("/")[0] in PUBLIC_USERS
         return None if fine else "the public headers are for users"
