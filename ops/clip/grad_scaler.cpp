@@ -9,7 +9,9 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <unordered_set>
 #include <utility>
+#include <vector>
 
 #include "ops/clip/shards.h"
 
@@ -24,6 +26,17 @@ const void* identity_of(const at::Tensor& parameter) { return parameter.unsafeGe
 
 bool has_gradient(const at::Tensor& parameter) {
   return parameter.defined() && parameter.grad().defined();
+}
+
+/// In their places, nothing in those of what stood before: no gradient is to be divided twice.
+std::vector<at::Tensor> each_once(at::TensorList parameters) {
+  std::vector<at::Tensor> once = parameters.vec();
+  std::unordered_set<const void*> seen;
+  for (at::Tensor& parameter : once) {
+    if (has_gradient(parameter) && !seen.insert(identity_of(parameter)).second)
+      parameter = at::Tensor();
+  }
+  return once;
 }
 }  // namespace
 
@@ -55,22 +68,23 @@ ClipResult GradScaler::unscale_and_clip_(at::TensorList parameters, double max_n
       "GradScaler: kThrow and kThrowLater would leave a scale that is too large as it is; "
       "leave out the step, as step() does, and ask `found_inf`");
   Unscaled call{.parameters = {}, .found_inf = {}, .is_deferred = options.defer};
-  for (std::size_t i = 0; i < parameters.size(); ++i) {
-    if (!has_gradient(parameters[i])) continue;
+  const std::vector<at::Tensor> once = each_once(parameters);
+  for (std::size_t i = 0; i < once.size(); ++i) {
+    if (!has_gradient(once[i])) continue;
     const bool is_unscaled = std::ranges::any_of(
-        unscaled_, [&](const Unscaled& earlier) { return earlier.holds(parameters[i]); });
+        unscaled_, [&](const Unscaled& earlier) { return earlier.holds(once[i]); });
     TORCH_CHECK(!is_unscaled,
                 "GradScaler: unscale_and_clip_ was called already in this step for "
                 "parameters[",
                 i,
                 "], so its gradient is unscaled; call update() at the end of each "
                 "step");
-    call.parameters.push_back(identity_of(parameters[i]));
+    call.parameters.push_back(identity_of(once[i]));
   }
   refused.release();
   std::ranges::sort(call.parameters);
   options.inverse_scale = scale_.to(at::kDouble).reciprocal().to(at::kFloat);
-  ClipResult result = clip_grad_norm_(parameters, max_norm, options);
+  ClipResult result = clip_grad_norm_(once, max_norm, options);
   call.found_inf = result.found_inf;
   // The scale is kept where the gradients are: from the second step on nothing is copied.
   scale_ = scale_.to(call.found_inf.device());

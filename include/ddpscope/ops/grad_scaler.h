@@ -47,8 +47,9 @@ class DDPSCOPE_API GradScaler {
   at::Tensor scale(const at::Tensor& loss) const;
 
   /// Unscales the gradients of `parameters` and clips them by their norm after that, as
-  /// clip_grad_norm_ does with `inverse_scale`. `max_norm` may be infinity. With `defer` nothing is
-  /// written, and the program steps itself.
+  /// clip_grad_norm_ does with `inverse_scale`. `max_norm` may be infinity. A parameter that is
+  /// listed twice, as those of a shared layer, counts once. With `defer` nothing is written, and
+  /// the program steps itself.
   /// @throws c10::Error where clip_grad_norm_ does; if `options` hold an `inverse_scale`, `kThrow`
   ///         or `kThrowLater`, as the scale has to learn of each NaN or Inf; if a gradient was
   ///         unscaled already and `update` was not called since. Every gradient is then as it was.

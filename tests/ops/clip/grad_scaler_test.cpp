@@ -118,6 +118,16 @@ TEST_CASE("A clip that throws leaves the scaler where it was") {
   CHECK(scaler.unscale_and_clip_({parameter}, 1).found_inf.item<float>() == 0);
 }
 
+TEST_CASE("A parameter of a shared layer, which is listed twice, is unscaled and counted once") {
+  GradScaler scaler({.init_scale = 4});
+  const auto shared = with_gradient(torch::full({2}, 8.)), other = with_gradient(torch::ones({1}));
+  const auto result = scaler.unscale_and_clip_({shared, other, shared}, kInfinity);
+  CHECK(torch::equal(shared.grad(), torch::full({2}, 2.)));
+  CHECK(result.total_norm_value() == Approx(std::sqrt(2 * 4 + 0.0625)));
+  CHECK(result.tensor_norms.numel() == 3);
+  CHECK(result.tensor_norms[2].item<double>() == 0);
+}
+
 TEST_CASE("Each of two optimizers is left out by its own gradients") {
   GradScaler scaler({.init_scale = 4});
   const auto bad = with_gradient(torch::full({2}, kNan)), good = with_gradient(torch::ones({2}));
