@@ -48,6 +48,7 @@ struct OpContext final : at::ObserverContext {
   bool reads_gradients = false;   // or what was computed from them, before they are used
   bool hides_gradient = false;    // an input has no gradient path, and its memory has
   WeakInputs all_inputs;          // of the outermost operator
+  WeakInputs written;             // by one that returns nothing
   std::uint64_t waits_since = 0;  // ticks; while data is waited for
   int exceptions = std::uncaught_exceptions();
 };
@@ -71,6 +72,7 @@ void note_inputs(Capture& capture, const at::RecordFunction& function, OpContext
   context.by_zero = multiplies_by_zero(function);
   context.constants = constants_of(function);
   context.factor = factor_of(function);
+  context.written = written_by_call(function);
   for_each_tensor(function.inputs(), [&](const at::Tensor& tensor) {
     context.inputs.push_back(capture.announce(tensor));
   });
@@ -166,6 +168,12 @@ void record(Capture& capture, const at::RecordFunction& function, OpContext& con
     if (is_known || slot.buffer || is_parameter) return;
     OutputsOfStep::here().add(tensor, event.module, event.op);
   });
+  for (const auto& weak : context.written) {
+    const auto alive = weak.lock();
+    if (!alive) continue;
+    const at::Tensor tensor(alive);
+    event.outputs.push_back(describe(tensor, capture.tensors().slot(tensor).id));
+  }
   if (context.risk.has_value()) tell_risk(capture, event, *context.risk);
   if (nesting.depth == 0 && may_end_path(context, event)) event.stack = doing_now(capture).stack;
   capture.put_large(std::move(event));

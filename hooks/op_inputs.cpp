@@ -92,6 +92,25 @@ bool multiplies_by_zero(const at::RecordFunction& function) {
                              [](const c10::IValue& value) { return is_zero(value); });
 }
 
+WeakInputs written_by_call(const at::RecordFunction& function) {
+  WeakInputs written;
+  const auto inputs = function.inputs();
+  // The schema is a copy, which takes long.
+  if (inputs.empty() || !inputs[0].isTensorList()) return written;
+  if (!std::string_view(function.name()).ends_with('_')) return written;
+  const auto schema = function.operator_schema();
+  if (!schema.has_value() || !schema->returns().empty()) return written;
+  const auto& arguments = schema->arguments();
+  for (std::size_t i = 0; i < std::min(arguments.size(), inputs.size()); ++i) {
+    const c10::AliasInfo* alias = arguments[i].alias_info();
+    if (alias == nullptr || !alias->isWrite()) continue;
+    for_each_tensor(inputs.slice(i, 1), [&](const at::Tensor& tensor) {
+      written.emplace_back(tensor.getIntrusivePtr());
+    });
+  }
+  return written;
+}
+
 WeakInputs weak_inputs(const at::RecordFunction& function) {
   WeakInputs inputs;
   for_each_tensor(function.inputs(),

@@ -50,6 +50,9 @@ std::optional<double> number_read(const at::RecordFunction& function);
 using WeakInputs = std::vector<c10::weak_intrusive_ptr<c10::TensorImpl>>;
 WeakInputs weak_inputs(const at::RecordFunction& function);
 
+/// What an operator of lists writes that returns nothing.
+WeakInputs written_by_call(const at::RecordFunction& function);
+
 /// Those that are still alive, as they are now.
 std::vector<FailedInput> describe_inputs(Capture& capture, const WeakInputs& inputs);
 

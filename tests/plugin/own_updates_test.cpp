@@ -208,4 +208,28 @@ TEST_CASE("Gradients that are averaged through their data before the step are no
   check_findings({"optim-stale-gradient error - - never_zeroed -"});
 }
 
+TEST_CASE("An update of all parameters by one call is the program's own") {
+  Net stepped, updated;
+  attach_diagnostics(stepped, at("watch"));
+  attach_diagnostics(updated, at("watch"));
+  torch::optim::SGD optimizer(stepped->parameters(), kRate);
+  for (int i = 0; i < 8; ++i) {
+    optimizer.zero_grad();
+    updated->zero_grad();
+    (stepped->loss() + updated->loss()).backward();
+    optimizer.step();
+    const torch::NoGradGuard guard;
+    std::vector<at::Tensor> gradients;
+    for (const at::Tensor& parameter : updated->parameters()) gradients.push_back(parameter.grad());
+    at::_foreach_add_(updated->parameters(), gradients, -kRate);
+  }
+  check_findings({});
+  const auto all = findings();
+  const Finding* found = find(all, "optim-missing-parameter");
+  REQUIRE(found != nullptr);
+  CHECK(found->severity == "note");
+  CHECK(found->why.find("the program writes them itself with aten::_foreach_add_") !=
+        std::string::npos);
+}
+
 }  // namespace ddpscope::test::own_updates_test
