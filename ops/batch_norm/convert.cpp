@@ -24,7 +24,8 @@ bool derives_from_batch_norm(const torch::nn::Module& module) {
 
 class Converter {
  public:
-  explicit Converter(CommunicatorPtr communicator) : communicator_(std::move(communicator)) {}
+  Converter(CommunicatorPtr communicator, const std::string& name)
+      : communicator_(std::move(communicator)), before_path_(name.empty() ? name : name + ".") {}
 
   /// Notes those whose type somebody else relies on: not even a Sequential that shares them may
   /// hold another module in their place.
@@ -93,10 +94,12 @@ class Converter {
   template <class Sync, class Norm>
   torch::nn::AnyModule make_from(const ModulePtr& norm, const std::string& name) const {
     const auto& options = static_cast<const Norm&>(*norm).options;
-    return torch::nn::AnyModule(std::make_shared<Sync>(options, communicator_, name, *norm));
+    return torch::nn::AnyModule(
+        std::make_shared<Sync>(options, communicator_, before_path_ + name, *norm));
   }
 
   CommunicatorPtr communicator_;
+  std::string before_path_;
   std::set<const torch::nn::Module*> typed_;
   std::map<ModulePtr, torch::nn::AnyModule> made_;  // one that is used twice stays one
 };
@@ -106,8 +109,9 @@ class Converter {
 inline namespace api0 {
 
 ConversionReport convert_sync_batch_norm(torch::nn::Module& module,
-                                         const CommunicatorPtr& communicator) {
-  Converter converter(communicator);
+                                         const CommunicatorPtr& communicator,
+                                         const std::string& name) {
+  Converter converter(communicator, name);
   if (is_batch_norm(module)) {
     converter.leave("", "it is the module that was given, whose holder relies on its type");
   }

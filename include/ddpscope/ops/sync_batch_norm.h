@@ -142,10 +142,12 @@ struct ConversionReport {
 /// Replaces the torch::nn::BatchNorm1d, 2d and 3d below `module` that are elements of a
 /// torch::nn::Sequential: other parents hold their type. Classes that derive from them stay.
 /// Tensors are taken over, not copied: optimizers built before stay valid. Each new module is named
-/// after its path.
+/// after its path, behind `name` and a dot where that is given: layers of two models that share a
+/// communicator must differ in their names, or ranks that run them in another order are not told.
 /// Thread: any, while no other thread uses the module.
 DDPSCOPE_API ConversionReport convert_sync_batch_norm(torch::nn::Module& module,
-                                                      const CommunicatorPtr& communicator);
+                                                      const CommunicatorPtr& communicator,
+                                                      const std::string& name = {});
 
 }  // namespace api0
 }  // namespace ddpscope

@@ -61,6 +61,13 @@ TEST_CASE("batch norms in sequences are replaced and named after their path", "[
   CHECK(made->num_batches_tracked.item<std::int64_t>() == 1);
 }
 
+TEST_CASE("a name of the model stands before the paths of its layers", "[norm]") {
+  Sequential net(torch::nn::Linear(3, 4), torch::nn::BatchNorm1d(4));
+  const auto report = convert_sync_batch_norm(*net, nullptr, "generator");
+  CHECK(report.converted == Names{"1"});
+  CHECK(std::dynamic_pointer_cast<SyncBatchNorm1dImpl>(net->ptr(1))->layer == "generator.1");
+}
+
 TEST_CASE("an optimizer that was built before goes on updating", "[norm]") {
   Sequential net(torch::nn::Linear(3, 4), torch::nn::BatchNorm1d(4));
   torch::optim::SGD optimizer(net->parameters(), 0.1);
