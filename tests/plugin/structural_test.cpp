@@ -136,6 +136,16 @@ void train_between(Between& net) {
   train(optimizer, [&] { return net.loss(); });
 }
 
+void check_note_of(const std::string& op, const std::string& subject) {
+  check_findings({});
+  const auto all = findings();
+  const Finding* found = find(all, "module-plain-tensor");
+  REQUIRE(found != nullptr);
+  CHECK(found->severity == "note");
+  CHECK(found->op == op);
+  CHECK(found->subject == subject);
+}
+
 at::Tensor follow(const at::Tensor& mean, const at::Tensor& x) {
   {
     const torch::NoGradGuard guard;
@@ -158,12 +168,7 @@ TEST_CASE("A constant that is a plain member is a note") {
   const at::Tensor betas = torch::rand({8});
   net.between = [&](const at::Tensor& x) { return x * betas; };
   train_between(net);
-  check_findings({});
-  const auto all = findings();
-  const Finding* found = find(all, "module-plain-tensor");
-  REQUIRE(found != nullptr);
-  CHECK(found->severity == "note");
-  CHECK(found->op == "aten::mul");
+  check_note_of("aten::mul", "tensor [8]");
 }
 
 TEST_CASE("A constant that is a plain member and read in part is a note") {
@@ -171,13 +176,7 @@ TEST_CASE("A constant that is a plain member and read in part is a note") {
   const at::Tensor places = torch::rand({9, 8}).unsqueeze(0);
   net.between = [&](const at::Tensor& x) { return x + places.slice(1, 0, x.size(0))[0]; };
   train_between(net);
-  check_findings({});
-  const auto all = findings();
-  const Finding* found = find(all, "module-plain-tensor");
-  REQUIRE(found != nullptr);
-  CHECK(found->severity == "note");
-  CHECK(found->op == "aten::add");
-  CHECK(found->subject == "tensor [9, 8]");
+  check_note_of("aten::add", "tensor [9, 8]");
 }
 
 TEST_CASE("A part of the data that enters between two layers is silent") {
