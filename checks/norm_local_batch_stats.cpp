@@ -18,14 +18,8 @@ namespace {
 using enum Applicability;
 constexpr std::int64_t kCyclesOfNorms = 3;
 constexpr std::int64_t kFewLocalValues = 16;
-constexpr const char* kOthersAre =
-    "normalise over the ranks as other layers of this run: sync_batch_norm serves layers that were "
-    "attached before its first exchange, on the thread that attached them; for others there is "
-    "ddpscope::convert_sync_batch_norm";
 
-/// `others_are`: normalised over the ranks, so that the setting is on, or the operators are used.
-Finding about_local_norms(const std::vector<NormLayer>& layers, bool others_are,
-                          const RunState& state) {
+Finding about_local_norms(const std::vector<NormLayer>& layers, const RunState& state) {
   const NormLayer& smallest = *std::ranges::min_element(layers, {}, &NormLayer::values_per_channel);
   const std::int64_t rows = smallest.input.front();
   Finding finding;
@@ -46,11 +40,8 @@ Finding about_local_norms(const std::vector<NormLayer>& layers, bool others_are,
   const bool is_registered = layers.front().model != 0;
   finding.fixes = {
       {"keep it, where the batch of one rank is large enough for the statistics", kNeedsDecision},
-      {others_are
-           ? kOthersAre
-           : fmt::format(
-                 "{}normalise over the ranks: DDPSCOPE=sync_batch_norm=1",
-                 is_registered ? "" : "register its weight or running mean in a module, and "),
+      {fmt::format("{}normalise over the ranks: DDPSCOPE=sync_batch_norm=1",
+                   is_registered ? "" : "register its weight or running mean in a module, and "),
        kNeedsDecision},
       {"normalise over groups of channels or a layer instead of the batch", kNeedsDecision}};
   finding.facts = {{fact::kLayersCount, std::ssize(layers)},
@@ -98,7 +89,7 @@ class NormLocalBatchStats final : public Check {
     for (const auto& [model, layers] : by_model) {
       if (!averages_ && !state.said_to_average(model)) continue;
       told_ = true;
-      findings.push_back(about_local_norms(layers, !over_ranks_.empty(), state));
+      findings.push_back(about_local_norms(layers, state));
     }
   }
 

@@ -73,16 +73,6 @@ TEST_CASE("norm-local-batch-stats tells to register what no module holds", "[che
         "DDPSCOPE=sync_batch_norm=1");
 }
 
-TEST_CASE("norm-local-batch-stats does not advise a setting that serves other layers", "[check]") {
-  Ranks ranks;
-  ranks.ops[1].op = "ddpscope::sync_batch_norm";
-  ranks.steps(4);
-  REQUIRE(ranks.program.findings.size() == 1);
-  CHECK(ranks.program.findings[0].module_path == "stem.bn");
-  CHECK(ranks.program.findings[0].fixes[1].text.starts_with(
-      "normalise over the ranks as other layers of this run"));
-}
-
 TEST_CASE("norm-local-batch-stats warns of fewer than 16 values", "[check]") {
   Ranks ranks;
   const std::int64_t rows = GENERATE(15, 16);
