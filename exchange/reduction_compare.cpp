@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdio>
 #include <set>
+#include <vector>
 
 #include "exchange/batch_sizes.h"
 #include "exchange/reduced_names.h"
@@ -153,6 +154,22 @@ std::set<std::uint32_t> models_in(const Steps& steps) {
   }
   return models;
 }
+
+/// Whether a program steps with the mean of the step before. Where that one was not recorded, the
+/// step cannot be judged.
+struct Overlap {
+  std::vector<std::size_t> unknown;  ///< in Cohort::reductions
+  std::size_t known = 0;
+  std::size_t late = 0;
+
+  void add(const ReductionStep& step, bool follows, std::size_t place) {
+    if (!follows) unknown.push_back(place);
+    known += follows;
+    late += step.of_step_before > 0;
+  }
+  /// One step may have the gradients of another by chance.
+  bool is_usual() const { return late > 0 && 2 * late >= known; }
+};
 }  // namespace
 
 void compare_reductions(const RingList& rings, bool complete, Cohort& cohort) {
@@ -171,15 +188,14 @@ void compare_reductions(const RingList& rings, bool complete, Cohort& cohort) {
   // Two models may step in turn: what lasts is told by the steps of one.
   for (const std::uint32_t model : models_in(steps)) {
     const Step* before = nullptr;
-    bool is_late = false;
-    const std::size_t first = cohort.reductions.size();
+    Overlap overlap;
     std::int64_t last = 0;
     for (const auto& [number, step] : steps) {
+      const bool follows = before != nullptr && number == last + 1;
       StepComparison comparison(number, step, rings.size(), complete);
-      ReductionStep result = comparison.run(model, number == last + 1 ? before : nullptr);
+      ReductionStep result = comparison.run(model, follows ? before : nullptr);
       before = &step;
       last = number;
-      is_late |= result.of_step_before > 0;
       if (result.sampled == 0) continue;
       names.tell_calls(model, result);
       if (result.differing > 0) result.first_differing = names.at(comparison.differing(), number);
@@ -189,10 +205,11 @@ void compare_reductions(const RingList& rings, bool complete, Cohort& cohort) {
       }
       if (result.undivided > 0) result.first_undivided = names.at(comparison.undivided(), number);
       if (result.noise > 0) result.worst = names.at(comparison.residual(), number);
+      overlap.add(result, follows, cohort.reductions.size());
       cohort.reductions.push_back(std::move(result));
     }
-    // What the first step had of the one before it is not known.
-    if (is_late) cohort.reductions[first].forget_values();
+    if (!overlap.is_usual()) continue;
+    for (const std::size_t place : overlap.unknown) cohort.reductions[place].forget_values();
   }
 }
 

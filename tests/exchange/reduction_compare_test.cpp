@@ -236,21 +236,6 @@ TEST_CASE("gradients that are sums beside others that are the mean are counted",
   }
 }
 
-TEST_CASE("gradients of the step before are not compared with those of this one", "[compare]") {
-  const bool is_late = GENERATE(true, false);
-  TwoRanks ranks;
-  const std::vector<Values> brought = {kOne, kOther, {0.5, 3, 2, -1}, {-4, 1, 1, 2}, kOne};
-  for (std::size_t i = 1; i < brought.size(); ++i) {
-    const Values& used = is_late ? brought[i - 1] : Values{1, 1, 1, 1};
-    ranks.put(0, static_cast<std::int64_t>(i), {.before = brought[i], .after = used});
-    ranks.put(1, static_cast<std::int64_t>(i), {.before = brought[i], .after = used});
-  }
-  for (const ReductionStep& step : ranks.compared()) {
-    CHECK((step.not_linear == 0) == is_late);
-    CHECK((step.residual == 0) == is_late);
-  }
-}
-
 TEST_CASE("models that step in turn are told one after the other", "[compare]") {
   TwoRanks ranks;
   for (const std::int64_t step : {1, 2, 3, 4}) {
