@@ -26,16 +26,16 @@ Finding about_few_values(std::vector<NormLayer> layers, const RunState& state) {
   Finding finding;
   finding.severity = values > 1 ? Severity::kWarning : Severity::kError;
   finding.phase = Phase::kForward;
-  finding.op = smallest.over_ranks ? kSyncBatchNorm : "aten::batch_norm";
+  finding.op = smallest.over_ranks() ? kSyncBatchNorm : "aten::batch_norm";
   place_at(layers, state, finding);
   finding.what = fmt::format("{} per channel", counted(values, "value"));
-  finding.what += smallest.over_ranks ? " on all ranks together"
-                                      : fmt::format(", input {}", shape_text(smallest.input));
+  finding.what += smallest.over_ranks() ? " on all ranks together"
+                                        : fmt::format(", input {}", shape_text(smallest.input));
   if (values > 1) finding.what += fmt::format(", in {}", counted(kStepsOfFewValues, "step"));
   finding.why = fmt::format(
       "{}; {}",
-      smallest.over_ranks ? "the batches of all ranks are that short"
-                          : fmt::format("the batch has {}", counted(rows, "row")),
+      smallest.over_ranks() ? "the batches of all ranks are that short"
+                            : fmt::format("the batch has {}", counted(rows, "row")),
       values > 1 ? "mean and variance of so few values are mostly noise, also in the running "
                    "statistics that evaluation uses"
                  : "one value has no variance, so that every output would be the layer's bias");
@@ -43,7 +43,7 @@ Finding about_few_values(std::vector<NormLayer> layers, const RunState& state) {
       {"leave out the short batch: DataLoaderOptions().drop_last(true)", kLikely},
       {"normalise over groups of channels or a layer instead of the batch", kNeedsDecision}};
   finding.facts = {{fact::kValuesPerChannel, values}};
-  if (!smallest.over_ranks) {
+  if (!smallest.over_ranks()) {
     finding.facts.push_back({fact::kInputShape, shape_text(smallest.input)});
     finding.facts.push_back({fact::kBatchRows, rows});
   }

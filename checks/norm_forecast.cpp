@@ -9,7 +9,7 @@ namespace ddpscope {
 namespace {
 // A layer's channels have one value per row, and its rows are those that the loader gave.
 bool takes_batches_of(const BatchRequestEvent& request, const NormLayer& layer) {
-  return !layer.over_ranks && layer.values_per_channel == request.rows && !layer.input.empty() &&
+  return !layer.over_ranks() && layer.values_per_channel == request.rows && !layer.input.empty() &&
          layer.input.front() == request.rows;
 }
 }  // namespace

@@ -50,7 +50,9 @@ std::optional<NormLayer> trained_norm(const TrainingOpEvent& event, const RunSta
   const bool trains = event.grad_mode && !event.in_eval;
   const bool over_ranks = event.op == kSyncBatchNorm;
   if (!trains || values < 1 || (event.op != "aten::batch_norm" && !over_ranks)) return std::nullopt;
-  NormLayer layer{.input = event.input, .values_per_channel = values, .over_ranks = over_ranks};
+  NormLayer layer{.input = event.input,
+                  .values_per_channel = values,
+                  .scope = over_ranks ? NormScope::kAllRanks : event.scope};
   for (const TensorId own : {event.statistics, event.weight}) {
     const TensorState* tensor = state.tensor(own);
     if (tensor == nullptr || tensor->registrations.empty()) continue;

@@ -15,7 +15,9 @@ struct NormLayer {
   std::string path = {};
   std::vector<std::int64_t> input = {};
   std::int64_t values_per_channel = 0;
-  bool over_ranks = false;  ///< those of all ranks together
+  NormScope scope = NormScope::kRank;
+
+  bool over_ranks() const { return scope == NormScope::kAllRanks; }
   auto operator<=>(const NormLayer&) const = default;
 };
 

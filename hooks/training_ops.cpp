@@ -32,6 +32,7 @@ struct NormTensors {
   const MaybeTensor* weight = nullptr;
   const MaybeTensor* statistics = nullptr;
   std::vector<std::int64_t> input = {};
+  NormScope scope = NormScope::kRank;
 };
 
 void tell(Capture& capture, const char* op, NormTensors norm = {}) {
@@ -46,7 +47,8 @@ void tell(Capture& capture, const char* op, NormTensors norm = {}) {
                         .in_eval = capture.modules().in_eval(module),
                         .weight = id_of(norm.weight),
                         .statistics = id_of(norm.statistics),
-                        .input = std::move(norm.input)};
+                        .input = std::move(norm.input),
+                        .scope = norm.scope};
   capture.put_large(std::move(event));
 }
 
@@ -99,14 +101,14 @@ at::Tensor as_call_of(const torch::nn::Module* module, const at::Tensor& input, 
 }
 
 std::atomic<bool> normalizations_live{false};
-constinit std::atomic<NormRanOverRanks> norm_ran_over_ranks{nullptr};
+constinit std::atomic<ScopeOfNorm> scope_of_norm{nullptr};
 
-bool ran_over_ranks(const MaybeTensor& weight, const MaybeTensor& mean) {
-  const NormRanOverRanks over_ranks = norm_ran_over_ranks.load(std::memory_order_relaxed);
+NormScope scope_of(const MaybeTensor& weight, const MaybeTensor& mean) {
+  const ScopeOfNorm scope = scope_of_norm.load(std::memory_order_relaxed);
   const auto impl = [](const MaybeTensor& tensor) {
     return tensor.has_value() ? tensor->unsafeGetTensorImpl() : nullptr;
   };
-  return over_ranks != nullptr && over_ranks(impl(weight), impl(mean));
+  return scope == nullptr ? NormScope::kRank : scope(impl(weight), impl(mean));
 }
 
 template <int kWhich>
@@ -157,18 +159,21 @@ struct BatchNorm {
       return Normalization<0>::call(input, weight, bias, mean, variance, training, momentum,
                                     epsilon, cudnn_enabled);
     };
-    const auto tell_norm = [&] {
+    const auto tell_norm = [&](NormScope scope) {
       as_observer("training_op", [&](Capture& capture) {
-        tell(capture, "aten::batch_norm", {&weight, &mean, shape_of(input)});
+        tell(capture, "aten::batch_norm", {&weight, &mean, shape_of(input), scope});
       });
     };
-    if (!training || !is_told) return run();
-    if (norm_ran_over_ranks.load(std::memory_order_relaxed) == nullptr) {
-      tell_norm();
+    if (!training) return run();
+    if (scope_of_norm.load(std::memory_order_relaxed) == nullptr) {
+      if (is_told) tell_norm(NormScope::kRank);
       return run();
     }
     at::Tensor result = run();  // may be what decides it
-    if (!ran_over_ranks(weight, mean)) tell_norm();
+    const NormScope scope = scope_of(weight, mean);
+    const bool is_left_out = !without_grad() && instance_norms == 0 &&
+                             (scope == NormScope::kUnlisted || scope == NormScope::kOtherThread);
+    if (is_left_out || (is_told && scope != NormScope::kAllRanks)) tell_norm(scope);
     return result;
   }
 };
@@ -205,7 +210,7 @@ template <const char* kOp>
 using InPlaceDropout = Dropout<kOp, at::Tensor&, at::Tensor&>;
 }  // namespace
 
-void ask_norms(NormRanOverRanks over_ranks) noexcept { norm_ran_over_ranks.store(over_ranks); }
+void ask_norms(ScopeOfNorm scope) noexcept { scope_of_norm.store(scope); }
 
 void see_norm_over_ranks(std::int64_t values, std::int64_t channels) noexcept {
   if (values > kFewNormValues) return;

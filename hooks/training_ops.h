@@ -2,6 +2,8 @@
 
 #include <cstdint>
 
+#include "model/op_event.h"
+
 namespace c10 {
 struct TensorImpl;
 }
@@ -12,10 +14,10 @@ namespace ddpscope {
 /// and instance norm also as calls of the layers whose tensors they are given.
 bool install_training_ops() noexcept;
 
-/// Which batch norms run over all ranks: asked on the calling thread right after a call in
-/// training, with its weight and running mean, null where it has none. Null: none do.
-using NormRanOverRanks = bool (*)(const c10::TensorImpl* weight, const c10::TensorImpl* mean);
-void ask_norms(NormRanOverRanks over_ranks) noexcept;
+/// Over what a batch norm ran: asked on the calling thread right after a call in training, with its
+/// weight and running mean, null where it has none. Null: each over the batch of its rank.
+using ScopeOfNorm = NormScope (*)(const c10::TensorImpl* weight, const c10::TensorImpl* mean);
+void ask_norms(ScopeOfNorm scope) noexcept;
 
 /// A batch norm over several ranks runs in training, with so many values per channel on all of them
 /// together. Few are told as `ddpscope::sync_batch_norm`, whose `input` is [values, channels].

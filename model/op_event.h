@@ -32,12 +32,22 @@ struct OpEvent {
   StackId stack = 0;              ///< where a gradient path may end here
 };
 
+/// Over what a batch norm normalises: the batch of its rank, or those of all.
+enum class NormScope : std::uint8_t {
+  kRank,
+  kAllRanks,     ///< the setting `sync_batch_norm` is on, as where the following are met
+  kUndecided,    ///< the batch of the rank: the ranks have not compared their layers, or will not
+  kExcluded,     ///< the same: the user named the layer
+  kUnlisted,     ///< the same: the layer was not there when the ranks compared theirs
+  kOtherThread,  ///< the same: it is called by another thread than the one that attached it
+};
+
 /// With at most as many values per channel, batch norm is told of in every step.
 inline constexpr std::int64_t kFewNormValues = 4;
 
 /// Dropout or batch norm ran with `training` true. Sent whenever grad mode is off, of batch norm
 /// then with running statistics alone; with grad mode on for batch norm only: on survey steps, and
-/// in all steps where it has a few values per channel.
+/// in all steps where it has a few values per channel or was left out of what runs over all ranks.
 struct TrainingOpEvent {
   Stamp at;
   std::string op;
@@ -47,6 +57,7 @@ struct TrainingOpEvent {
   TensorId weight = 0;              ///< of batch norm
   TensorId statistics = 0;          ///< the running mean of batch norm
   std::vector<std::int64_t> input;  ///< shape, of batch norm
+  NormScope scope = NormScope::kRank;
 };
 
 }  // namespace ddpscope

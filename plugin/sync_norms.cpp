@@ -49,7 +49,7 @@ class SyncNorms {
   void give(const CommunicatorPtr& group) { groups_.give(group); }
   void see(const c10d::Backend& backend) { groups_.see(backend); }
   LayerOverRanks find(const OperatorCall& call);
-  bool is_over_ranks(const c10::TensorImpl* weight, const c10::TensorImpl* mean);
+  NormScope scope_of(const c10::TensorImpl* weight, const c10::TensorImpl* mean);
 
  private:
   struct Comparison {
@@ -82,9 +82,9 @@ LayerOverRanks find_layer(const OperatorCall& call) {
   return runs ? active->find(call) : LayerOverRanks();
 }
 
-bool ran_over_ranks(const c10::TensorImpl* weight, const c10::TensorImpl* mean) {
+NormScope scope_of_norm(const c10::TensorImpl* weight, const c10::TensorImpl* mean) {
   SyncNorms* const active = norms.load(std::memory_order_acquire);
-  return active != nullptr && active->is_over_ranks(weight, mean);
+  return active == nullptr ? NormScope::kRank : active->scope_of(weight, mean);
 }
 
 void see_backend(const c10d::Backend& backend) {
@@ -122,7 +122,7 @@ void SyncNorms::attach() {
   state_ = NormState::kWaiting;
   override_.emplace(find_layer);
   tell_backends(see_backend);
-  ask_norms(ran_over_ranks);
+  ask_norms(scope_of_norm);
 }
 
 void SyncNorms::detach() {
@@ -247,10 +247,13 @@ LayerOverRanks SyncNorms::find(const OperatorCall& call) {
   return {layer->name, group_};
 }
 
-bool SyncNorms::is_over_ranks(const c10::TensorImpl* weight, const c10::TensorImpl* mean) {
+NormScope SyncNorms::scope_of(const c10::TensorImpl* weight, const c10::TensorImpl* mean) {
   const std::lock_guard lock(mutex_);
-  const auto* const layer = state_ == NormState::kOn ? layer_with(weight, mean) : nullptr;
-  return layer != nullptr && !layer->is_excluded && is_on_thread_of(*layer);
+  if (state_ != NormState::kOn) return NormScope::kUndecided;
+  const auto* const layer = layer_with(weight, mean);
+  if (layer == nullptr) return NormScope::kUnlisted;
+  if (layer->is_excluded) return NormScope::kExcluded;
+  return is_on_thread_of(*layer) ? NormScope::kAllRanks : NormScope::kOtherThread;
 }
 }  // namespace
 

@@ -73,6 +73,33 @@ TEST_CASE("norm-local-batch-stats tells to register what no module holds", "[che
         "DDPSCOPE=sync_batch_norm=1");
 }
 
+TEST_CASE("norm-local-batch-stats tells why the setting left a layer local", "[check]") {
+  using Told = std::tuple<NormScope, std::string, std::string>;
+  const auto [scope, why, fix] = GENERATE(
+      Told{NormScope::kUnlisted, "were registered when the ranks compared", "build it before"},
+      Told{NormScope::kOtherThread, "calls of the thread that attached", "train it on the thread"});
+  Ranks ranks;
+  ranks.ops = {norm(2, {4, 8, 16, 16})};
+  ranks.ops[0].scope = scope;
+  ranks.steps(4);
+  REQUIRE(ranks.program.findings.size() == 1);
+  const Finding& finding = ranks.program.findings[0];
+  CHECK(finding.severity == Severity::kWarning);
+  CHECK(finding.why.find(why) != std::string::npos);
+  CHECK(finding.fixes[1].text.starts_with(fix));
+}
+
+TEST_CASE("norm-local-batch-stats does not tell to set what is set", "[check]") {
+  Ranks ranks;
+  ranks.ops = {norm(0, {4, 8, 16, 16})};
+  ranks.ops[0].scope = NormScope::kUnlisted;
+  ranks.steps(4);
+  REQUIRE(ranks.program.findings.size() == 1);
+  CHECK(ranks.program.findings[0].severity == Severity::kNote);
+  CHECK(ranks.program.findings[0].fixes[1].text ==
+        "register its weight or running mean in a module, and normalise over the ranks");
+}
+
 TEST_CASE("norm-local-batch-stats warns of fewer than 16 values", "[check]") {
   Ranks ranks;
   const std::int64_t rows = GENERATE(15, 16);
@@ -115,8 +142,12 @@ TEST_CASE("norm-local-batch-stats stays silent", "[check]") {
   }
   SECTION("on layers whose own mode is eval") { ranks.ops.clear(); }
   SECTION("on layers that are synchronised from the second step on") {
+    for (TrainingOpEvent& op : ranks.ops) op.scope = NormScope::kUndecided;
     ranks.steps(1);
     for (TrainingOpEvent& op : ranks.ops) op.op = "ddpscope::sync_batch_norm";
+  }
+  SECTION("on layers that the setting was told to leave out") {
+    for (TrainingOpEvent& op : ranks.ops) op.scope = NormScope::kExcluded;
   }
   SECTION("on layers that are synchronised already") {
     for (TrainingOpEvent& op : ranks.ops) op.op = "ddpscope::sync_batch_norm";
