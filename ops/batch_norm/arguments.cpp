@@ -1,5 +1,7 @@
 #include "ops/batch_norm/arguments.h"
 
+#include <ATen/MemoryOverlap.h>
+
 #include <cmath>
 #include <sstream>
 
@@ -43,6 +45,8 @@ struct Arguments {
     TORCH_CHECK(tensor.dim() == 1 && tensor.size(0) == input.size(1), place, ": ", name,
                 " must have the shape [", input.size(1), "] of the channels of input, but is ",
                 described(tensor), "; input is ", described(input));
+    TORCH_CHECK(tensor.layout() == at::kStrided, place, ": ", name, " must be dense, but is ",
+                described(tensor), " of layout ", tensor.layout());
     check_device(name, tensor);
     const at::ScalarType dtype = tensor.scalar_type();
     TORCH_CHECK(dtype == at::kFloat || dtype == at::kDouble || dtype == input.scalar_type(), place,
@@ -55,6 +59,15 @@ struct Arguments {
     TORCH_CHECK(tensor.size(0) < 2 || tensor.stride(0) != 0, place, ": ", name,
                 " has elements that overlap in memory: call clone() first; it is ",
                 described(tensor));
+  }
+
+  void check_apart(const RunningTensors& running) const {
+    if (!running.mean.defined() || !running.variance.defined()) return;
+    const at::MemOverlapStatus status = at::get_overlap_status(running.mean, running.variance);
+    TORCH_CHECK(status != at::MemOverlapStatus::Full && status != at::MemOverlapStatus::Partial,
+                place,
+                ": running_mean and running_var share memory; give each its own: running_mean ",
+                "is ", described(running.mean));
   }
 
   void check_counter(const at::Tensor& counter) const {
@@ -89,6 +102,7 @@ void check_arguments(const at::Tensor& input, const RunningTensors& running,
   if (options.training()) {
     arguments.check_written("running_mean", running.mean);
     arguments.check_written("running_var", running.variance);
+    arguments.check_apart(running);
   }
   arguments.check_counter(options.num_batches_tracked());
   TORCH_CHECK(running.mean.defined() == running.variance.defined(), arguments.place, ": ",

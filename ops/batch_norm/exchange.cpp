@@ -34,6 +34,20 @@ double* data_of(at::Tensor& record) { return record.mutable_data_ptr<double>(); 
   __builtin_unreachable();
 }
 
+/// Whether all ranks sent this id. A group that sums nothing would pass where ids are compared with
+/// each other alone.
+bool is_id_of_all(double own, const double* sums, int size) {
+  return size * sums[1] == sums[0] * sums[0] && sums[0] == size * own;
+}
+
+void check_is_sum(const Call& call, Phase phase, double own, double sum) {
+  TORCH_CHECK(own == 0 || sum != 0, "sync_batch_norm: the sum over ", call.group->name(),
+              " is zero, at ", call.place(phase), ": it must be that of the records of all ranks");
+  TORCH_CHECK(sum != own, "sync_batch_norm: the sum over ", call.group->name(),
+              " is what this rank sent, at ", call.place(phase),
+              ": it must be that of the records of all ranks");
+}
+
 // A sum or an all-gather over the group; what fails is told with the layer.
 template <class Operation>
 auto over_group(const Call& call, Phase phase, const Operation& operation) {
@@ -52,13 +66,17 @@ at::Tensor sum_over_group(const at::Tensor& items, const Call& call, Phase phase
   const int size = call.group->size();
   at::Tensor first = at::zeros({kFirstItems}, items.options());
   double* const own = data_of(first);
-  own[0] = id_of(call, phase, size);
-  own[1] = own[0] * own[0];
+  const double id = id_of(call, phase, size);
+  own[0] = id;
+  own[1] = id * id;
   const std::int64_t fitting = std::min(items.numel(), kFirstItems - 2);
   std::copy_n(items.const_data_ptr<double>(), fitting, own + 2);
   over_group(call, phase, [&] { call.group->all_reduce_sum(first); });
   const double* const ids = first.const_data_ptr<double>();
-  if (size * ids[1] != ids[0] * ids[0]) fail_mixed_up(call, phase);
+  if (!is_id_of_all(id, ids, size)) {
+    check_is_sum(call, phase, id, ids[0]);
+    fail_mixed_up(call, phase);
+  }
   const at::Tensor sums = first.narrow(0, 2, fitting);
   if (fitting == items.numel()) return sums;
   at::Tensor rest = items.narrow(0, fitting, items.numel() - fitting).clone();

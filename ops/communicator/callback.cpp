@@ -5,6 +5,16 @@
 namespace ddpscope {
 namespace {
 
+void check_same_form(const at::Tensor& sum, const at::Tensor& given) {
+  TORCH_CHECK(sum.defined(), "the function left an undefined tensor in place of the sum");
+  const bool is_same = sum.sizes() == given.sizes() && sum.scalar_type() == given.scalar_type() &&
+                       sum.device() == given.device() && sum.is_contiguous();
+  TORCH_CHECK(is_same, "the function left ", sum.scalar_type(), " of shape ", sum.sizes(), " on ",
+              sum.device(), sum.is_contiguous() ? "" : ", not contiguous,",
+              " in place of the sum; it was given ", given.scalar_type(), " of shape ",
+              given.sizes(), " on ", given.device());
+}
+
 template <class Sum>
 class CallbackCommunicator final : public Communicator {
  public:
@@ -23,7 +33,9 @@ class CallbackCommunicator final : public Communicator {
  private:
   void call(at::Tensor& record) {
     if constexpr (std::is_invocable_v<Sum, at::Tensor&>) {
+      const at::Tensor given = record;
       sum_(record);
+      check_same_form(record, given);
     } else {
       communicator::sum_on_host(record, [&](at::Tensor& host) {
         sum_(host.mutable_data_ptr<double>(), static_cast<std::size_t>(host.numel()));

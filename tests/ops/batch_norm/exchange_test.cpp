@@ -73,6 +73,18 @@ TEST_CASE("a failing communicator is told with group, operation and layer", "[no
                         Contains("layer stem, call 1, forward"));
 }
 
+TEST_CASE("a function that does not sum is told as that", "[norm]") {
+  const auto fails = [](const std::function<void(at::Tensor&)>& sum, const std::string& text) {
+    CHECK_THROWS_WITH(norm_of(torch::randn({4, 3}), make_communicator(0, 2, sum), "stem.norm"),
+                      Contains(text) && Contains("stem.norm, call 1, forward"));
+  };
+  fails([](at::Tensor& record) { record.zero_(); }, "is zero");
+  fails([](at::Tensor&) {}, "is what this rank sent");
+  fails([](at::Tensor& record) { record.reset(); }, "undefined tensor");
+  fails([](at::Tensor& record) { record = record.to(torch::kFloat); }, "the function left Float");
+  fails([](at::Tensor& record) { record = record.sum(); }, "it was given Double of shape");
+}
+
 TEST_CASE("ids fit the sums that compare them", "[norm]") {
   batch_norm::Call call;
   std::set<double> ids;

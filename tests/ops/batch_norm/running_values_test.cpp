@@ -146,6 +146,22 @@ TEST_CASE("a bad argument is named and nothing is changed", "[norm]") {
   CHECK(count.item<std::int64_t>() == 0);
 }
 
+TEST_CASE("running values that share memory or are sparse are refused by name", "[norm]") {
+  const auto x = torch::randn({4, 3}), both = torch::ones({2, 3});
+  const auto training = SyncBatchNormFuncOptions().training(true);
+  const auto refused = [&](const at::Tensor& mean, const at::Tensor& variance, const char* text) {
+    CHECK_THROWS_WITH(sync_batch_norm(x, mean, variance, training),
+                      Catch::Matchers::Contains(text));
+    CHECK(torch::equal(both, torch::ones({2, 3})));
+  };
+  refused(both[0], both[0], "running_mean and running_var share memory");
+  refused(both.view(-1).narrow(0, 1, 3), both[1], "running_mean and running_var share memory");
+  refused(torch::ones({3}).to_sparse(), both[1], "running_mean must be dense");
+  CHECK_NOTHROW(sync_batch_norm(x, both[0], both[1], training));
+  const auto columns = torch::ones({3, 2});
+  CHECK_NOTHROW(sync_batch_norm(x, columns.select(1, 0), columns.select(1, 1), training));
+}
+
 TEST_CASE("running values that overlap themselves are refused, and nothing is changed", "[norm]") {
   const auto x = torch::randn({4, 3}), variance = torch::ones({3});
   const auto counter = torch::zeros({}, torch::kLong);
