@@ -50,7 +50,7 @@ std::string why_buffers_differ(const std::string& cause) {
            "depends on the rank";
   }
   if (cause == "drift") return "the ranks change these buffers differently while they train";
-  return "batch normalization follows the batches of its own rank; evaluation and a saved model "
+  return "running statistics follow the batches of their own rank; evaluation and a saved model "
          "then depend on the rank";
 }
 
@@ -67,7 +67,9 @@ std::vector<Fix> fixes_for_buffers(const std::string& cause) {
     return {{"broadcast these buffers from one rank after they changed", kLikely}, declare};
   }
   return {{"average the running statistics over the ranks before evaluation and saving", kLikely},
-          {"ddpscope::SyncBatchNorm2d", kNeedsDecision}};
+          {"normalise over the ranks, where they are of batch norm: DDPSCOPE=sync_batch_norm=1 or "
+           "ddpscope::SyncBatchNorm2d",
+           kNeedsDecision}};
 }
 
 std::string text_of_buffers(const ValuesDiffer& values, const std::string& cause) {
