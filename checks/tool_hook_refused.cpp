@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <memory>
 #include <set>
 
@@ -11,13 +12,14 @@
 
 namespace ddpscope {
 namespace {
-/// The checks that cannot do without a source.
-std::vector<std::string> checks_that_need(std::string_view source) {
+constexpr std::size_t kListedIds = 12;
+
+/// The checks that cannot do without these.
+std::vector<std::string> checks_that_need(const std::vector<std::string>& sources) {
   std::vector<std::string> ids;
   for (const CheckRow& row : check_table()) {
-    for (const std::string_view need : split_list(row.needs)) {
-      if (need == source) ids.emplace_back(row.id);
-    }
+    const auto needs = split_list(row.needs);
+    if (std::ranges::find_first_of(needs, sources) != needs.end()) ids.emplace_back(row.id);
   }
   return ids;
 }
@@ -27,10 +29,10 @@ class ToolHookRefused final : public Check {
  public:
   void on_hook_refused(const HookRefusedEvent& event, const RunState&,
                        Findings& findings) override {
-    if (!said_.insert(event.point).second) return;
+    if (!said_.insert(event.point + event.reason).second) return;
     const bool blind = event.fallback.empty();
     const std::vector<std::string> ids =
-        blind ? checks_that_need(event.source) : std::vector<std::string>();
+        blind ? checks_that_need(event.sources) : std::vector<std::string>();
     Finding finding;
     finding.severity = Severity::kNote;
     finding.phase = Phase::kInit;
@@ -40,10 +42,17 @@ class ToolHookRefused final : public Check {
     finding.what = fmt::format("{}{} {}; {}", event.point, of, event.reason,
                                blind ? "nothing takes their place" : event.fallback + " instead");
     finding.why = "such a point is left as it is: replacing it would change the program";
-    if (!ids.empty()) finding.why += "; these checks cannot run: " + joined(ids);
+    if (ids.size() > kListedIds) {
+      finding.why += fmt::format("; {} checks cannot run", ids.size());
+    } else if (!ids.empty()) {
+      finding.why += "; these checks cannot run: " + joined(ids);
+    }
     finding.fixes = {
         {"attach before the program sets its own hooks", Applicability::kLikely},
         {"link LibTorch and ddpscope dynamically, or use ddpscope run", Applicability::kLikely}};
+    if (!event.fix.empty()) {
+      finding.fixes = {{event.fix + "; or use ddpscope run", Applicability::kLikely}};
+    }
     finding.facts = {{fact::kPoint, event.point},
                      {fact::kOccupiedCount, event.occupied_count},
                      {fact::kFallback, event.fallback},

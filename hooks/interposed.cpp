@@ -26,9 +26,14 @@ struct HookPair {
 };
 std::map<std::string, HookPair>* remembered = nullptr;
 
-bool refuse(const char* reason) {
+constexpr char kLinkIt[] =
+    "link libddpscope_preload.so before LibTorch, as the CMake target ddpscope::ddpscope and "
+    "pkg-config --libs ddpscope do";
+
+bool refuse(const char* reason, const char* fix = "") {
   ++refused.functions;
   refused.reason = reason;
+  refused.fix = fix;
   return false;
 }
 }  // namespace
@@ -40,7 +45,9 @@ bool Gate::is_present() noexcept {
 bool Gate::hook(const char* symbol, void* hook, void** original) noexcept {
   static auto* const put = gate_function<decltype(ddpscope_gate_hook)>("ddpscope_gate_hook");
   static auto* const entry = gate_function<decltype(ddpscope_gate_entry)>("ddpscope_gate_entry");
-  if (put == nullptr || entry == nullptr) return refuse("are out of reach without the gate");
+  if (put == nullptr || entry == nullptr) {
+    return refuse("are out of reach without libddpscope_preload.so", kLinkIt);
+  }
   if (put(symbol, hook, original) == 0) {
     return refuse("are linked statically, or this LibTorch does not offer them");
   }
@@ -52,8 +59,10 @@ bool Gate::hook(const char* symbol, void* hook, void** original) noexcept {
   // Behind another library in the search order the gate's entry is not what calls are bound to.
   const void* const bound = dlsym(RTLD_DEFAULT, symbol);
   if (bound == entry(symbol)) return true;
-  return refuse(bound == *original ? "are bound to LibTorch, which was loaded before the gate"
-                                   : "belong to another library of the program");
+  return bound == *original
+             ? refuse("are bound to LibTorch, which was loaded before libddpscope_preload.so",
+                      kLinkIt)
+             : refuse("belong to another library of the program");
 }
 
 void** Gate::slot(const char* symbol) noexcept {

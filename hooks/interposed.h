@@ -17,6 +17,7 @@ class Gate {
   struct Refused {
     int functions = 0;
     const char* reason = "";  ///< of the last one
+    const char* fix = "";
   };
   /// Those since the last call.
   static Refused take_refused() noexcept;

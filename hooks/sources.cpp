@@ -103,13 +103,22 @@ std::map<std::string, std::string> install_sources() {
 }
 
 void tell_refused_hooks(Capture& capture) {
+  // One cause is told once, whatever it takes.
+  std::map<std::string, HookRefusedEvent> by_cause;
   for (const auto& [source, refused] : refusals()) {
-    capture.put_large(HookRefusedEvent{.at = capture.marker().now(),
-                                       .source = source,
-                                       .point = "interposed " + source + " functions",
-                                       .reason = refused.reason,
-                                       .fallback = fallback_of(source),
-                                       .occupied_count = refused.functions});
+    HookRefusedEvent& event = by_cause[refused.reason];
+    event.point = event.point.empty() ? "interposed " + source + " functions"
+                                      : std::string("interposed functions");
+    event.reason = refused.reason;
+    event.fix = refused.fix;
+    event.occupied_count += refused.functions;
+    event.fallback = fallback_of(source);
+    if (event.fallback.empty()) event.sources.push_back(source);
+  }
+  for (auto& [cause, event] : by_cause) {
+    event.at = capture.marker().now();
+    if (!event.sources.empty()) event.fallback.clear();
+    capture.put_large(std::move(event));
   }
 }
 

@@ -4,7 +4,7 @@
 namespace ddpscope::test::tool_hook_refused_test {
 namespace {
 HookRefusedEvent refused() {
-  return {.source = "gradient",
+  return {.sources = {"gradient"},
           .point = "post-accumulate hooks",
           .reason = "belong to the program",
           .fallback = "gradient order is taken from accumulator hooks",
@@ -28,13 +28,29 @@ TEST_CASE("tool-hook-refused notes hooks of the program and what is used instead
 TEST_CASE("tool-hook-refused names the checks that are blind without a point", "[check]") {
   Program program("tool-hook-refused");
   HookRefusedEvent event = refused();
-  event.source = "archive";
+  event.sources = {"archive"};
   event.fallback = "";
   program.send_now(event);
   REQUIRE(program.findings.size() == 1);
   CHECK(fact_of<std::vector<FactScalar>>(program.findings[0], "blind_ids") ==
         std::vector<FactScalar>{std::string("checkpoint-load")});
   CHECK(program.findings[0].why.ends_with("these checks cannot run: checkpoint-load"));
+}
+
+TEST_CASE("tool-hook-refused counts the checks of many sources, and gives the fix", "[check]") {
+  Program program("tool-hook-refused");
+  HookRefusedEvent event = refused();
+  event.sources = {"archive", "gradient", "optimizer"};
+  event.fallback = "";
+  event.fix = "link it";
+  program.send_now(event);
+  REQUIRE(program.findings.size() == 1);
+  const Finding& finding = program.findings[0];
+  const auto ids = fact_of<std::vector<FactScalar>>(finding, "blind_ids");
+  CHECK(ids.size() > 12);
+  CHECK(finding.why.ends_with("; " + std::to_string(ids.size()) + " checks cannot run"));
+  REQUIRE(finding.fixes.size() == 1);
+  CHECK(finding.fixes[0].text == "link it; or use ddpscope run");
 }
 
 TEST_CASE("tool-hook-refused tells another LibTorch by both versions", "[check]") {
