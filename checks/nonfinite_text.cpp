@@ -107,6 +107,7 @@ bool reads_no_elements(const NonfiniteOutputEvent& event) {
 }
 
 std::string inputs_text(const NonfiniteOutputEvent& event) {
+  if (event.lost_operand) return "and one of its inputs, which needs no gradient, was not kept";
   if (event.was_zero) return "its input was 0 there";
   if (!event.inputs_known) return "its inputs are gone";
   if (is_of_other_ranks(event)) {
@@ -148,6 +149,13 @@ void add_operator_fixes(const NonfiniteOutputEvent& event, const RiskyInputEvent
   finding.fixes = {{is_overflown_power(event) ? "scale its base down: the power of it is too large"
                                               : std::string(fix_of_nonfinite(event.op)),
                     kNeedsDecision}};
+  if (event.lost_operand) {
+    finding.fixes = {
+        {"test the input that needs no gradient, as targets or weights: "
+         "`torch::isfinite(x).all()`",
+         kLikely},
+        {"clamp it before its logarithm: 0 * log(0) is NaN, torch::xlogy(p, p) is 0", kLikely}};
+  }
   if (event.was_zero) {
     finding.fixes = {{"add an epsilon before the operator, or clamp its input to one", kLikely},
                      {"look at what made its input 0 in this step", kNeedsDecision}};

@@ -75,7 +75,7 @@ class NumericNonfiniteForward final : public NonfiniteCheck {
     place_between(event.place, state, finding);
     finding.op = event.op;
     const bool is_counted = event.values.elements > 0;
-    const bool is_exact = is_counted && event.candidates.empty() &&
+    const bool is_exact = is_counted && event.candidates.empty() && !event.lost_operand &&
                           (event.was_zero || (event.inputs_known && event.inputs.is_finite()));
     const bool is_sent = is_of_other_ranks(event);
     if (!is_exact && !is_sent) {

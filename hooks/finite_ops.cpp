@@ -141,6 +141,12 @@ bool leaves_domain(const std::string& node, double min, double absmax) {
 
 bool is_cast(std::string_view node) { return node.starts_with("ToCopy"); }
 
+bool keeps_no_operand(std::string_view node) {
+  constexpr std::array<std::string_view, 5> kSums = {
+      "AddBackward0", "SubBackward0", "WhereBackward0", "CatBackward0", "StackBackward0"};
+  return std::ranges::find(kSums, node) != kSums.end();
+}
+
 bool overflows_in_half(std::string_view node) { return is_cast(node) || node.starts_with("Sum"); }
 
 bool overflows_in_float(double absmax) { return absmax >= kLargestProduct; }

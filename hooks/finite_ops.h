@@ -29,6 +29,8 @@ bool is_average(std::string_view node);
 bool inverts_zero(std::string_view node);
 
 bool is_cast(std::string_view node);
+/// What it read is not saved, nor needed for its gradient.
+bool keeps_no_operand(std::string_view node);
 /// Of those that make nothing: what is beyond 65504.
 bool overflows_in_half(std::string_view node);
 /// Products of operands up to this size may.

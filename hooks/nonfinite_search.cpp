@@ -48,6 +48,12 @@ bool returns_no_elements(const Node& node) {
   return c10::multiply_integers(sizes) == 0;
 }
 
+// An operand that needs no gradient has no edge.
+bool has_lost_operand(const Node& node) {
+  const auto is_lost = [](const torch::autograd::Edge& edge) { return edge.function == nullptr; };
+  return keeps_no_operand(node.name()) && std::ranges::any_of(node.next_edges(), is_lost);
+}
+
 bool reads_no_elements(const Node& node) {
   const auto& edges = node.next_edges();
   const auto is_empty = [](const torch::autograd::Edge& edge) {
@@ -174,7 +180,9 @@ NonfiniteSearch::Suspicion NonfiniteSearch::suspicion_of(const Node& node, int d
   const auto [known, is_new] = suspicions_.try_emplace(&node, kNone);
   if (!is_new) return known->second;
   NonfiniteOutputEvent unused;
-  Suspicion suspicion = has_made(node) ? kProven : can_make(node) ? kPossible : kNone;
+  Suspicion suspicion = has_lost_operand(node) ? kUnseen : kNone;
+  if (can_make(node)) suspicion = kPossible;
+  if (has_made(node)) suspicion = kProven;
   if (reads_bad_leaf(node, unused)) suspicion = kCertain;
   for (const auto& edge : node.next_edges()) {
     if (suspicion == kCertain) break;
@@ -233,6 +241,7 @@ void NonfiniteSearch::describe_origin(const Node& node, NonfiniteOutputEvent& ev
     event.inputs = reads->values;
   }
   event.inputs_known |= reads_no_elements(node);
+  event.lost_operand = has_lost_operand(node);
   // It read what other ranks sent, too.
   if (event.op == kSyncBatchNorm) {
     event.inputs.nan_count += NormExchange::spoilt_channels(event.at.step);

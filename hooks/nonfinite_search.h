@@ -59,7 +59,7 @@ class NonfiniteSearch {
   bool reads_bad_leaf(const Node& node, NonfiniteOutputEvent& event) const;
   bool is_bad_parameter(const Node& node, NonfiniteOutputEvent& event) const;
   const Node* next_from(const Node& node);
-  enum class Suspicion : std::uint8_t { kNone, kPossible, kProven, kCertain };
+  enum class Suspicion : std::uint8_t { kNone, kUnseen, kPossible, kProven, kCertain };
   Suspicion suspicion_of(const Node& node, int depth);
   bool can_make(const Node& node) const;
   bool has_made(const Node& node) const;

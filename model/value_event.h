@@ -40,6 +40,7 @@ struct NonfiniteOutputEvent {
   ValueRange values;
   bool inputs_known = false;  ///< what the operator read is still there
   ValueRange inputs;          ///< all of them added up
+  bool lost_operand = false;  ///< it read a tensor that needs no gradient, and that nobody kept
   bool was_zero = false;      ///< its result alone tells that it read 0
   /// The parameter, buffer or other leaf that the operator read and that was not finite; 0: none.
   TensorId source = 0;

@@ -109,6 +109,16 @@ TEST_CASE("The inverse of a root of 0 is told, not what squared before it") {
   CHECK(found.what.find("its input was 0 there") != std::string::npos);
 }
 
+TEST_CASE("A sum with what needs no gradient is named, not the mean after it") {
+  const Finding found = found_of([](const at::Tensor& y, bool bad) {
+    const at::Tensor target = torch::full_like(y, 0.5).detach();
+    if (bad) target[0][0] = 0;
+    return (target * (target.log() - y)).mean();
+  });
+  CHECK(found.op == "aten::sub");
+  CHECK(found.what.find("one of its inputs, which needs no gradient") != std::string::npos);
+}
+
 TEST_CASE("A write of NaN through a view names the operator that wrote") {
   const Finding found = found_of([](const at::Tensor& y, bool bad) {
     if (bad) y.select(0, 1).copy_(torch::full({4}, NAN));
