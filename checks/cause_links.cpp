@@ -150,6 +150,9 @@ bool explains(const Finding& cause, const Finding& effect) {
   if (effect.id.starts_with("numeric-")) return is_why_nonfinite(cause, effect);
   if (effect.id == "memory-out-of-memory") return cause.id == "memory-growth";
   if (effect.id == "memory-growth") return cause.id == "autograd-graph-retained";
+  if (cause.id == "optim-missing-parameter" && effect.id == "grad-missing") {
+    return all_in(effect, fact::kParameters, cause, fact::kTwinPaths);
+  }
   if (cause.model != effect.model) return false;
   if (effect.id == "device-mismatch") return is_why_it_stayed(cause, effect);
   if (cause.id == "autograd-cut") {

@@ -9,6 +9,7 @@
 #include "checks/call_text.h"
 #include "checks/check.h"
 #include "checks/finding_text.h"
+#include "checks/held_copy.h"
 #include "checks/missing_cause.h"
 #include "checks/run_state.h"
 #include "checks/sent_parameters.h"
@@ -92,7 +93,9 @@ class OptimMissingParameter final : public Check {
     }
   }
 
-  static Finding describe(const TensorGroup& group, const Kind& kind, const RunState& state) {
+  static Finding describe(const TensorGroup& group, Kind kind, const RunState& state) {
+    const HeldCopy copy = held_copy_of(group.tensors, state, kFirstCycles);
+    kind.built_before |= copy.optimizer != nullptr && copy.model.empty();
     const std::string cause = kind.built_before ? "built_before" : "group_omits";
     const bool registered = !group.tensors.front()->registrations.empty();
     Finding finding = about(group);
@@ -120,6 +123,7 @@ class OptimMissingParameter final : public Check {
         {"build the optimizer after the last change of the model", Applicability::kLikely},
         {"optimizer.add_param_group(...) with these parameters", Applicability::kLikely},
         {"requires_grad_(false), if they are to stay as they are", Applicability::kNeedsDecision}};
+    if (copy.optimizer != nullptr) say_copy(copy, finding);
     finding.facts.push_back({fact::kCause, cause});
     finding.facts.push_back(
         {fact::kOptimizersCount, static_cast<std::int64_t>(state.optimizers().size())});

@@ -6,6 +6,7 @@
 #include <map>
 
 #include "checks/finding_text.h"
+#include "checks/held_copy.h"
 #include "checks/subtree.h"
 #include "model/fact_keys.h"
 
@@ -99,6 +100,11 @@ void say_replaced(const std::string& cause, const std::string& holder,
   }
   for (const TensorGroup& group : collapse(state, tensors)) {
     findings.push_back(describe(group, cause, holder, others));
+    if (cause != "member_reassigned" || !are_whole_model(group.tensors, state)) continue;
+    findings.back().why =
+        "these are all that the model trains: forward runs another model of its class, as clone() "
+        "makes one, and the optimizer holds this one";
+    findings.back().fixes = fixes_of_copy();
   }
 }
 

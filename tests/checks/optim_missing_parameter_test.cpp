@@ -56,6 +56,28 @@ TEST_CASE("optim-missing-parameter knows that the optimizer was built first", "[
   CHECK(cause_of(program.findings[0]) == "built_before");
 }
 
+TEST_CASE("optim-missing-parameter tells of an optimizer that holds a copy of the model",
+          "[check]") {
+  Program program("optim-missing-parameter");
+  SECTION("which is registered") {
+    program.attach(2, {{.id = 11, .path = "body.weight"}, {.id = 12, .path = "fc.bias"}});
+  }
+  SECTION("whose module is gone") {
+    program.leaf(11);
+    program.leaf(12);
+  }
+  program.attach(1, {{.id = 1, .path = "body.weight"}, {.id = 2, .path = "fc.bias"}});
+  program.optimizer(1, {11, 12});
+  train(program, 1, {1, 2});
+  REQUIRE(program.findings.size() == 1);
+  const Finding& finding = program.findings[0];
+  CHECK(finding.why.starts_with("SGD holds as many parameters of the same shapes, "));
+  CHECK(finding.fixes[0].text ==
+        "build the optimizer with the parameters of the model that is trained");
+  const bool is_gone = cause_of(finding) == "built_before";
+  CHECK(fact_of<std::vector<FactScalar>>(finding, "twin_paths").size() == (is_gone ? 0 : 2));
+}
+
 TEST_CASE("optim-missing-parameter takes no member of a dead model for a predecessor", "[check]") {
   Program program("optim-missing-parameter");
   program.attach(1, {{.id = 11, .path = "fc.weight", .shape = {10, 512}}});
