@@ -26,7 +26,10 @@ bool is_frozen(const OpTrace& trace, TensorId leaf) {
   bool is_read = false;
   for (const std::size_t number : trace.consumers_of(leaf)) {
     const OpTrace::Record& record = trace.records()[number];
-    const bool is_asked = record.op == "data()" || record.op.starts_with("aten::detach");
+    const bool is_read_out = std::ranges::any_of(
+        record.outputs, [](const auto& output) { return OpTrace::is_number(output.id); });
+    const bool is_asked =
+        is_read_out || record.op == "data()" || record.op.starts_with("aten::detach");
     if (!record.grad_mode || is_asked) return false;
     if (std::ranges::any_of(record.outputs, &OpTrace::Output::requires_grad)) return false;
     is_read |= std::ranges::any_of(record.outputs, &OpTrace::Output::floating);

@@ -55,7 +55,7 @@ MissingWords missing_words(const std::string& cause) {
         {{"call backward() on the loss before step()", kLikely}}}},
       {"cut",
        {"what follows {} went on without a gradient path",
-        {{"remove detach() or the guard on the way", kNeedsDecision}}}},
+        {{"remove detach(), item() or the guard on the way", kNeedsDecision}}}},
       {"output_not_in_loss",
        {"they ran; the output of {} was still alive at backward and entered no loss",
         {{"add the output to the loss", kLikely}, {"do not compute it", kLikely}}}},

@@ -150,9 +150,16 @@ void OpTrace::index_data(const OpEvent& event, const std::string& path) {
   }
 }
 
+/// The number of a parameter is no round one by chance: its own gradient is looked for.
+bool OpTrace::reads_parameter(const OpEvent& event) const {
+  if (event.read == 0.0 || event.inputs.size() != 1) return false;
+  const TensorState* leaf = tensors_.find(leaf_behind(event.inputs.front()));
+  return leaf != nullptr && leaf->info.is_leaf && leaf->info.requires_grad;
+}
+
 /// A number that was read from a tensor is followed into operators that have it as an argument.
 void OpTrace::index_numbers(const OpEvent& event, Record& record) {
-  if (event.read.has_value() && is_telling(*event.read)) {
+  if (event.read.has_value() && (is_telling(*event.read) || reads_parameter(event))) {
     const auto number = numbers_.try_emplace(*event.read, kFirstNumber + numbers_.size()).first;
     record.outputs.push_back({.id = number->second, .floating = true});
   }

@@ -90,6 +90,7 @@ class OpTrace {
   void follow_carried(const std::unordered_set<TensorId>& alive);
   void index(const OpEvent& event, const std::string& path);
   void index_data(const OpEvent& event, const std::string& path);
+  bool reads_parameter(const OpEvent& event) const;
   void index_numbers(const OpEvent& event, Record& record);
   void keep(Record record);
   const Record* maker_up_to(std::size_t end, TensorId id) const;

@@ -78,11 +78,12 @@ TEST_CASE("autograd-cut tells the ways to cut apart", "[check]") {
     cause = "integer_op";
     op = "aten::argmax";
   }
-  SECTION("a number that is read and then a constant") {
-    run([&] {
-      steps.trunk();
-      steps.program.op({.name = "aten::item", .inputs = {21}, .read = 0.123456});
-      steps.loss({}, {0.123456});
+  SECTION("a number that is read, a round one of a parameter, and then a constant") {
+    const auto [from, number] = GENERATE(table<TensorId, double>({{21, 0.123456}, {1, 1.5}}));
+    run([&, from = from, number = number] {
+      if (from != 1) steps.trunk();
+      steps.program.op({.name = "aten::item", .inputs = {from}, .read = number});
+      steps.loss({}, {number});
     });
     cause = "host_value";
     op = "aten::item";
@@ -192,8 +193,8 @@ TEST_CASE("autograd-cut stays silent", "[check]") {
       steps.trunk();
       steps.detach();
       steps.program.op({.name = "aten::mean", .inputs = {22}, .outputs = {23}});
-      steps.program.op({.name = "aten::item", .inputs = {21}, .read = 0.123456});
-      steps.loss({});
+      steps.program.op({.name = "aten::item", .inputs = {21}, .read = 1.5});
+      steps.loss({}, {1.5});  // a round number that is equal by chance
     });
   }
   SECTION("on inference in another thread") {
