@@ -44,6 +44,13 @@ TEST_CASE("the same batches in another order are told", "[compare]") {
   CHECK(same[0].overlap_ratio == 1);
 }
 
+TEST_CASE("the same batches in another order are told over several passes", "[compare]") {
+  const auto same = same_of({{1, 2, 3, 4, 5, 6, 7, 8, 2, 1, 4, 3, 6, 5, 8, 7},
+                             {8, 3, 5, 1, 7, 2, 6, 4, 1, 3, 8, 5, 2, 7, 4, 6}});
+  REQUIRE(same.size() == 1);
+  CHECK(same[0].in_another_order);
+}
+
 TEST_CASE("nothing is said of batches", "[compare]") {
   std::vector<std::vector<std::uint64_t>> batches;
   SECTION("that differ") { batches = {{1, 2, 3, 4, 5, 6, 7, 8}, {11, 12, 13, 14, 15, 16, 17, 18}}; }
@@ -53,6 +60,10 @@ TEST_CASE("nothing is said of batches", "[compare]") {
   SECTION("that are equal in two steps alone") { batches = {{1, 2, 3, 4}, {1, 2, 5, 6}}; }
   SECTION("of which only some are shared") {
     batches = {{1, 2, 3, 4, 5, 6, 7, 8}, {8, 3, 11, 12, 13, 14, 15, 16}};
+  }
+  SECTION("that are shared anew in each pass") {
+    batches = {{1, 2, 3, 4, 5, 6, 7, 8, 11, 2, 13, 4, 15, 6, 17, 8, 1, 12, 3, 14, 5, 16, 7, 18},
+               {11, 12, 13, 14, 15, 16, 17, 18, 1, 12, 3, 14, 5, 16, 7, 18, 11, 2, 13, 4, 15}};
   }
   CHECK(same_of(batches).empty());
 }
