@@ -65,9 +65,16 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 6> kNewInste
      {"aten::uniform_", "{0} = torch::rand_like({0})"},
      {"aten::random_", ""}}};
 
-/// The graph of an earlier cycle hangs on this one's, as by a state that is carried over.
-bool is_carried(const StaleSavedEvent& event) {
-  return event.saved.has_value() && event.saved->cycle > 0 && event.saved->cycle < event.at.cycle;
+constexpr std::string_view kDetach =
+    "detach() what one step hands to the next, as in h = h.detach()";
+
+/// The graph of an earlier cycle hangs on this one's, as by a state that is carried over. Where
+/// several optimizers step in turn, the first cycle is over before each of them has.
+bool is_carried(const StaleSavedEvent& event, const RunState& state) {
+  if (!event.saved.has_value() || event.saved->cycle == 0) return false;
+  const bool may_be_of_one_turn =
+      event.at.step - event.saved->step < std::ssize(state.optimizers());
+  return event.saved->cycle < event.at.cycle && !may_be_of_one_turn;
 }
 
 bool is_parameter(const StaleSavedEvent& event, const RunState& state) {
@@ -98,15 +105,14 @@ WriterText writer_text(const StaleSavedEvent& event, const RunState& state, Find
                                 text.op, line.empty() ? "" : ", " + line);
     text.fixes = {{"run every backward() before any step()", kLikely},
                   {"run the forward again after step()", kLikely}};
-    if (is_carried(event)) {
-      text.fixes = {{"detach() what one step hands to the next, as in h = h.detach()", kLikely}};
-    }
+    if (is_carried(event, state)) text.fixes = {{std::string(kDetach), kLikely}};
     return text;
   }
   text.sentence = fmt::format("{}{} wrote it", text.op, where_text(by, line, state));
   if (is_parameter(event, state)) {
     text.fixes = {{"write parameters when their backward() has ended", kLikely},
                   {"run the forward again after the write", kLikely}};
+    text.fixes.push_back({std::string(kDetach), kNeedsDecision});
     return text;
   }
   if (const std::string instead = out_of_place(text.op, 'y'); !instead.empty()) {

@@ -50,6 +50,20 @@ TEST_CASE("autograd-inplace-saved tells to cut off what a cycle hands to the nex
         "detach() what one step hands to the next, as in h = h.detach()");
 }
 
+TEST_CASE("autograd-inplace-saved tells optimizers that step in turn to wait", "[check]") {
+  Program program("autograd-inplace-saved");
+  program.attach(1, kNet);
+  program.optimizer(7, {1, 2});
+  program.optimizer(8, {3});
+  StaleSavedEvent event = stale(1);
+  event.writer->by.optimizer = 7;
+  event.saved->cycle = event.saved->step = 1;
+  program.step(7);  // before the first step of the other the first cycle seems to be over
+  program.send_now(std::move(event));
+  REQUIRE(found_in(program).size() == 1);
+  CHECK(found_in(program)[0].fixes[0].text == "run every backward() before any step()");
+}
+
 TEST_CASE("autograd-inplace-saved names the optimizer whose step wrote a parameter", "[check]") {
   LinesByStack lines;
   Program program("autograd-inplace-saved", &lines);
