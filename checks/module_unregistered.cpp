@@ -74,7 +74,8 @@ class ModuleUnregistered final : public Check {
       return !place_of_.contains(tensor->info.id);
     });
     if (fresh.empty()) return;
-    const std::string place = registered.model->label + "/" + common_module(fresh);
+    const std::string place =
+        registered.model->label + "/" + common_module(*registered.model, fresh);
     for (const TensorState* tensor : fresh) place_of_[tensor->info.id] = place;
     std::erase_if(
         loose, [&](const TensorState* tensor) { return place_of_.at(tensor->info.id) != place; });
@@ -97,7 +98,7 @@ class ModuleUnregistered final : public Check {
     finding.severity = Severity::kError;
     finding.confidence = state.optimizers_known() ? Confidence::kHigh : Confidence::kMedium;
     finding.model = registered.model->label;
-    finding.module_path = common_module(loose);
+    finding.module_path = common_module(*registered.model, loose);
     if (count == 1) finding.subject = "tensor " + shape_text(loose.front()->info.shape);
     finding.op = ops.empty() ? "" : ops.front();
     finding.what =

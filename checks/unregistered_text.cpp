@@ -44,13 +44,25 @@ std::vector<std::string> consumer_ops(const std::vector<const TensorState*>& ten
   return ops;
 }
 
-std::string common_module(const std::vector<const TensorState*>& tensors) {
+namespace {
+bool is_of_libtorch(const ModelState& model, const std::string& path) {
+  const auto found = std::ranges::find(model.modules, path, &ModuleInfo::path);
+  return found != model.modules.end() && found->type.starts_with("torch::nn::");
+}
+}  // namespace
+
+std::string common_module(const ModelState& model, const std::vector<const TensorState*>& tensors) {
   std::optional<std::string> path;
   for (const TensorState* tensor : tensors) {
     const std::string own = tensor->use.common_path.value_or("");
     path = path.has_value() ? common_path(*path, own) : own;
   }
-  return path.value_or("");
+  std::string module = path.value_or("");
+  while (!module.empty() && is_of_libtorch(model, module)) {
+    const std::size_t dot = module.rfind('.');
+    module.resize(dot == std::string::npos ? 0 : dot);
+  }
+  return module;
 }
 
 std::vector<Fix> unregistered_fixes(const std::string& unused) {

@@ -66,6 +66,23 @@ TEST_CASE("module-unregistered names the module below which all uses lie", "[che
   CHECK(fact_of<bool>(program.findings[0], "wrong_device"));
 }
 
+TEST_CASE("module-unregistered names no layer of LibTorch beside which a tensor is used",
+          "[check]") {
+  Program program("module-unregistered");
+  program.module_types = {{"net.mid", "torch::nn::LinearImpl"}, {"net", "Net"}};
+  program.attach(1, {{.id = 1, .path = "net.mid.weight"}});
+  program.optimizer(1, {1});
+  program.leaf(5, {2, 4});
+  for (int i = 0; i < 2; ++i) {
+    program.op({.name = "aten::mm", .inputs = {20, 5}, .outputs = {21}});
+    program.op({.name = "aten::mm", .inputs = {21, 1}, .outputs = {22}});
+    program.backward({1, 5});
+    program.step(1);
+  }
+  REQUIRE(program.findings.size() == 1);
+  CHECK(program.findings[0].module_path == "net");
+}
+
 TEST_CASE("module-unregistered counts tensors by the type of their module", "[check]") {
   Program program("module-unregistered");
   program.attach(1, {{.id = 1, .path = "stem.weight"}});
