@@ -97,7 +97,7 @@ void StepMarker::leaves_reached(std::uint64_t hash) {
   known_leaves_[next_known_++ % known_leaves_.size()] = hash;
   const std::int64_t cycle = counted_cycle();
   if (cycle > kFirstCycles && cycle - last_armed_cycle_ >= kArmAtMostEvery) {
-    armed_through_cycle_ = cycle + 1;
+    armed_through_cycle_ = cycle + kFirstCycles;  // checks want as many in a row
     last_armed_cycle_ = cycle;
   }
 }

@@ -73,7 +73,7 @@ class StepMarker {
   std::int64_t survey_to_cycle_ = 3;  ///< a program without models is surveyed too
   std::int64_t survey_to_step_ = 48;
   int models_ = 0;
-  std::int64_t last_armed_cycle_ = 0;
+  std::int64_t last_armed_cycle_ = INT64_MIN / 2;
   std::array<std::uint64_t, 8> known_leaves_{};
   std::size_t next_known_ = 0;
 };
