@@ -155,6 +155,10 @@ void RingWriter::put(const StepDigest& digest) noexcept {
   write_slot(mapping_->digest(place), place, digest);
 }
 
+void RingWriter::put(const LoneSteps& lone) noexcept {
+  if (mapping_ != nullptr) write_slot(mapping_->word(ring::kLoneSteps), 0, lone);
+}
+
 void RingWriter::put(const Blob& blob) noexcept {
   if (mapping_ == nullptr) return;
   if (blob.kind == BlobKind::kName) {

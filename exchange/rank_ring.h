@@ -98,6 +98,8 @@ class RingWriter final : public CallLog {
   /// From one thread at a time.
   void put(const StepDigest& digest) noexcept;
   void put(const Blob& blob) noexcept;
+  /// Once: for who reads it the steps of this rank begin after these.
+  void put(const LoneSteps& lone) noexcept;
   void beat(const Heartbeat& heartbeat) noexcept;
 
  private:
@@ -118,7 +120,8 @@ struct RingPart {
 };
 
 /// Reads a ring that may be written at this moment, cut off, or hostile: what does not fit is left
-/// out, and nothing outside the file is ever touched. Views live as long as the reader.
+/// out, and nothing outside the file is ever touched. Views live as long as the reader. Steps that
+/// the rank made alone before it trained with others are not shown, and steps count from there.
 class RingReader {
  public:
   /// An error text, or nothing.

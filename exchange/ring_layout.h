@@ -66,6 +66,7 @@ inline constexpr std::size_t kKeptUsed = 1152;
 inline constexpr std::size_t kRecentUsed = 1216;
 inline constexpr std::size_t kBeatCount = 1280;
 inline constexpr std::size_t kBeats = 1344;
+inline constexpr std::size_t kLoneSteps = 3072;
 inline constexpr std::size_t kFirstArea = 4096;
 static_assert(sizeof(Head) <= kCallCount);
 

@@ -2,6 +2,7 @@
 #include <iterator>
 #include <unordered_map>
 
+#include "exchange/lone_steps.h"
 #include "exchange/rank_ring.h"
 #include "exchange/ring_blobs.h"
 #include "exchange/ring_bytes.h"
@@ -53,6 +54,12 @@ std::optional<ring::Beat> said(const ring::Words<ring::Beat>& words, std::uint64
   return sound ? std::optional(beat) : std::nullopt;
 }
 
+std::optional<LoneSteps> said(const ring::Words<LoneSteps>& words, std::uint64_t, std::uint64_t) {
+  constexpr std::int64_t kMost = std::int64_t{1} << 40;
+  const auto lone = std::bit_cast<LoneSteps>(words);
+  return lone.steps > 0 && lone.steps < kMost ? std::optional(lone) : std::nullopt;
+}
+
 template <class Record>
 std::optional<Record> read_slot(const char* slot, std::uint64_t place) {
   std::array<std::uint64_t, ring::kSlotHead> head;
@@ -79,6 +86,7 @@ struct RingReader::File {
   std::uint64_t beat_count = 0;
   std::uint64_t kept_used = 0;
   std::uint64_t recent_used = 0;
+  LoneSteps lone;
   RingPart part;  ///< what of it is shown
   ByteWindow calls;
   ByteWindow digests;
@@ -140,6 +148,8 @@ std::string RingReader::File::take_head() {
   beat_count = counter(ring::kBeatCount);
   kept_used = std::min<std::uint64_t>(counter(ring::kKeptUsed), sizes.kept_bytes);
   recent_used = std::min<std::uint64_t>(counter(ring::kRecentUsed), sizes.recent_bytes);
+  const char* const told_lone = beats.bytes.data() + ring::kLoneSteps;
+  lone = read_slot<LoneSteps>(told_lone, 0).value_or(LoneSteps{});
   part = {.first_call = call_count - std::min<std::uint64_t>(call_count, sizes.calls),
           .call_count = call_count,
           .first_digest = digest_count - std::min<std::uint64_t>(digest_count, sizes.digests),
@@ -215,7 +225,7 @@ Heartbeat RingReader::heartbeat() const {
     const auto beat = file_->slot<ring::Beat>(file_->beats, at, place);
     if (!beat) continue;
     return {.unix_ns = beat->unix_ns,
-            .step = beat->step,
+            .step = step_after(beat->step, file_->lone.steps),
             .progress = beat->progress,
             .module = beat->module,
             .phase = static_cast<Phase>(beat->phase),
@@ -236,7 +246,8 @@ std::optional<CallRecord> RingReader::call(std::uint64_t place) const {
   if (place >= file_->call_count) return std::nullopt;
   const std::size_t index = place % file_->sizes.calls;
   const std::size_t at = ring::kFirstArea + index * ring::kSlotBytes<CallRecord>;
-  const auto call = file_->slot<CallRecord>(file_->calls, at, place);
+  auto call = file_->slot<CallRecord>(file_->calls, at, place);
+  if (call) call->step = static_cast<std::int32_t>(step_after(call->step, file_->lone.steps));
   return call && file_->part.has(call->step) ? call : std::nullopt;
 }
 
@@ -246,7 +257,11 @@ std::optional<StepDigest> RingReader::digest(std::uint64_t place) const {
   if (place >= file_->digest_count) return std::nullopt;
   const std::size_t index = place % file_->sizes.digests;
   const std::size_t at = file_->layout.digests + index * ring::kSlotBytes<StepDigest>;
-  const auto digest = file_->slot<StepDigest>(file_->digests, at, place);
+  auto digest = file_->slot<StepDigest>(file_->digests, at, place);
+  if (digest && file_->lone.steps > 0) {
+    if (digest->step <= file_->lone.steps) return std::nullopt;
+    count_from(file_->lone, *digest);
+  }
   return digest && file_->part.has(digest->step) ? digest : std::nullopt;
 }
 
@@ -257,6 +272,7 @@ const std::vector<Blob>& RingReader::blobs() const {
                     std::back_inserter(blobs));
   // What tells only of changes holds for later steps as well. What a step added to the counts is
   // told by the digest before its own.
+  count_from(file_->lone, blobs);
   const auto is_hidden = [part = file_->part](const Blob& blob) {
     const bool is_early = blob.kind == BlobKind::kReductions && blob.step <= part.first_step;
     return is_early || blob.step > part.last_step;

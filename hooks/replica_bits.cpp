@@ -59,14 +59,16 @@ void tell_buffers(Capture& capture, std::int64_t step) {
 /// `summed` elements over the ranks since the last step may have been weights.
 void tell_parameters(Capture& capture, std::int64_t step, std::int64_t summed) {
   const std::vector<at::Tensor> tensors = capture.modules().own_tensors(/*buffers=*/false);
-  if (is_compared_step(step) || (step <= kComparesEachUntil && are_small(tensors)) ||
+  if (is_compared_step(step - lone_steps.load(std::memory_order_relaxed)) ||
+      (step <= kComparesEachUntil && are_small(tensors)) ||
       (summed > 0 && 2 * summed >= elements_of(tensors))) {
     tell(capture, step, /*of_buffers=*/false, tensors);
   }
 }
 
 bool compares_parameters(std::int64_t step) {
-  return step <= kComparesEachUntil || is_compared_step(step);
+  return step <= kComparesEachUntil ||
+         is_compared_step(step - lone_steps.load(std::memory_order_relaxed));
 }
 }  // namespace
 
@@ -124,7 +126,8 @@ void ReplicaBits::step_ended(Capture& capture, const Stamp& at) {
   // Not at the end of a step: programs send what their part of an optimizer made after it.
   if (compares_parameters(at.step + 1)) awaits_backward_.store(true, std::memory_order_relaxed);
   evaluated_.store(false, std::memory_order_relaxed);
-  if (is_compared_step(at.step)) tell_buffers(capture, at.step);
+  if (is_compared_step(at.step - lone_steps.load(std::memory_order_relaxed)))
+    tell_buffers(capture, at.step);
 }
 
 void ReplicaBits::layer_called() noexcept {

@@ -1,6 +1,7 @@
 #include "model/step_clock.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace ddpscope {
 namespace {
@@ -44,7 +45,8 @@ void StepClock::gradients_cleared() {
 
 StepClock::Change StepClock::optimizer_stepped(OptimizerId optimizer) {
   // The backward before the first step of an optimizer nobody announced has ended this step.
-  const bool already_ended = optimizer_steps_ == 0 && completed_steps_ > 0;
+  const bool already_ended =
+      optimizer_steps_ == 0 && std::exchange(last_backward_ended_step_, false);
   if (some_created_ || newest_ != 0) follow_newest(optimizer);
   forget_oldest();
   last_[optimizer_steps_++ % kRecentSteps] = optimizer;
@@ -65,8 +67,10 @@ StepClock::Change StepClock::optimizer_stepped(OptimizerId optimizer) {
 
 StepClock::Change StepClock::backward_ended() {
   ++backwards_;
+  last_backward_ended_step_ = false;
   if (optimizer_expected_ && backwards_ <= kBackwardsWithoutStep) return {};
   if (markers_rule_ || optimizer_steps_ > 0) return {};
+  last_backward_ended_step_ = true;
   return end_step(/*cycle_ended=*/true);
 }
 

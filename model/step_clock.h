@@ -54,6 +54,7 @@ class StepClock {
   std::int64_t backwards_ = 0;
   bool markers_rule_ = false;
   bool optimizer_expected_ = false;
+  bool last_backward_ended_step_ = false;
   bool some_created_ = false;  ///< since the first step of the last new one
   OptimizerId newest_ =
       0;  ///< that made its first step when others had made some, until it steps again

@@ -47,6 +47,17 @@ struct StepDigest {
 };
 static_assert(sizeof(StepDigest) == 176);
 
+/// Steps that a rank made alone before it trained with others, and what it had counted by then;
+/// plain bytes.
+struct LoneSteps {
+  std::int64_t steps = 0;
+  std::int32_t optimizer_steps = 0;
+  std::int32_t forwards = 0;
+  std::int32_t backwards = 0;
+  std::int32_t call_count = 0;
+};
+static_assert(sizeof(LoneSteps) == 24);
+
 /// How many members of optimizers began with a state, and a fingerprint of 32 bits of all of it.
 constexpr std::uint64_t state_word(std::int64_t members, std::uint64_t fingerprint) {
   constexpr std::uint64_t kMost = (std::uint64_t{1} << 31) - 1;

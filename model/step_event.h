@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <vector>
 
@@ -39,6 +40,10 @@ struct EvaluationEvent {
 constexpr bool is_compared_step(std::int64_t step) {
   return step <= 2 || step == 4 || step == 8 || step % 16 == 0;
 }
+
+/// Those that this rank made alone before it trained with others: comparing counts from there. Set
+/// by the thread that judges.
+inline constinit std::atomic<std::int64_t> lone_steps{0};
 
 /// Parameters of small models are compared in each of the first steps as well.
 /// The step of what was read when its model was attached.

@@ -26,6 +26,7 @@ void RankDigest::on(const GradientEvent& event, const RunState&) {
 
 void RankDigest::on(const BackwardEvent& event, const RunState&) {
   trains_ = true;
+  lone_.on_backward();
   scale_.on_backward(event);
   trained_with_.on_backward(event, scale_.is_product());
   scale_known_ = event.surveyed;
@@ -33,7 +34,15 @@ void RankDigest::on(const BackwardEvent& event, const RunState&) {
 }
 
 // Those before training make replicas equal.
-void RankDigest::on(const CollectiveEvent& event, const RunState&) {
+void RankDigest::on(const CollectiveEvent& event, const RunState& state) {
+  if (lone_.on(event, models_, last_, calls_)) {
+    trains_ = false;
+    skipped_ = SkippedSteps();
+  }
+  if (const auto lone = lone_.take(event, state)) {
+    optimizers_changed_ = true;
+    if (sinks_.lone) sinks_.lone(*lone);
+  }
   averages_ |= event.averages;
   if (trains_) ++calls_;
   trained_with_.on(event);
@@ -153,7 +162,7 @@ void RankDigest::on(const StepEndEvent& event, const RunState& state) {
                     .second_order = second_order_};
   if (event.whole && !lost_events_) {
     add_structure(digest);
-    add_gradients(digest, state, is_compared_step(digest.step));
+    add_gradients(digest, state, is_compared_step(digest.step - lone_.steps()));
     add_optimizers(digest, state);
     trained_with_.add_whole_to(digest);
     trained_with_.tell_sync_pattern(digest.step);

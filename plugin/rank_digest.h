@@ -7,6 +7,7 @@
 
 #include "checks/loss_scale.h"
 #include "exchange/rank_ring.h"
+#include "plugin/lone_start.h"
 #include "plugin/model_tensors.h"
 #include "plugin/skipped_steps.h"
 #include "plugin/trained_with.h"
@@ -24,6 +25,7 @@ class RankDigest {
     /// Of these a report is to show the digest: the first steps, each `every`-th, and those in
     /// which a discrete field changed.
     std::function<void(const StepDigest&)> shown;
+    std::function<void(const LoneSteps&)> lone;
   };
   RankDigest(Sinks sinks, std::int64_t every) : sinks_(std::move(sinks)), every_(every) {}
 
@@ -102,6 +104,7 @@ class RankDigest {
   bool in_progress_told_ = false;
   bool second_order_ = false;  // the last backward of this step
   SkippedSteps skipped_;
+  LoneStart lone_;
   std::uint64_t told_gradients_ = 0;
 };
 

@@ -70,6 +70,7 @@ StepDigest RankDigest::look_at_optimizers(const RunState& state) const {
       members += std::ssize(group) - std::ranges::count_if(group, is_local);
     }
     if (optimizer.steps == 0 || members == 0 || is_replaced(optimizer, state)) continue;
+    if (lone_.is_of_it(optimizer)) continue;
     if (digest.groups == 0 && !optimizer.options.empty()) {
       const GroupOptions& first = optimizer.options.front();
       digest.learning_rate = first.learning_rate;

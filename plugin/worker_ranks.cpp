@@ -21,6 +21,11 @@ RankDigest::Sinks Worker::digest_sinks() {
           .shown =
               [this](const StepDigest& digest) {
                 if (writer_ != nullptr) writer_->write_digest(digest);
+              },
+          .lone =
+              [this](const LoneSteps& lone) {
+                ranks_.ring()->put(lone);
+                lone_steps.store(lone.steps, std::memory_order_relaxed);
               }};
 }
 

@@ -39,6 +39,35 @@ TEST_CASE("a ring reads back what was written into it", "[ring]") {
   CHECK(reader.heartbeat().ended);
 }
 
+TEST_CASE("steps that a rank made alone are not shown, and those after it count from there",
+          "[ring]") {
+  const TemporaryDir dir;
+  RingWriter writer;
+  REQUIRE(open_ring(writer, dir.path()) == "");
+  for (std::int32_t step = 0; step <= 5; ++step) {
+    writer.put(StepDigest{.step = step, .backwards = 2 * step, .call_count = step});
+    writer.put(Blob{.kind = BlobKind::kGradients, .step = step, .bytes = "g"});
+  }
+  writer.put(Blob{.kind = BlobKind::kBatch, .step = 2, .bytes = "b"});
+  writer.issued({.step = 1});
+  writer.issued({.step = 5});
+  writer.beat({.unix_ns = 6, .step = 6});
+  writer.put(LoneSteps{.steps = 3, .backwards = 6, .call_count = 1});
+  RingReader reader;
+  REQUIRE(reader.open(dir / "rank-0.ring") == "");
+  for (std::uint64_t place = 0; place < 4; ++place) CHECK_FALSE(reader.digest(place));
+  CHECK(reader.digest(4)->step == 1);
+  CHECK(reader.digest(5)->step == 2);
+  CHECK(reader.digest(5)->backwards == 4);
+  CHECK(reader.digest(5)->call_count == 4);
+  CHECK(reader.call(0)->step == 0);
+  CHECK(reader.call(1)->step == 2);
+  CHECK(reader.heartbeat().step == 3);
+  std::vector<std::int64_t> steps;
+  for (const Blob& blob : reader.blobs()) steps.push_back(blob.step);
+  CHECK(steps == std::vector<std::int64_t>{1, 2, 0});
+}
+
 TEST_CASE("a new ring is private and says nothing", "[ring]") {
   const TemporaryDir dir;
   RingWriter writer;

@@ -80,6 +80,15 @@ TEST_CASE("backward calls count once an announced optimizer has only cleared gra
   }
 }
 
+TEST_CASE("a backward before the first optimizer is no part of its first step", "[step_clock]") {
+  StepClock clock;
+  CHECK(clock.backward_ended().step_ended);  // as to look at gradients
+  clock.optimizer_created();
+  CHECK_FALSE(clock.backward_ended().step_ended);
+  CHECK(clock.optimizer_stepped(1).step_ended);
+  CHECK(clock.step() == 3);
+}
+
 TEST_CASE("an optimizer that did not step for 32 optimizer steps leaves the cycle",
           "[step_clock]") {
   StepClock clock;

@@ -50,6 +50,7 @@ class Rank {
   std::vector<StepDigest> digests;
   std::vector<std::int64_t> shown;
   std::vector<KeptBlob> blobs;
+  std::vector<LoneSteps> lone;
 
   void send(const Event& event) {
     state_.apply(event);
@@ -118,7 +119,8 @@ class Rank {
            [this](const Blob& blob) {
              blobs.push_back({blob.kind, blob.number, blob.step, std::string(blob.bytes)});
            },
-       .shown = [this](const StepDigest& digest) { shown.push_back(digest.step); }},
+       .shown = [this](const StepDigest& digest) { shown.push_back(digest.step); },
+       .lone = [this](const LoneSteps& steps) { lone.push_back(steps); }},
       /*every=*/16};
 };
 

@@ -1,0 +1,70 @@
+// Ranks of which one trained alone, as to warm up, before it sent its parameters to the others.
+#include "tests/plugin/merged_run.h"
+#include "tests/plugin/on_ranks.h"
+
+namespace ddpscope::test {
+namespace {
+struct How {
+  bool drifts = false;
+  bool looks_only = false;  ///< at gradients, without a step
+};
+
+void warm_up(Net& net, bool looks_only) {
+  if (looks_only) {
+    net->loss().backward();
+    net->zero_grad();
+    return;
+  }
+  torch::optim::SGD alone(net->parameters(), 0.1);
+  for (int i = 0; i < 3; ++i) {
+    alone.zero_grad();
+    net->loss().backward();
+    alone.step();
+  }
+}
+
+Merged merged_run(const How& how) {
+  Ranks ranks(2, [how](const Place& place) {
+    const Group group = place.group();
+    torch::manual_seed(static_cast<std::uint64_t>(place.rank) + 2);
+    Net net;
+    attach_diagnostics(net, quiet());
+    if (place.rank == 0) warm_up(net, how.looks_only);
+    for (const at::Tensor& parameter : net->parameters()) broadcast(group, parameter.detach());
+    torch::optim::SGD optimizer(net->parameters(), torch::optim::SGDOptions(0.01).momentum(0.9));
+    for (int step = 1; step <= 40; ++step) {
+      optimizer.zero_grad();
+      net(torch::randn({4, 8})).square().mean().backward();
+      for (const at::Tensor& parameter : net->parameters()) {
+        all_reduce(group, parameter.grad().div_(place.ranks));
+      }
+      optimizer.step();
+      const torch::NoGradGuard no_grad;
+      if (how.drifts && place.rank == 1 && step == 10) net->first->weight.mul_(1.01);
+    }
+    return 0;
+  });
+  CHECK(ranks.exit_codes() == std::vector<int>{0, 0});
+  return merge();
+}
+}  // namespace
+
+TEST_CASE("A rank that warmed up alone before the broadcast is silent") {
+  const Merged merged = merged_run({});
+  INFO(merged.said);
+  CHECK(merged.says("0 errors, 0 warnings,"));
+}
+
+TEST_CASE("A rank that looked at gradients alone before the broadcast is silent") {
+  const Merged merged = merged_run({.looks_only = true});
+  INFO(merged.said);
+  CHECK(merged.says("0 errors, 0 warnings,"));
+}
+
+TEST_CASE("Weights that drift apart after a rank warmed up alone are found") {
+  const Merged merged = merged_run({.drifts = true});
+  INFO(merged.said);
+  CHECK(merged.says("differ between ranks when step 11 began"));
+}
+
+}  // namespace ddpscope::test

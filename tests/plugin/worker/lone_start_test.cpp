@@ -1,0 +1,84 @@
+// Steps that a rank made alone before it trained with others.
+#include "tests/plugin/worker/one_rank.h"
+#include "tests/support/catch.h"
+
+namespace ddpscope::test {
+namespace {
+constexpr std::int64_t kTrained = 12;  // elements of net()
+
+void broadcast(Rank& rank, std::int64_t elements) {
+  rank.send_large(CollectiveEvent{
+      .at = rank.now(), .group_size = 2, .kind = CollectiveKind::kBroadcast, .elements = elements});
+}
+
+void averaged_step(Rank& rank) {
+  rank.backward({kWeight, kBias, kHead});
+  rank.send_large(CollectiveEvent{.at = rank.now(), .group_size = 2, .averages = true});
+  rank.end_step();
+}
+
+struct Trained : Rank {
+  Trained() {
+    send_large(net());
+    members({{kWeight, kBias, kHead}});
+  }
+};
+}  // namespace
+
+TEST_CASE("Steps before a broadcast of all that is trained are of one rank alone",
+          "[rank_digest]") {
+  Trained rank;
+  rank.step();
+  rank.step();
+  broadcast(rank, kTrained - 4);  // in parts
+  CHECK(rank.lone.empty());
+  broadcast(rank, 4);
+  CHECK(rank.lone.empty());  // nothing is averaged as yet
+  averaged_step(rank);
+  averaged_step(rank);
+  REQUIRE(rank.lone.size() == 1);
+  CHECK(rank.lone[0].steps == 2);
+  CHECK(rank.lone[0].backwards == 2);
+  CHECK(rank.lone[0].optimizer_steps == 2);
+  CHECK(rank.digests.back().call_count - rank.lone[0].call_count == 2);
+}
+
+TEST_CASE("No steps are of one rank alone", "[rank_digest]") {
+  Trained rank;
+  SECTION("where parameters were sent before the first") { broadcast(rank, kTrained); }
+  SECTION("where less was sent after them") {
+    rank.step();
+    broadcast(rank, kTrained - 1);
+  }
+  SECTION("where one trained between two parts") {
+    rank.step();
+    broadcast(rank, kTrained - 4);
+    rank.step();
+    broadcast(rank, 4);
+  }
+  SECTION("where the ranks had averaged before") {
+    averaged_step(rank);
+    broadcast(rank, kTrained);
+  }
+  averaged_step(rank);
+  CHECK(rank.lone.empty());
+}
+
+TEST_CASE("An optimizer that stepped alone is not compared", "[rank_digest]") {
+  Trained rank;
+  rank.step();
+  broadcast(rank, kTrained);
+  averaged_step(rank);
+  CHECK(rank.digests.back().groups == 1);  // it goes on
+  Rank other;
+  other.send_large(net());
+  other.members({{kWeight, kBias}, {kHead}});
+  other.step();
+  broadcast(other, kTrained);
+  other.backward({kWeight, kBias, kHead});
+  other.send_large(CollectiveEvent{.at = other.now(), .group_size = 2, .averages = true});
+  other.end_step(/*whole=*/true, /*optimizer=*/kSgd + 1);
+  CHECK(other.digests.back().groups == 0);
+}
+
+}  // namespace ddpscope::test
