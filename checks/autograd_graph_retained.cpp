@@ -18,6 +18,7 @@ constexpr std::int64_t kRetainedCycles = 5;  // beyond the windows of truncated 
 constexpr std::int64_t kManyCycles = 8;
 constexpr std::int64_t kRetainedRoots = 8;
 constexpr int kGrowingSteps = 8;
+constexpr int kGrowthsAmongThreads = 5;
 
 /// autograd-graph-retained; docs/checks/autograd-graph-retained.md
 class AutogradGraphRetained final : public Check {
@@ -37,6 +38,7 @@ class AutogradGraphRetained final : public Check {
     std::int64_t cycles_back = 0;
     std::int64_t cycle = 0;
     std::int64_t nodes = 0;
+    int growths = 0;  ///< in a row
   };
 
   void judge_reached(const BackwardEvent& event, const RunState& state, Findings& findings) {
@@ -44,11 +46,15 @@ class AutogradGraphRetained final : public Check {
     Walk& last = walks_[event.at.thread];
     const bool deeper = event.at.cycle > last.cycle && graph.cycles_back > last.cycles_back;
     const bool grew = deeper && last.cycle > 0 && last.cycles_back > 0;
-    if (graph.cycles_back >= kManyCycles || (graph.cycles_back >= kRetainedCycles && grew)) {
-      findings.push_back(reached(event, last, state));
-    }
+    const int growths = grew ? last.growths + 1 : 0;
+    // Other threads may end many cycles between the forward of one and its backward.
+    const bool is_reached =
+        state.several_threads_train()
+            ? graph.cycles_back >= kManyCycles && growths >= kGrowthsAmongThreads
+            : graph.cycles_back >= kManyCycles || (graph.cycles_back >= kRetainedCycles && grew);
+    if (is_reached) findings.push_back(reached(event, last, state));
     const bool other_root = event.at.cycle == last.cycle && graph.cycles_back < last.cycles_back;
-    if (!other_root) last = {graph.cycles_back, event.at.cycle, graph.nodes};
+    if (!other_root) last = {graph.cycles_back, event.at.cycle, graph.nodes, growths};
   }
 
   static Finding reached(const BackwardEvent& event, const Walk& before, const RunState& state) {

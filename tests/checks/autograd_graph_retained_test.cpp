@@ -7,12 +7,13 @@ namespace {
 struct Steps {
   Program program{"autograd-graph-retained"};
   std::int64_t step = 0;
+  std::uint64_t thread = 1;
 
   Steps() { program.attach(1, {{.id = 1, .path = "cell.weight"}}); }
   void backward(std::int64_t cycles_back, std::int64_t roots_alive = 0, bool surveyed = true) {
     ++step;
     program.send(std::make_unique<BackwardEvent>(
-        BackwardEvent{.at = {.step = step, .cycle = step, .thread = 1},
+        BackwardEvent{.at = {.step = step, .cycle = step, .thread = thread},
                       .surveyed = surveyed,
                       .walked = surveyed,
                       .roots_alive = roots_alive,
@@ -51,6 +52,19 @@ TEST_CASE("autograd-graph-retained reports a deep graph at first sight", "[check
   REQUIRE(steps.program.findings.size() == 1);
   CHECK(steps.program.findings[0].what ==
         "the graph of this loss reaches back 9 steps, 2800 nodes");
+}
+
+TEST_CASE("autograd-graph-retained among threads asks for a graph that goes on growing",
+          "[check]") {
+  Steps steps;
+  steps.backward(0);
+  steps.thread = 2;
+  for (const std::int64_t depth : {9, 3, 12, 4, 5, 9, 10}) steps.backward(depth);
+  CHECK(steps.program.findings.empty());
+  steps.backward(11);
+  CHECK(steps.program.findings.empty());
+  steps.backward(12);
+  CHECK(steps.program.findings.size() == 1);
 }
 
 TEST_CASE("autograd-graph-retained reports losses that are kept", "[check]") {
