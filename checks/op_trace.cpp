@@ -258,6 +258,7 @@ void OpTrace::place(TensorState& leaf, const OpEvent& event,
   if (!named && use.ops.size() < kMaxNamedOps) use.ops.push_back(event.op);
 
   if (path.has_value()) {
+    use.is_inside = true;
     merge(use.common_path, *path);
     return;
   }

@@ -39,6 +39,7 @@ struct TensorUse {
   std::int64_t no_backward_cycle = 0;
   std::vector<std::string> ops;  ///< distinct, in order of first use, without views
   std::optional<std::string> common_path;
+  bool is_inside = false;  ///< operators of a known module read it, not only some beside one
   std::optional<PathEnd> end;
   /// The same of the backward before a step of its own optimizer, which no later one changes.
   std::optional<PathEnd> end_before_step;

@@ -58,6 +58,9 @@ std::string common_module(const ModelState& model, const std::vector<const Tenso
     path = path.has_value() ? common_path(*path, own) : own;
   }
   std::string module = path.value_or("");
+  if (std::ranges::any_of(tensors, [](const auto* tensor) { return tensor->use.is_inside; })) {
+    return module;
+  }
   while (!module.empty() && is_of_libtorch(model, module)) {
     const std::size_t dot = module.rfind('.');
     module.resize(dot == std::string::npos ? 0 : dot);

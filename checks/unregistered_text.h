@@ -16,8 +16,8 @@ std::string unused_module(const ModelState& model, std::string_view type, const 
 /// The first operators that read each of them.
 std::vector<std::string> consumer_ops(const std::vector<const TensorState*>& tensors);
 
-/// The deepest module of the model below which all of them are used. Not a layer of LibTorch, which
-/// is known of what ran beside it: that runs no operators of the program.
+/// The deepest module of the model below which all of them are used. Not a layer of LibTorch where
+/// that is known of what ran beside them: it runs no operators of the program.
 std::string common_module(const ModelState& model, const std::vector<const TensorState*>& tensors);
 
 /// What to do about tensors that are registered nowhere; `unused`: see above.

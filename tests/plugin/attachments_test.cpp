@@ -101,7 +101,7 @@ TEST_CASE("A model can be attached again after a detach") {
   attach_diagnostics(net, quiet());
   SGD optimizer(net->parameters(), 0.01);
   train(optimizer, [&] { return net->loss(); });
-  check_findings({"module-unregistered error body tensor [8] - aten::mul"});
+  check_findings({"module-unregistered error - tensor [8] - aten::mul"});
 }
 
 TEST_CASE("Models of one class that live together have labels of their own") {
