@@ -5,6 +5,7 @@ namespace ddpscope::test {
 namespace {
 using torch::nn::Linear;
 using torch::nn::Module;
+using torch::nn::Sequential;
 using torch::optim::SGD;
 
 // `stages` are forwarded and registered nowhere; their module lies inside another one.
@@ -26,6 +27,12 @@ struct Outer : Module {
   Stages middle = register_module("middle", Stages());
   Linear head = register_module("head", Linear(8, 2));
 };
+
+Sequential two_layers() { return Sequential(Linear(8, 16), torch::nn::ReLU(), Linear(16, 4)); }
+Sequential copy_of(const Sequential& net) {
+  return {std::dynamic_pointer_cast<torch::nn::SequentialImpl>(net->clone())};
+}
+at::Tensor loss_of(Sequential net) { return net->forward(input()).square().mean(); }
 }  // namespace
 
 TEST_CASE("A vector of layers in a nested module is found there") {
@@ -160,6 +167,51 @@ TEST_CASE("Gradients of the optimizer that is not cleared are stale") {
     for_side.step();
   }
   check_findings({"optim-stale-gradient warning side - outside_optimizer -"});
+}
+
+TEST_CASE("A weight that is assigned in mid-training is found within a few steps") {
+  Net net;
+  attach_diagnostics(net, quiet());
+  SGD optimizer(net->parameters(), 0.01);
+  train(
+      optimizer, [&] { return net->loss(); }, 9);
+  net->first->weight = net->first->weight.detach().clone().requires_grad_();
+  train(
+      optimizer, [&] { return net->loss(); }, 9);
+  const auto all = findings();
+  const Finding* found = find(all, "module-replaced");
+  REQUIRE(found != nullptr);
+  CHECK(found->module_path == "first");
+}
+
+TEST_CASE("An optimizer of the model that was cloned explains why that one has no gradient") {
+  Sequential net = two_layers();
+  Sequential copy = copy_of(net);
+  attach_diagnostics(net, quiet());
+  attach_diagnostics(copy, quiet());
+  SGD optimizer(net->parameters(), 0.01);
+  train(optimizer, [&] {
+    copy->zero_grad();
+    return loss_of(copy);
+  });
+  const auto all = findings();
+  const Finding* found = find(all, "optim-missing-parameter");
+  const Finding* follows = find(all, "grad-missing");
+  REQUIRE((found != nullptr && follows != nullptr));
+  CHECK(found->why.starts_with("SGD holds as many parameters of the same shapes"));
+  CHECK(follows->caused_by == found->fingerprint);
+}
+
+TEST_CASE("A clone that trains in place of the attached model is told as that") {
+  Sequential net = two_layers();
+  attach_diagnostics(net, quiet());
+  SGD optimizer(net->parameters(), 0.01);
+  Sequential copy = copy_of(net);
+  train(optimizer, [&] { return loss_of(copy); });
+  const auto all = findings();
+  const Finding* found = find(all, "module-replaced");
+  REQUIRE(found != nullptr);
+  CHECK(found->why.starts_with("these are all that the model trains"));
 }
 
 TEST_CASE("A parameter that the optimizer holds twice is found") {
