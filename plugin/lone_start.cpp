@@ -1,5 +1,7 @@
 #include "plugin/lone_start.h"
 
+#include <algorithm>
+
 #include "exchange/tensor_list.h"
 
 namespace ddpscope {
