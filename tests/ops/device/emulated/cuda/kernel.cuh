@@ -26,7 +26,11 @@
 #define __grid_constant__
 #define __host__
 #define __launch_bounds__(...)
+#ifdef DDPSCOPE_FINDS_RACES
+#define __shared__ static thread_local
+#else
 #define __shared__ static
+#endif
 
 namespace ddpscope::cuda {
 
@@ -67,12 +71,15 @@ inline void __threadfence_system() {}
 inline double rsqrt(double value) { return 1 / std::sqrt(value); }
 inline int __popc(unsigned bits) { return std::popcount(bits); }
 
-inline unsigned count_arrival(unsigned* counter) { return (*counter)++; }
+inline unsigned count_arrival(unsigned* counter) {
+  return __atomic_fetch_add(counter, 1, __ATOMIC_ACQ_REL);
+}
 
 template <class Arguments>
 int launch(void (*kernel)(Arguments), const Grid& grid, const Arguments& arguments) noexcept {
   static_assert(sizeof arguments <= 32764);
-  emulated::run_grid(grid.blocks, [&] { kernel(arguments); });
+  const auto run = [&]() __attribute__((no_sanitize_thread)) { kernel(arguments); };
+  emulated::run_grid(grid.blocks, run);
   return 0;
 }
 
