@@ -46,6 +46,14 @@ bool is_same_or_next_step(const Finding& cause, const Finding& effect) {
 
 bool always(const Finding&, const Finding&) { return true; }
 
+/// A model that one rank has beside that of all is a note, and explains nothing about that.
+bool is_as_severe(const Finding& cause, const Finding& effect) {
+  return cause.severity >= effect.severity;
+}
+bool is_before_and_as_severe(const Finding& cause, const Finding& effect) {
+  return is_before(cause, effect) && is_as_severe(cause, effect);
+}
+
 /// Replicas that began equal and parted later.
 bool is_drift(const Finding& cause, const Finding& effect) {
   return cause.step <= effect.step && !has_word(effect, fact::kCause, "init_not_synced");
@@ -161,18 +169,18 @@ constexpr auto kLinks = std::to_array<RankLink>({
     {"collective-mismatch", "rank-step-lag", is_before},
     {"norm-syncbn-calls-differ", "rank-step-lag", is_before},
     {"grad-unused-rank-differs", "rank-step-lag", is_before},
-    {"rank-model-differs", "grad-unused-rank-differs", is_before},
+    {"rank-model-differs", "grad-unused-rank-differs", is_before_and_as_severe},
     {"rank-optimizer-differs", "rank-parameters-differ", is_drift},
     {"grad-unused-rank-differs", "rank-parameters-differ", is_drift},
     {"grad-missing", "grad-not-reduced", is_of_reducer},
     {"collective-mismatch", "grad-not-reduced", is_before},
     {"collective-multi-tensor", "grad-not-reduced", is_before},
-    {"rank-model-differs", "grad-not-reduced", always},
+    {"rank-model-differs", "grad-not-reduced", is_as_severe},
     {"rank-step-lag", "grad-not-reduced", is_before},
     {"grad-unused-rank-differs", "grad-not-reduced", is_before},
     {"collective-mismatch", "grad-reduced-wrong-scale", is_before},
     {"collective-multi-tensor", "grad-reduced-wrong-scale", is_before},
-    {"rank-model-differs", "grad-reduced-wrong-scale", always},
+    {"rank-model-differs", "grad-reduced-wrong-scale", is_as_severe},
     {"module-trainable-changed", "grad-not-reduced", is_left_out},
     {"grad-accumulation-unsynced", "grad-accumulation-unsynced", is_of_all_ranks},
     {"grad-accumulation-unsynced", "grad-not-reduced", is_before},
@@ -190,9 +198,9 @@ constexpr auto kLinks = std::to_array<RankLink>({
     {"grad-missing", "rank-parameters-differ", is_of_reducer},
     {"collective-mismatch", "rank-parameters-differ", is_drift},
     {"rank-step-lag", "rank-parameters-differ", is_drift},
-    {"rank-model-differs", "rank-parameters-differ", always},
-    {"rank-model-differs", "rank-buffers-differ", always},
-    {"rank-model-differs", "rank-optimizer-differs", is_before},
+    {"rank-model-differs", "rank-parameters-differ", is_as_severe},
+    {"rank-model-differs", "rank-buffers-differ", is_as_severe},
+    {"rank-model-differs", "rank-optimizer-differs", is_before_and_as_severe},
     {"rank-step-lag", "rank-optimizer-differs", is_before},
     {"grad-unused-rank-differs", "grad-missing", is_about_its_gradients},
     {"collective-hang", "module-operator-failed", is_failed_call},

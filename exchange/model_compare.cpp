@@ -139,11 +139,18 @@ std::vector<ModelsDiffer> compare_models(const RingList& rings, const DigestsDif
       models[model].push_back({side.ranks, std::move(list)});
     }
   }
+  const auto is_copy_on = [&sides](std::uint32_t model, const Version& version) {
+    const auto side = std::ranges::find(sides, version.ranks, &SideOfLists::ranks);
+    return side != sides.end() && is_never_trained(side->ring->blobs(), model, INT64_MAX);
+  };
   const bool is_one_common = std::ranges::any_of(
       models, [&sides](const auto& entry) { return entry.second.size() == sides.size(); });
   std::vector<ModelsDiffer> differences;
   for (auto& [model, versions] : models) {
-    const bool is_of_some = versions.size() < sides.size();
+    const bool is_of_some = is_one_common && versions.size() < sides.size();
+    const bool is_copy = is_of_some && std::ranges::all_of(versions, [&](const Version& version) {
+                           return is_copy_on(model, version);
+                         });
     // A model that a side does not have at all has no tensors there.
     for (const SideOfLists& side : sides) {
       const bool has_it = std::ranges::any_of(
@@ -152,7 +159,9 @@ std::vector<ModelsDiffer> compare_models(const RingList& rings, const DigestsDif
     }
     const std::size_t before = differences.size();
     compare(versions, difference.step, differences);
-    if (differences.size() > before) differences.back().is_of_some = is_of_some && is_one_common;
+    if (differences.size() == before) continue;
+    differences.back().is_of_some = is_of_some;
+    differences.back().is_copy = is_copy;
   }
   return differences;
 }

@@ -174,11 +174,7 @@ struct Overlap {
 
 void compare_reductions(const RingList& rings, bool complete, Cohort& cohort) {
   if (rings.size() < 2 || rings.size() < cohort.ranks.size()) return;
-  // The same place may be another parameter.
-  const bool differ = std::ranges::any_of(cohort.digests, [](const DigestsDiffer& difference) {
-    return difference.field == DigestField::kStructure;
-  });
-  if (differ) return;
+  if (cohort.lists_differ) return;  // the same place may be another parameter
   Steps steps;
   for (const RingReader* ring : rings) {
     read_ring(*ring, cohort, steps);

@@ -5,9 +5,8 @@
 
 namespace ddpscope {
 namespace {
-bool is_of_optimizers(DigestField field) {
-  using enum DigestField;
-  return field == kMembers || field == kGroups || field == kOptimizers;
+bool is_of_members(DigestField field) {
+  return field == DigestField::kMembers || field == DigestField::kGroups;
 }
 
 /// The first step by which the optimizers of ranks differ since some of them have a model alone.
@@ -16,7 +15,7 @@ std::optional<std::int64_t> first_apart(const Cohort& cohort) {
   if (lone == cohort.models.end()) return std::nullopt;
   std::optional<std::int64_t> first;
   for (const DigestsDiffer& differ : cohort.digests) {
-    if (!is_of_optimizers(differ.field) || differ.first_step < lone->step) continue;
+    if (!is_of_members(differ.field) || differ.first_step < lone->step) continue;
     first = std::min(first.value_or(differ.first_step), differ.first_step);
   }
   return first;

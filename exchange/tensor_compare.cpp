@@ -89,20 +89,6 @@ std::string hex(std::uint64_t word) {
   return text;
 }
 
-/// It is known of which parameters gradients arrived, and it was of none, nor did an optimizer step
-/// with any: a copy, kept by hand.
-bool is_never_trained(const Told& side, std::uint32_t model, std::int64_t step) {
-  bool is_known = false;
-  for (const Blob& blob : side.blobs) {
-    if (blob.number != model || blob.step > step) continue;
-    if (blob.kind == BlobKind::kReductions) return false;
-    if (blob.kind != BlobKind::kGradients) continue;
-    is_known = true;
-    if (std::ranges::any_of(blob.bytes, [](char bits) { return bits != 0; })) return false;
-  }
-  return is_known;
-}
-
 void add_fingerprints(ByPath<Fingerprints>& tensors, const Told& side, std::uint32_t model,
                       const ValuesDiffer& difference) {
   const auto list = side.lists.find(model);
@@ -110,7 +96,7 @@ void add_fingerprints(ByPath<Fingerprints>& tensors, const Told& side, std::uint
   const Blob* told = latest_blob(side.blobs, BlobKind::kFingerprints, model, difference.step);
   if (told == nullptr || told->step != difference.step) return;
   const std::string_view bytes = told->bytes;
-  const bool is_copy = is_never_trained(side, model, difference.step);
+  const bool is_copy = is_never_trained(side.blobs, model, difference.step);
   const auto order = in_told_order(list->second, true);
   for (std::size_t i = 0; i < order.size() && (i + 1) * 8 <= bytes.size(); ++i) {
     const ListedTensor& tensor = *order[i];
@@ -165,6 +151,11 @@ void add_values(const RingList& rings, DigestsDiffer difference, Cohort& cohort)
   estimate_difference(rings, difference, values);
   leave_out_written(rings, values);
   cohort.values.push_back(std::move(values));
+}
+
+void set_equal_steps(Cohort& cohort, std::vector<std::int64_t> steps) {
+  cohort.equal_steps = std::move(steps);
+  cohort.equal_at_start = !cohort.equal_steps.empty() && cohort.equal_steps.front() == 0;
 }
 
 const DigestsDiffer* difference_of(const Cohort& cohort, DigestField field) {
@@ -225,6 +216,18 @@ const Blob* latest_blob(const std::vector<Blob>& blobs, BlobKind kind, std::uint
   return latest;
 }
 
+bool is_never_trained(const std::vector<Blob>& blobs, std::uint32_t model, std::int64_t until) {
+  bool is_known = false;
+  for (const Blob& blob : blobs) {
+    if (blob.number != model || blob.step > until) continue;
+    if (blob.kind == BlobKind::kReductions) return false;
+    if (blob.kind != BlobKind::kGradients) continue;
+    is_known = true;
+    if (std::ranges::any_of(blob.bytes, [](char bits) { return bits != 0; })) return false;
+  }
+  return is_known;
+}
+
 GradientSetsDiffer compare_gradients(const RingList& rings, const DigestsDiffer& difference) {
   GradientSetsDiffer result{.step = difference.step, .steps = difference.differing};
   result.sides = difference.sides;
@@ -269,6 +272,10 @@ ValuesDiffer compare_values(const RingList& rings, const DigestsDiffer& differen
 void compare_tensors(const RingList& rings, Cohort& cohort) {
   if (const auto* models = difference_of(cohort, DigestField::kStructure)) {
     cohort.models = compare_models(rings, *models);
+    cohort.lists_differ =
+        cohort.models.empty() || !std::ranges::all_of(cohort.models, &ModelsDiffer::is_of_some);
+    std::erase_if(cohort.models, &ModelsDiffer::is_copy);
+    if (!cohort.lists_differ) set_equal_steps(cohort, steps_of_equal(rings));
   }
   if (const auto* gradients = difference_of(cohort, DigestField::kGradients)) {
     cohort.gradients.push_back(compare_gradients(rings, *gradients));

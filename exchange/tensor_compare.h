@@ -29,6 +29,10 @@ std::uint64_t fingerprint_in(std::string_view bytes, std::size_t place);
 const Blob* latest_blob(const std::vector<Blob>& blobs, BlobKind kind, std::uint32_t model,
                         std::int64_t step);
 
+/// It is known of which parameters gradients arrived, and up to `until` it was of none, nor did an
+/// optimizer step with any: a copy, kept by hand.
+bool is_never_trained(const std::vector<Blob>& blobs, std::uint32_t model, std::int64_t until);
+
 /// Finds the tensors behind what digests say, and fills `models`, `gradients` and `values`.
 void compare_tensors(const RingList& rings, Cohort& cohort);
 
@@ -39,5 +43,8 @@ ValuesDiffer compare_values(const RingList& rings, const DigestsDiffer& differen
 /// The first step after that of `first` in which trainable parameters that all ranks have differ;
 /// nothing where there is none.
 std::optional<DigestsDiffer> later_difference(const RingList& rings, const DigestsDiffer& first);
+
+/// The compared steps in which those were equal when it began.
+std::vector<std::int64_t> steps_of_equal(const RingList& rings);
 
 }  // namespace ddpscope

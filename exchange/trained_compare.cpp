@@ -64,19 +64,35 @@ void add_rank(const RingReader& ring, std::int64_t after, const Paths& compared,
     sides[step][words_at(blobs, step, compared)].push_back(ring.head().rank);
   }
 }
+
+SidesByStep sides_after(std::int64_t step, const RingList& rings, const Paths& compared) {
+  SidesByStep sides;
+  for (const RingReader* ring : rings) add_rank(*ring, step, compared, sides);
+  return sides;
+}
+
+bool is_told_by_all(const std::vector<RankSide>& sides, const RingList& rings) {
+  std::size_t told = 0;
+  for (const RankSide& side : sides) told += side.ranks.size();
+  return told == rings.size();
+}
 }  // namespace
 
+std::vector<std::int64_t> steps_of_equal(const RingList& rings) {
+  std::vector<std::int64_t> equal;
+  for (const auto& [step, ranks_of] : sides_after(-1, rings, common_paths(rings, INT64_MAX))) {
+    if (ranks_of.size() == 1 && is_told_by_all(as_sides(ranks_of), rings)) equal.push_back(step);
+  }
+  return equal;
+}
+
 std::optional<DigestsDiffer> later_difference(const RingList& rings, const DigestsDiffer& first) {
-  const Paths compared = common_paths(rings, first.step);
-  SidesByStep steps;
-  for (const RingReader* ring : rings) add_rank(*ring, first.step, compared, steps);
+  const SidesByStep steps = sides_after(first.step, rings, common_paths(rings, first.step));
   DigestsDiffer later = first;
   later.equal_until = first.step;
   for (const auto& [step, ranks_of] : steps) {
     later.sides = as_sides(ranks_of);
-    std::size_t told = 0;
-    for (const RankSide& side : later.sides) told += side.ranks.size();
-    if (told < rings.size()) continue;
+    if (!is_told_by_all(later.sides, rings)) continue;
     later.step = step;
     if (later.sides.size() > 1) return later;
     later.equal_until = step;

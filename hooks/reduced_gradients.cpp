@@ -99,6 +99,28 @@ void see_own_writes(const WriteLog& log, std::vector<OfStorage>& gradients) {
 bool is_compared(const at::Tensor& parameter) {
   return parameter.requires_grad() && parameter.is_floating_point() && is_readable(parameter);
 }
+
+struct Parameters {
+  std::vector<TensorId> ids;
+  std::vector<std::int64_t> elements;
+};
+
+/// Once gradients arrived, of those that had one: a copy that one rank keeps must not move the
+/// choice of the others.
+Parameters compared_parameters(Capture& capture) {
+  Parameters all, trained;
+  for (const at::Tensor& parameter : capture.modules().own_tensors(/*buffers=*/false)) {
+    if (!is_compared(parameter)) continue;
+    const TensorSlot& slot = capture.tensors().slot(parameter);
+    const bool had_one = slot.values.load(std::memory_order_relaxed) != nullptr;
+    for (Parameters* const list : {&all, &trained}) {
+      if (list == &trained && !had_one) continue;
+      list->ids.push_back(slot.id);
+      list->elements.push_back(parameter.numel());
+    }
+  }
+  return trained.ids.empty() ? all : trained;
+}
 }  // namespace
 
 void ReducedGradients::see_backward(Capture& capture) {
@@ -117,15 +139,10 @@ void ReducedGradients::begin_step(Capture& capture) {
   if (!wanted || state.step == step) return;
   state.step = step;
   state.all.clear();
-  std::vector<TensorId> ids;
-  std::vector<std::int64_t> elements;
-  for (const at::Tensor& parameter : capture.modules().own_tensors(/*buffers=*/false)) {
-    if (!is_compared(parameter)) continue;
-    ids.push_back(capture.id_of(parameter));
-    elements.push_back(parameter.numel());
-  }
-  for (const ChosenGradient& one : choose_gradients(elements, step)) {
-    state.all.push_back({.gradient = {.tensor = ids[one.index]}, .elements = one.elements});
+  const Parameters parameters = compared_parameters(capture);
+  for (const ChosenGradient& one : choose_gradients(parameters.elements, step)) {
+    state.all.push_back(
+        {.gradient = {.tensor = parameters.ids[one.index]}, .elements = one.elements});
   }
 }
 

@@ -64,6 +64,8 @@ TensorSlot& TensorRegistry::find_or_add(const at::Tensor& tensor) {
   slot.gradient = nullptr;
   slot.gradient_version = 0;
   slot.gradient_values = nullptr;
+  slot.version = 0;
+  slot.values = nullptr;
   slot.next_write = 0;
   slot.gradient_name = 0;
   slot.impl.store(impl, std::memory_order_release);

@@ -209,6 +209,7 @@ struct Cohort {
   std::int64_t median_step_ms = 0;
   std::vector<DigestsDiffer> digests;
   std::vector<ModelsDiffer> models;
+  bool lists_differ = false;                  ///< of tensors of a model that several ranks have
   std::vector<GradientSetsDiffer> gradients;  ///< one at most
   std::vector<ValuesDiffer> values;           ///< one of parameters and one of buffers at most
   std::vector<RankCounts> counts;             ///< by rank

@@ -27,6 +27,7 @@ struct ModelsDiffer {
   std::vector<RankSide> only_on;  ///< paths that not all ranks have, the first of them
   /// Some ranks have nothing of this model, and all of them have another one.
   bool is_of_some = false;
+  bool is_copy = false;  ///< and no gradient reached it there
 };
 
 /// A parameter that received a gradient on some ranks and none on others.

@@ -55,6 +55,7 @@ void ModelTensors::receive(TensorId tensor) {
     if ((byte & bit) != 0) continue;
     byte = static_cast<char>(byte | bit);
     ++received_;
+    has_received_ = true;
   }
 }
 

@@ -23,6 +23,8 @@ class ModelTensors {
   std::uint64_t hash() const { return hash_; }
 
   bool declares(TensorId tensor) const { return declared_.contains(tensor); }
+  /// Before it was looked at anew.
+  void follow(const ModelTensors& before) { has_received_ = before.has_received_; }
   /// The very same objects in the same places.
   bool has_tensors_of(const ModelTensors& other) const {
     return parameters_ == other.parameters_ && buffers_ == other.buffers_;
@@ -42,6 +44,8 @@ class ModelTensors {
   void receive(TensorId tensor);
   void clear_received();
   std::int64_t received() const { return received_; }
+  /// In any step.
+  bool has_received() const { return has_received_; }
   /// One bit per parameter, the lowest of each byte first.
   const std::string& received_bits() const { return received_bits_; }
   /// Why parameters received none in the cycle of now, where its operators were recorded; in the
@@ -78,6 +82,7 @@ class ModelTensors {
   std::unordered_set<TensorId> declared_;
   std::string received_bits_;
   std::int64_t received_ = 0;
+  bool has_received_ = false;
 };
 
 }  // namespace ddpscope

@@ -96,6 +96,7 @@ void RankDigest::look_at(ModelId id, const RunState& state) {
   const auto known = models_.find(id);
   const bool is_new = known == models_.end() || encode(known->second.list()) != bytes;
   if (!is_new && known->second.has_tensors_of(tensors)) return;  // a module changed its mode
+  if (known != models_.end()) tensors.follow(known->second);
   if (is_new) put_list(id, bytes);
   models_.insert_or_assign(id, std::move(tensors));
   start_changed_ = !steps_began_;
@@ -232,6 +233,8 @@ void RankDigest::add_gradients(StepDigest& digest, const RunState& state, bool w
   Hash hash;
   std::int64_t received = 0;
   for (const auto& [id, model] : models_) {
+    if (model.received() == 0) continue;
+    hash.add(id);
     hash.add(std::string_view(model.received_bits()));
     received += model.received();
   }
@@ -245,12 +248,16 @@ void RankDigest::add_gradients(StepDigest& digest, const RunState& state, bool w
   }
 }
 
+// A model that no gradient reaches is a copy, as one that one rank alone keeps for evaluation.
 void RankDigest::add_values(StepDigest& digest) {
   if (bits_.empty() || bits_step_ != digest.step) return;
+  const bool some_train =
+      std::ranges::any_of(models_, [](const auto& entry) { return entry.second.has_received(); });
   for (const bool of_buffers : {false, true}) {
     Hash hash;
     bool any = false;
     for (const auto& [id, model] : models_) {
+      if (some_train && !model.has_received()) continue;
       const std::uint64_t one = model.fingerprint(bits_, of_buffers);
       any |= one != 0;
       hash.add(one);

@@ -1,0 +1,78 @@
+// Ranks of which one keeps a copy of the model, as an average of its weights, for itself.
+#include "tests/plugin/merged_run.h"
+#include "tests/plugin/on_ranks.h"
+
+namespace ddpscope::test {
+namespace {
+enum class Fault : std::uint8_t { kNone, kRate, kSum, kOneLayer };
+
+void average(const Group& group, Net& net, const Place& place, Fault fault) {
+  for (const at::Tensor& parameter : net->parameters()) {
+    if (fault == Fault::kOneLayer && parameter.is_same(net->second->weight)) continue;
+    all_reduce(group, parameter.grad());
+    if (fault != Fault::kSum) parameter.grad().div_(place.ranks);
+  }
+}
+
+void follow(const Net& net, Net& copy) {
+  const torch::NoGradGuard no_grad;
+  const auto from = net->parameters(), to = copy->parameters();
+  for (std::size_t i = 0; i < to.size(); ++i) to[i].mul_(0.9).add_(from[i], 0.1);
+}
+
+/// The first rank alone has the copy, before or after the first step.
+Merged merged_run(Fault fault, bool is_kept_early = true) {
+  Ranks ranks(2, [=](const Place& place) {
+    const Group group = place.group();
+    torch::manual_seed(3);
+    Net net, copy;
+    attach_diagnostics(net, quiet());
+    const auto keep = [&] { attach_diagnostics(copy, quiet()); };
+    if (is_kept_early && place.rank == 0) keep();
+    torch::optim::SGD optimizer(net->parameters(), 0.05);
+    torch::manual_seed(static_cast<std::uint64_t>(place.rank) + 5);
+    for (int step = 1; step <= 40; ++step) {
+      optimizer.zero_grad();
+      net(torch::randn({4, 8})).square().mean().backward();
+      average(group, net, place, fault);
+      if (fault == Fault::kRate && place.rank == 1 && step == 20) {
+        optimizer.param_groups()[0].options().set_lr(0.01);
+      }
+      optimizer.step();
+      if (!is_kept_early && step == 2 && place.rank == 0) keep();
+      if (place.rank == 0) follow(net, copy);
+    }
+    return 0;
+  });
+  CHECK(ranks.exit_codes() == std::vector<int>{0, 0});
+  return merge();
+}
+}  // namespace
+
+TEST_CASE("A copy that one rank keeps for itself is silent") {
+  const Merged merged = merged_run(Fault::kNone);
+  INFO(merged.said);
+  CHECK(merged.says("0 errors, 0 warnings, 0 notes"));
+}
+
+TEST_CASE("Beside a copy of one rank, another learning rate is found") {
+  const Merged merged = merged_run(Fault::kRate);
+  INFO(merged.said);
+  CHECK(merged.says("learning rate 0.01 on rank 1, 0.05 on rank 0, since step 20"));
+  CHECK(merged.says("primary rank-optimizer-differs"));
+}
+
+TEST_CASE("Beside a copy of one rank, a sum that is not divided is found") {
+  const Merged merged = merged_run(Fault::kSum);
+  INFO(merged.said);
+  CHECK(merged.says("2 × the mean over 2 ranks (sum_not_divided)"));
+}
+
+TEST_CASE("Beside a copy of one rank that was made later, a layer left out is found") {
+  const Merged merged = merged_run(Fault::kOneLayer, /*is_kept_early=*/false);
+  INFO(merged.said);
+  CHECK(merged.says("1 of 4 sampled gradients differs between ranks at step() (subset)"));
+  CHECK(merged.says("primary grad-not-reduced"));
+}
+
+}  // namespace ddpscope::test
