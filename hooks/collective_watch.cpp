@@ -18,6 +18,7 @@
 #include "hooks/norm_exchange.h"
 #include "hooks/pending_gradients.h"
 #include "hooks/replica_bits.h"
+#include "hooks/step_wait.h"
 #include "model/clock.h"
 #include "model/open_calls.h"
 
@@ -260,6 +261,7 @@ CallWait::~CallWait() noexcept {
   --LoggedCall::waits_;
   if (number_ == 0) return;
   const std::int64_t waited_ns = steady_ns() - begin_ns_;
+  if (LoggedCall::waits_ == 0) StepWait::add_exchange(waited_ns);
   const bool threw = std::uncaught_exceptions() > exceptions_;
   as_guest(
       "collective",

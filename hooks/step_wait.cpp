@@ -13,6 +13,10 @@ std::int32_t whole_us(float ms) {
   constexpr float kMost = 2e6;  // of a step, in milliseconds
   return static_cast<std::int32_t>(std::clamp(ms, 0.0F, kMost) * 1000);
 }
+
+double exchanged_ms(const PendingWait& wait) {
+  return static_cast<double>(wait.exchanged_ns) / 1e6;
+}
 }  // namespace
 
 void StepWait::begin(Capture& capture, bool resting) noexcept {
@@ -31,8 +35,9 @@ void StepWait::end() noexcept {
     now_.pending = false;
     const Capture::Spent spent = capture.spent();
     const double hooks_ms = spent.hooks_ms - now_.hooks_before_ms;
-    const double own_ms = spent.wall_ms - now_.ended_ms - hooks_ms;
-    now_.waited_ms = static_cast<float>(spent.wall_ms - now_.ended_ms);
+    const double between_ms = spent.wall_ms - now_.ended_ms - exchanged_ms(now_);
+    const double own_ms = between_ms - hooks_ms;
+    now_.waited_ms = static_cast<float>(between_ms);
     if (now_.resting && own_ms < kLongMs) return;
     StepWaitEvent event{.at = capture.marker().now(),
                         .wait_ms = static_cast<float>(std::max(own_ms, 0.0)),
@@ -48,7 +53,8 @@ void StepWait::end() noexcept {
 }
 
 void StepWait::end_forward(const Capture& capture) noexcept {
-  now_.forward_ms = static_cast<float>(capture.spent().wall_ms - now_.ended_ms) - now_.waited_ms;
+  const double since_ms = capture.spent().wall_ms - now_.ended_ms - exchanged_ms(now_);
+  now_.forward_ms = static_cast<float>(since_ms) - now_.waited_ms;
 }
 
 void StepWait::add_to(StepEndEvent& event) noexcept {

@@ -17,6 +17,7 @@ struct PendingWait {
   std::int32_t loader_threads = 0;
   std::uint64_t drawn_ticks = 0;
   std::uint64_t computed_ticks = 0;
+  std::int64_t exchanged_ns = 0;
   float step_ms = 0;
   float waited_ms = 0;
   float forward_ms = 0;
@@ -51,6 +52,10 @@ class StepWait {
   /// An operator took so long.
   static void add_operator(std::uint64_t ticks, bool draws) noexcept {
     (draws ? now_.drawn_ticks : now_.computed_ticks) += ticks;
+  }
+  /// This thread spent that in a collective or waited for one: that is no wait for data.
+  static void add_exchange(std::int64_t ns) noexcept {
+    if (now_.pending) now_.exchanged_ns += ns;
   }
 
  private:

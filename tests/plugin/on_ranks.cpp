@@ -87,9 +87,11 @@ void all_reduce(const Group& group, at::Tensor tensor) {
   group->allreduce(one)->wait();
 }
 
-void broadcast(const Group& group, at::Tensor tensor) {
+void broadcast(const Group& group, at::Tensor tensor, int root) {
   std::vector<at::Tensor> one = {std::move(tensor)};
-  group->broadcast(one)->wait();
+  c10d::BroadcastOptions options;
+  options.rootRank = root;
+  group->broadcast(one, options)->wait();
 }
 
 }  // namespace ddpscope::test

@@ -49,6 +49,6 @@ inline std::string ring_path(int rank) {
 }
 
 void all_reduce(const Group& group, at::Tensor tensor);
-void broadcast(const Group& group, at::Tensor tensor);
+void broadcast(const Group& group, at::Tensor tensor, int root = 0);
 
 }  // namespace ddpscope::test
