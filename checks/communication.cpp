@@ -19,6 +19,7 @@ double median_of_cycles(const std::vector<CycleTraffic>& cycles, const Measure& 
 UsualTraffic usual_of(const std::vector<CycleTraffic>& cycles) {
   UsualTraffic usual{
       .calls = median_of_cycles(cycles, std::mem_fn(&CycleTraffic::calls)),
+      .summed_backwards = median_of_cycles(cycles, std::mem_fn(&CycleTraffic::summed_backwards)),
       .bytes = median_of_cycles(cycles, std::mem_fn(&CycleTraffic::bytes)),
       .median_bytes = median_of_cycles(cycles, std::mem_fn(&CycleTraffic::median_bytes)),
       .waited_ms = median_of_cycles(cycles, std::mem_fn(&CycleTraffic::waited_ms))};
@@ -45,6 +46,7 @@ void Communication::on(const CollectiveEvent& event, const RunState& state) {
                     (event.reduce == ReduceKind::kSum || event.reduce == ReduceKind::kAverage);
   if (!sums) return;
   ++now_.calls;
+  if (!std::exchange(is_summed_, true)) ++now_.summed_backwards;
   now_.bytes += event.bytes;
   if (in_backward_) now_.backward_bytes += event.bytes;
   call_bytes_.push_back(static_cast<double>(event.bytes));
@@ -55,7 +57,9 @@ void Communication::on(const CollectiveEndEvent& event) {
 }
 
 void Communication::on(const OptimizerStepEvent& event, const RunState& state) {
-  for (const auto& group : state.optimizers().at(event.optimizer).groups) {
+  const OptimizerState& optimizer = state.optimizers().at(event.optimizer);
+  now_.searches |= optimizer.of_libtorch && optimizer.type == "LBFGS";
+  for (const auto& group : optimizer.groups) {
     for (const OptimizerMember& member : group) {
       const TensorState* tensor = state.tensor(member.tensor);
       if (tensor == nullptr || tensor->gradient_cycle != event.at.cycle) continue;

@@ -86,7 +86,10 @@ class PerfSmallCollectives final : public Check {
         usual.calls > static_cast<double>(count) / kParametersPerCall) {
       found.causes.emplace_back("tiny");
     }
-    if (usual.bytes_ratio > kSentAgain) found.causes.emplace_back("every_micro_batch");
+    const bool searches = std::ranges::any_of(cycles_, &CycleTraffic::searches);
+    if (usual.bytes_ratio > kSentAgain && usual.summed_backwards > 1 && !searches) {
+      found.causes.emplace_back("every_micro_batch");
+    }
     if (buffers > 0) found.causes.emplace_back("constant_buffers");
     const bool is_large = usual.bytes >= kWorthOverlapBytes;
     if (usual.calls > 0 && usual.overlap_ratio < kHardlyOverlapped &&

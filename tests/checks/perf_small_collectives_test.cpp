@@ -44,13 +44,11 @@ struct Ranks {
       program.send_now(
           CollectiveEvent{.group_size = 2, .kind = CollectiveKind::kBroadcast, .tensors = {id}});
     }
-    if (in_backward) {
-      program.in_backward = [this] { communicate(); };
+    for (int i = 0; i < micro_batches; ++i) {
+      if (in_backward) program.in_backward = [this] { communicate(); };
       program.backward(ids());
-    } else {
-      program.backward(ids());
-      communicate();
     }
+    if (!in_backward) communicate();
     program.wall_ms = 100;
     program.step(1);
     program.zero_grad(1);
@@ -61,6 +59,7 @@ struct Ranks {
 
   TensorId parameters = kParameters;
   std::int64_t elements = 256;
+  int micro_batches = 1;
   int calls = 2;
   std::int64_t call_bytes = 20 << 10;
   double waited_ms = 1;
@@ -127,7 +126,7 @@ TEST_CASE("perf-small-collectives warns of waits that overlap could hide", "[che
 
 TEST_CASE("perf-small-collectives notes what is sent more than once per step", "[check]") {
   Ranks ranks;
-  ranks.calls = 4;
+  ranks.micro_batches = 2;
   ranks.steps();
   CHECK(causes_of(ranks) == std::vector<FactScalar>{std::string("every_micro_batch")});
   CHECK(ranks.program.findings[0].fixes[0].text ==
@@ -183,6 +182,14 @@ TEST_CASE("perf-small-collectives stays silent on what models need", "[check]") 
   SECTION("on short waits") {
     ranks.in_backward = false;
     ranks.waited_ms = 20;
+  }
+  SECTION("on one batch whose sums go over hosts and then between them") {
+    ranks.call_bytes = 40 << 10;
+  }
+  SECTION("on searches that need the mean of each of their gradients") {
+    ranks.micro_batches = 3;
+    ranks.program.optimizer_type = "torch::optim::LBFGS";
+    ranks.program.optimizer(1, ranks.ids());
   }
   SECTION("on buffers that operators write") {
     ranks.broadcast = {kMean};
