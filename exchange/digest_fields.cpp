@@ -27,23 +27,19 @@ std::array<std::optional<std::uint64_t>, kDigestFields> words_of(const StepDiges
   const auto of_optimizers = [&digest](std::uint64_t word) {
     return digest.optimizers == 0 ? std::nullopt : std::optional(word);
   };
+  const bool is_open = digest.phase == Phase::kReduce;  // its optimizers have yet to step
   const double scale = digest.loss_scale >= 1 ? digest.loss_scale : 0;  // less is a weight
-  return {said(digest.structure),
-          said(digest.gradients),
-          said(digest.optimizers),
-          said(digest.parameters),
-          said(digest.buffers),
+  return {said(digest.structure), said(digest.gradients), said(digest.optimizers),
+          said(digest.parameters), said(digest.buffers),
           of_optimizers(std::bit_cast<std::uint64_t>(digest.learning_rate)),
           of_optimizers(std::bit_cast<std::uint64_t>(digest.weight_decay)),
-          of_optimizers(std::bit_cast<std::uint64_t>(digest.momentum)),
-          said(scale),
-          said(number(digest.optimizer_steps)),  // none: another rank steps for all
-          number(digest.skipped_steps),
+          of_optimizers(std::bit_cast<std::uint64_t>(digest.momentum)), said(scale),
+          // None: another rank steps for all.
+          is_open ? std::nullopt : said(number(digest.optimizer_steps)),
+          is_open ? std::nullopt : std::optional(number(digest.skipped_steps)),
           of_optimizers(number(digest.groups)),
           digest.members == 0 ? std::nullopt : of_optimizers(number(digest.members)),
-          number(digest.forwards),
-          number(digest.backwards),
-          number(digest.call_count),
+          number(digest.forwards), number(digest.backwards), number(digest.call_count),
           said(digest.clip_factor),
           digest.members == 0 || digest.optimizers == 0 ? std::nullopt : said(digest.state)};
 }

@@ -76,7 +76,8 @@ std::optional<StepDigest> last_digest(const RingReader& ring) {
 
 bool steps_itself(const RingReader& ring) {
   const auto last = last_digest(ring);
-  return last && last->optimizer_steps > 0;
+  const bool is_open = last && last->phase == Phase::kReduce;  // it may have been about to
+  return last && (last->optimizer_steps > 0 || is_open);
 }
 
 /// Whether it was sent as much of late as it summed up: weights, and not buffers alone.

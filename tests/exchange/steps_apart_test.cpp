@@ -75,4 +75,26 @@ TEST_CASE("steps of a rank that leaves them to another one are not compared", "[
   CHECK(differs_in(cohort, DigestField::kParameters) != is_sent);
 }
 
+// The first rank was ended in the collectives of a step that the other had left.
+TEST_CASE("a step that a rank is ended in is compared, but for what ends it", "[compare]") {
+  const std::int32_t step = GENERATE(1, 41);
+  TestRun run(2);
+  for (std::size_t rank = 0; rank < 2; ++rank) {
+    run[rank].at_step(step);
+    run[rank].call({.elements = 64, .kind = CollectiveKind::kBroadcast});
+    run[rank].reduce("fc1", /*elements=*/64);
+    const bool is_ended = rank == 0;
+    run[rank].digest({.step = step,
+                      .gradients = is_ended ? 7U : 3U,
+                      .optimizer_steps = is_ended ? step - 1 : step,
+                      .skipped_steps = is_ended ? 0 : 1,
+                      .backwards = step,
+                      .phase = is_ended ? Phase::kReduce : Phase::kOptimizer});
+  }
+  const Cohort cohort = run.compared().cohorts.at(0);
+  CHECK(differs_in(cohort, DigestField::kGradients));
+  CHECK(!differs_in(cohort, DigestField::kOptimizerSteps));
+  CHECK(!differs_in(cohort, DigestField::kSkippedSteps));
+}
+
 }  // namespace ddpscope::test
