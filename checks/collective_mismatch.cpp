@@ -15,6 +15,16 @@ bool differs_in(const CallsDiffer& difference, std::string_view field) {
   return std::ranges::find(difference.fields, field) != difference.fields.end();
 }
 
+/// And not in which call it is.
+bool differs_in_size_alone(const CallsDiffer& difference) {
+  const bool are_of_one_step = std::ranges::all_of(difference.sides, [&](const CallSide& side) {
+    return side.call.record.step == difference.step;
+  });
+  return are_of_one_step && std::ranges::all_of(difference.fields, [](const std::string& field) {
+           return field == "elements" || field == "dtype";
+         });
+}
+
 std::string side_words(const CallsDiffer& difference, const CallSide& side) {
   const bool steps_differ = std::ranges::any_of(
       difference.sides,
@@ -87,6 +97,13 @@ Finding mismatch(const CallsDiffer& difference) {
       {"issue the same calls in the same order on every rank", Applicability::kSafe},
       {"evaluate without the group that averages, or on all ranks", Applicability::kLikely},
       {"use a group of its own for what one rank does alone", Applicability::kNeedsDecision}};
+  if (is_one_line(odd.call.site, usual.call.site) && differs_in_size_alone(difference)) {
+    finding.fixes.insert(
+        finding.fixes.begin(),
+        {"give that call as many elements, of one dtype, on every rank: pad to the "
+         "largest, or gather the sizes first",
+         Applicability::kLikely});
+  }
   finding.facts = {
       {fact::kGroup, fmt::format("{:016x}", difference.group)},
       {fact::kSeq, static_cast<std::int64_t>(difference.seq)},

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "checks/ending_text.h"
+#include "checks/site_text.h"
 
 namespace ddpscope {
 namespace {
@@ -69,6 +70,11 @@ void add_leaving(const Parted& parted, const Cohort& cohort, std::int64_t waits_
   }
 }
 
+/// Both ranks are in it in the same step: who is slower left nothing out.
+bool is_one_call(const CallSide& a, const CallSide& b) {
+  return a.call.record.step == b.call.record.step && is_one_line(a.call.site, b.call.site);
+}
+
 const CallSide* side_of(const CallsDiffer& calls, std::int64_t rank) {
   const auto side = std::ranges::find_if(
       calls.sides, [rank](const CallSide& one) { return std::ranges::count(one.ranks, rank) > 0; });
@@ -127,6 +133,7 @@ Lag lag_of(const Parted& parted, const Cohort& cohort) {
   if (parted.calls != nullptr && !lag.lagging.empty()) {
     lag.issued = side_of(*parted.calls, lag.lagging.front());
     lag.awaited = side_of(*parted.calls, lag.waiting.front());
+    if (is_one_call(*lag.issued, *lag.awaited)) return {};
   }
   if (lag.lagging.empty()) add_skipping(parted, cohort, skipped, lag);
   if (lag.lagging.empty() && parted.calls == nullptr) {

@@ -9,18 +9,26 @@
 #include "checks/subtree.h"
 
 namespace ddpscope {
+namespace {
+// Two calls in one line are one.
+bool is_same(const Frame& a, const Frame& b) {
+  const bool has_line = a.line > 0 && b.line > 0;
+  return has_line ? std::tie(a.file, a.line) == std::tie(b.file, b.line)
+                  : std::tie(a.module, a.offset) == std::tie(b.module, b.offset);
+}
+}  // namespace
+
 std::string line_of(const Site& site) {
   const auto own = std::ranges::find(site.frames, false, &Frame::library);
   if (own == site.frames.end() || own->line <= 0) return "";
   return fmt::format("{}:{}", own->file.substr(own->file.rfind('/') + 1), own->line);
 }
 
+bool is_one_line(const Site& a, const Site& b) {
+  return !a.frames.empty() && std::ranges::equal(a.frames, b.frames, is_same);
+}
+
 std::array<Site, 2> told_apart(Site a, Site b) {
-  const auto is_same = [](const Frame& x, const Frame& y) {
-    const bool has_line = x.line > 0 && y.line > 0;  // two calls in one line are one
-    return has_line ? std::tie(x.file, x.line) == std::tie(y.file, y.line)
-                    : std::tie(x.module, x.offset) == std::tie(y.module, y.offset);
-  };
   const auto [of_a, of_b] = std::ranges::mismatch(a.frames, b.frames, is_same);
   const bool are_apart = of_a != a.frames.end() && of_b != b.frames.end();
   if (are_apart && !of_a->library && !of_b->library) {

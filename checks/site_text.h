@@ -13,6 +13,9 @@ namespace ddpscope {
 /// `model.cpp:88`, the program's own line of a site; "" if none is known.
 std::string line_of(const Site& site);
 
+/// Whether both are known, and are the same lines on the way to the same call.
+bool is_one_line(const Site& a, const Site& b);
+
 /// Both, without the innermost frames that they have in common, those of a helper, where others
 /// tell them apart.
 std::array<Site, 2> told_apart(Site a, Site b);

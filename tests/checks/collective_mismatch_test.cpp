@@ -117,6 +117,19 @@ TEST_CASE("collective-mismatch names the lines of both sides", "[check]") {
   CHECK(finding.sites[1].frames[0].line == 90);
 }
 
+TEST_CASE("collective-mismatch asks for one size where one line issued two", "[check]") {
+  CallRecord shorter = kReduce;
+  shorter.elements = 2;
+  CallSide odd = other({1}, shorter), usual = reduction({0});
+  const auto fix = [&] { return only({differ({odd, usual}, {"elements"})}).fixes.front().text; };
+  CHECK(fix().starts_with("issue the same calls"));
+  odd.call.site =
+      usual.call.site = {.role = "called", .frames = {{.file = "train.cpp", .line = 40}}};
+  CHECK(fix().starts_with("give that call as many elements"));
+  odd.call.record.step = 21;
+  CHECK(fix().starts_with("issue the same calls"));
+}
+
 TEST_CASE("collective-mismatch says of a barrier that it is one", "[check]") {
   CallRecord record = kReduce;
   record.kind = CollectiveKind::kBarrier;

@@ -112,6 +112,16 @@ TEST_CASE("rank-step-lag sees a rank that went on to another collective", "[chec
   CHECK(fact_in(findings[0], "waiting_ranks") == ranks_of({0, 1, 2}));
 }
 
+TEST_CASE("rank-step-lag leaves to others a call of one line and step that differs", "[check]") {
+  RanksComparedEvent run = other_collective();
+  auto& sides = run.calls_differ[0].sides;
+  sides[1].call.site = sides[0].call.site;
+  sides[1].call.record.step = sides[0].call.record.step + 1;
+  CHECK(judge_run(run, kId).size() == 1);
+  sides[1].call.record.step = sides[0].call.record.step;
+  CHECK(judge_run(run, kId).empty());
+}
+
 TEST_CASE("rank-step-lag takes a clean end for the end of the loop, but not while ranks run",
           "[check]") {
   RanksComparedEvent run = shorter_epoch();
