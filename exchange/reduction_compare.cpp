@@ -140,6 +140,7 @@ void add_counts(const RingReader& ring, double ranks, Steps& steps) {
       step.backwards = std::max(step.backwards, backwards);
       step.divides_loss |= divides_by_ranks(loss_scale, batches.at(digest->step), ranks,
                                             static_cast<double>(backwards));
+      step.loss_scale = std::max(step.loss_scale, loss_scale);
       step.second_order |= digest->second_order;
       step.divides_by_period |= divides_by_period(loss_scale, backwards);
     }

@@ -1,6 +1,7 @@
 #include "exchange/step_comparison.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <optional>
 #include <utility>
@@ -73,6 +74,12 @@ void StepComparison::find_ratio() {
   result_.ratio = (least_ + most_) / 2;
   const auto ranks = static_cast<double>(ranks_);
   if (step_.divides_loss && is_factor(*result_.ratio, ranks)) result_.ratio = 1;
+  // A loss was scaled up, and its gradients down by as much after they were reduced.
+  const double unscaled = *result_.ratio * step_.loss_scale;
+  const bool is_told = std::ranges::any_of(std::array{1.0, ranks, 1 / ranks}, [&](double factor) {
+    return is_factor(unscaled, factor);
+  });
+  if (is_told && step_.loss_scale > ranks * ranks) result_.ratio = unscaled;
 }
 
 void StepComparison::add_differing(const ReducedPlace& place, const Parameter& parameter) {

@@ -188,6 +188,16 @@ TEST_CASE("a sum of gradients is the mean where the loss was divided by the rank
   CHECK(steps[0].ratio.value() == Approx(ratio));
 }
 
+TEST_CASE("a scale of the loss that is taken off after the sum is no part of the ratio",
+          "[compare]") {
+  const auto [scale, after, ratio] = GENERATE(table<double, double, double>(
+      {{1024, 1, 2}, {1024, 0.5, 1}, {1024, 0.25, 0.5}, {2048, 1, 2. / 1024}, {0, 1, 2. / 1024}}));
+  TwoRanks ranks;
+  const Values unscaled = scaled(kSum, after / 1024);
+  ranks.step(1, unscaled, unscaled);
+  CHECK(ranks.compared(2, scale, /*backwards=*/1).at(0).ratio.value() == Approx(ratio));
+}
+
 TEST_CASE("a loss that is divided by the number of backwards is told", "[compare]") {
   const auto [backwards, scale, divides] = GENERATE(
       table<std::int32_t, double, bool>({{4, 0.25, true}, {4, 1, false}, {2, 0.5, false}}));
