@@ -8,6 +8,7 @@
 #include "hooks/graph_walk.h"
 #include "hooks/made_in.h"
 #include "hooks/norm_exchange.h"
+#include "hooks/norm_nodes.h"
 #include "hooks/value_reader.h"
 #include "model/node_name.h"
 
@@ -32,10 +33,12 @@ bool returns_half(const Node& node) {
 // It saves its mask, which holds -Inf on purpose, and sums that it returns without a node.
 bool is_attention(const Node& node) { return node.name().starts_with("ScaledDotProduct"); }
 
-// Mean and deviation of what it normalized, which it returns without a node.
+// Mean and deviation of what it normalized, which it returns without a node, or what it made of
+// its running statistics.
 bool is_statistic(const at::Tensor& saved, const Node& reader) {
   const std::string name = reader.name();
-  if (!name.starts_with("NativeLayerNorm") && !name.starts_with("NativeGroupNorm")) return false;
+  const bool is_norm = name.starts_with("NativeLayerNorm") || name.starts_with("NativeGroupNorm");
+  if (!is_norm && !normalizes_by_batch(reader)) return false;
   if (saved.requires_grad() || reader.num_inputs() == 0) return false;
   const auto shape = c10::asIntArrayRefUnchecked(reader.input_metadata(0).shape_as_dim_vector());
   return saved.numel() < c10::multiply_integers(shape);

@@ -12,19 +12,24 @@ bool holds(const Norm& norm, const SavedVariable& saved) noexcept {
   return &saved == &norm.running_mean_ || &saved == &norm.running_var_;
 }
 
-template <class... Norms>
-bool is_of_training(const SavedVariable& saved, const Node& node) noexcept {
-  const auto is_of = [&]<class Norm>(const Norm* norm) {
-    return norm != nullptr && norm->training && holds(*norm, saved);
+/// Asks of a node that is a batch norm in training mode.
+bool is_training_norm(const Node& node, const auto& ask) noexcept {
+  using namespace torch::autograd::generated;
+  const auto is_one = [&]<class Norm>(const Norm* norm) {
+    return norm != nullptr && norm->training && ask(*norm);
   };
-  return (is_of(dynamic_cast<const Norms*>(&node)) || ...);
+  return is_one(dynamic_cast<const NativeBatchNormBackward0*>(&node)) ||
+         is_one(dynamic_cast<const NativeBatchNormLegitBackward0*>(&node)) ||
+         is_one(dynamic_cast<const CudnnBatchNormBackward0*>(&node));
 }
 }  // namespace
 
 bool is_only_checked(const SavedVariable& saved, const Node& node) noexcept {
-  using namespace torch::autograd::generated;
-  return is_of_training<NativeBatchNormBackward0, NativeBatchNormLegitBackward0,
-                        CudnnBatchNormBackward0>(saved, node);
+  return is_training_norm(node, [&saved](const auto& norm) { return holds(norm, saved); });
+}
+
+bool normalizes_by_batch(const Node& node) noexcept {
+  return is_training_norm(node, [](const auto&) { return true; });
 }
 
 }  // namespace ddpscope

@@ -12,4 +12,7 @@ namespace ddpscope {
 bool is_only_checked(const torch::autograd::SavedVariable& saved,
                      const torch::autograd::Node& node) noexcept;
 
+/// Whether this is a batch norm in training mode: it reads the batch and its weights alone.
+bool normalizes_by_batch(const torch::autograd::Node& node) noexcept;
+
 }  // namespace ddpscope

@@ -205,4 +205,21 @@ TEST_CASE("A product is named rather than the cast before it where both are gone
   CHECK(found.op == "aten::mul");
 }
 
+TEST_CASE("What a batch norm makes of its running statistics is not taken for their fault") {
+  at::Tensor mean = torch::zeros({4}), var = torch::ones({4});
+  const Finding found = found_of([&](const at::Tensor& x, bool is_bad) {
+    const at::Tensor numbers = is_bad ? (x - x.detach()).log() : x;
+    return torch::batch_norm(numbers, {}, {}, mean, var, /*training=*/true, 0.1, 1e-5, false).sum();
+  });
+  CHECK(found.op == "aten::log");
+}
+
+TEST_CASE("The statistics of a batch norm without running ones are not taken for the batch") {
+  const Finding found = found_of([](const at::Tensor& x, bool is_bad) {
+    const at::Tensor numbers = is_bad ? (x - x.detach()).log() : x;
+    return torch::batch_norm(numbers, {}, {}, {}, {}, /*training=*/true, 0.1, 1e-5, false).sum();
+  });
+  CHECK(found.op == "aten::log");
+}
+
 }  // namespace ddpscope::test::nonfinite_origins_test
