@@ -230,6 +230,7 @@ void Capture::wake() {
 void Capture::set_watch(Watch next) noexcept {
   const Watch before = hook_state.watch.exchange(next, std::memory_order_relaxed);
   const bool rests = next == Watch::kNothing;
+  if (next != before) writes_.begin_watch();
   if (rests == (before == Watch::kNothing)) return;
   if (rests) {
     cycle_hooks().rest();

@@ -132,7 +132,7 @@ class Asked {
     if (node_ == nullptr) return;
     const c10::TensorImpl& impl = *tensor_.unsafeGetTensorImpl();
     if (version_of(impl) == saved_version_) return;
-    const std::uint64_t since = birth_.has_value() ? birth_->next_write : 1;
+    const std::uint64_t since = since_birth();
     Writes writes = writes_of(capture_.writes().moved_beyond(impl, saved_version_, since));
     if (writes.count == 0) {
       writes = writes_of(capture_.contents().written(impl, since, /*changed=*/false));
@@ -142,9 +142,13 @@ class Asked {
 
  private:
   NodeKey key() const { return {node_->thread_id(), node_->sequence_nr()}; }
+  // Where hooks rested when the node was made, earlier writes were to what lay there before.
+  std::uint64_t since_birth() const {
+    return birth_.has_value() ? birth_->next_write : capture_.writes().watched_since();
+  }
 
   void tell(const Writes& writes, bool silent) const {
-    const std::uint64_t since = birth_.has_value() ? birth_->next_write : 1;
+    const std::uint64_t since = since_birth();
     const bool rested = writes.count == 0 && !silent && capture_.marker().has_rested();
     StaleSavedEvent event{
         .at = capture_.marker().now(),

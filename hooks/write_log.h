@@ -50,6 +50,12 @@ class WriteLog {
   void put(const at::Tensor& written, std::uint16_t op, const Doing& by) noexcept;
   /// The number that the next write gets; the first has 1.
   std::uint64_t next() const noexcept { return next_.load(std::memory_order_relaxed); }
+  /// What hooks watch has changed: what was made before was seen, or what is made from here on.
+  void begin_watch() noexcept { watched_since_.store(next(), std::memory_order_relaxed); }
+  /// The first write that may be to a tensor which nobody saw being made.
+  std::uint64_t watched_since() const noexcept {
+    return watched_since_.load(std::memory_order_relaxed);
+  }
   /// For a write that is told elsewhere: it stands among the others.
   std::uint64_t take_number() noexcept { return next_.fetch_add(1, std::memory_order_relaxed); }
   std::int64_t history() const noexcept { return static_cast<std::int64_t>(slots_.size()); }
@@ -92,6 +98,7 @@ class WriteLog {
   SharedSlots<ByteRows> hidden_bytes_;
   std::atomic<std::uint32_t> hidden_count_{0};
   std::atomic<std::uint64_t> next_{1};
+  std::atomic<std::uint64_t> watched_since_{1};
   std::atomic<bool> any_hidden_{false};
   LastWrites last_hidden_;
 };

@@ -134,4 +134,26 @@ TEST_CASE("A write that fails in a rest is told with its tensor") {
   CHECK(finding["facts"]["writer_site"].get<std::string>().starts_with("rests_test.cpp:"));
 }
 
+TEST_CASE("A write in a rest is not put down to an earlier one in the same place of memory") {
+  const auto write_saved = [](Net& net, int step) {
+    std::vector<at::Tensor> written;
+    for (int i = 0; i < 64; ++i) written.push_back(torch::ones({4, 16}).add_(1));
+    written.clear();
+    if (step < kSteps / 2 || step % 10 != 0) return;
+    const at::Tensor h = torch::sigmoid(net->first(torch::randn({4, 8})));
+    h.mul_(0.5);
+    CHECK_THROWS_AS(h.sum().backward(), c10::Error);
+  };
+  summary_of_rests(write_saved, nothing);
+  int told = 0;
+  for (const std::string& line : records("finding")) {
+    const json finding = json::parse(line);
+    if (finding["id"] != "autograd-inplace-saved") continue;
+    ++told;
+    INFO(line);
+    CHECK(line.find("aten::add_") == std::string::npos);
+  }
+  CHECK(told > 0);
+}
+
 }  // namespace ddpscope::test::rests_test
