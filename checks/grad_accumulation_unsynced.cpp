@@ -6,6 +6,7 @@
 #include <set>
 #include <vector>
 
+#include "checks/averaged_backwards.h"
 #include "checks/check.h"
 #include "checks/finding_text.h"
 #include "checks/run_state.h"
@@ -29,14 +30,17 @@ class GradAccumulationUnsynced final : public Check {
   }
 
   void on_collective(const CollectiveEvent& event, const RunState&, Findings&) override {
-    if (event.averages) synced_.insert(backward_);
+    averaged_.on(event, backward_);
   }
 
   void on_optimizer_step(const OptimizerStepEvent& event, const RunState& state,
                          Findings& findings) override {
-    const std::set<std::int64_t> backwards = take_backwards_of(event.optimizer, state);
-    const Pattern pattern = pattern_of(backwards);
+    const auto optimizer = state.optimizers().find(event.optimizer);
+    if (optimizer == state.optimizers().end()) return;
+    const std::set<std::int64_t> backwards = take_backwards_of(optimizer->second);
     if (event.threw || backwards.empty()) return;
+    const Pattern pattern = averaged_.pattern_of(backwards, optimizer->second, state);
+    averaged_.forget_before(*backwards.rbegin());
     Row& row = rows_[event.optimizer];
     if (!is_unsynced(pattern)) {
       row = {};
@@ -44,7 +48,9 @@ class GradAccumulationUnsynced final : public Check {
     }
     if (row.periods == 0 || row.pattern != pattern) row = {.pattern = pattern, .periods = 0};
     if (row.periods++ == 0) row.first_step = event.at.step;
-    if (row.periods >= kPeriodsInARow) findings.push_back(describe(row, state));
+    if (row.periods >= kPeriodsInARow) {
+      findings.push_back(describe(row, optimizer->second, state));
+    }
   }
 
   void on_ranks_compared(const RanksComparedEvent& run, Findings& findings) override {
@@ -53,13 +59,12 @@ class GradAccumulationUnsynced final : public Check {
 
   void on_dropped(const DroppedEvent&, const RunState&) override {
     arrived_.clear();
-    synced_.clear();
+    averaged_.clear();
     rows_.clear();
   }
 
  private:
-  using Pattern = std::vector<bool>;  ///< of the backwards of a step: gradients were averaged in it
-                                      ///< or after it, before the next one
+  using Pattern = AveragedBackwards::Pattern;
   struct Row {
     Pattern pattern;
     std::int64_t periods = 0;
@@ -71,11 +76,9 @@ class GradAccumulationUnsynced final : public Check {
   }
 
   /// Those that brought a gradient to what the optimizer steps.
-  std::set<std::int64_t> take_backwards_of(OptimizerId id, const RunState& state) {
+  std::set<std::int64_t> take_backwards_of(const OptimizerState& optimizer) {
     std::set<std::int64_t> backwards;
-    const auto optimizer = state.optimizers().find(id);
-    if (optimizer == state.optimizers().end()) return backwards;
-    for (const auto& group : optimizer->second.groups) {
+    for (const auto& group : optimizer.groups) {
       for (const OptimizerMember& member : group) {
         const auto arrived = arrived_.extract(member.tensor);
         if (!arrived.empty()) backwards.insert(arrived.mapped().begin(), arrived.mapped().end());
@@ -84,15 +87,18 @@ class GradAccumulationUnsynced final : public Check {
     return backwards;
   }
 
-  Pattern pattern_of(const std::set<std::int64_t>& backwards) {
-    Pattern pattern;
-    for (const std::int64_t backward : backwards) pattern.push_back(synced_.contains(backward));
-    if (!backwards.empty())
-      synced_.erase(synced_.begin(), synced_.upper_bound(*backwards.rbegin()));
-    return pattern;
+  static std::string model_of(const OptimizerState& optimizer, const RunState& state) {
+    for (const auto& group : optimizer.groups) {
+      for (const OptimizerMember& member : group) {
+        const TensorState* const tensor = state.tensor(member.tensor);
+        const ModelState* const model = tensor == nullptr ? nullptr : state.model_of(*tensor);
+        if (model != nullptr) return model->label;
+      }
+    }
+    return "";
   }
 
-  static Finding describe(const Row& row, const RunState& state) {
+  static Finding describe(const Row& row, const OptimizerState& optimizer, const RunState& state) {
     const auto period = std::ssize(row.pattern);
     std::vector<FactScalar> synced;
     std::vector<std::string> words;
@@ -107,7 +113,7 @@ class GradAccumulationUnsynced final : public Check {
     finding.severity = Severity::kError;
     finding.phase = Phase::kReduce;
     finding.step = row.first_step;
-    if (const ModelState* model = state.first_model()) finding.model = model->label;
+    finding.model = model_of(optimizer, state);
     finding.what = fmt::format("backward {} of {} before step() was not averaged, {} {} {} ({})",
                                period, period, words.size() == 1 ? "backward" : "backwards",
                                joined(words), words.size() == 1 ? "was" : "were", cause);
@@ -124,7 +130,7 @@ class GradAccumulationUnsynced final : public Check {
 
   std::int64_t backward_ = 0;                           ///< number of the last one that began
   std::map<TensorId, std::set<std::int64_t>> arrived_;  ///< since its optimizer stepped
-  std::set<std::int64_t> synced_;
+  AveragedBackwards averaged_;
   std::map<OptimizerId, Row> rows_;
 };
 }  // namespace

@@ -23,7 +23,7 @@ std::string cause_of(const ReductionStep& step) {
   if (step.is_alone()) return "none_seen";
   const bool are_some = step.differing < step.sampled;
   if (are_some && (step.as_they_arrived > 0 || !step.reduces_last)) return "subset";
-  if (!step.reduces_last) return "early";
+  if (!step.reduces_last || (are_unchanged && step.grew_after > 0)) return "early";
   if (step.as_they_arrived == 0) return "";
   return are_unchanged && step.may_be_copies ? "copy_reduced" : "subset";
 }
@@ -83,6 +83,11 @@ std::string why_unreduced(const ReductionStep& step, const std::string& cause) {
     return calls +
            ", and each rank steps with the very gradients that had arrived: what was "
            "reduced never came back to grad()";
+  }
+  if (cause == "early" && step.reduces_last) {
+    return calls +
+           ", those of these gradients before the last backward that reached them: what that added "
+           "is not reduced";
   }
   if (cause == "early" && step.backwards < 2) {
     return calls + ", and none after its backward had begun: what that adds is not reduced";

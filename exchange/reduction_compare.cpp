@@ -62,6 +62,7 @@ void add_rank(Parameter& parameter, const ToldReduction& told, double clip_facto
   const bool are_known = weight != kUnknownWeight && parameter.weight != kUnknownWeight;
   parameter.is_weighed |= are_known && !is_near(weight, parameter.weight);
   parameter.was_cleared |= told.total.has_value();
+  parameter.grew_after |= told.grew_after;
   parameter.brought += told.before.squares > 0;
   parameter.last.add_rank(told.before);
   parameter.total.add_rank(told.total.value_or(told.before));

@@ -19,6 +19,7 @@ struct Head {
 };
 constexpr std::size_t kMaxEntries = 4096;
 constexpr std::uint64_t kOfTotal = std::uint64_t{1} << 32;  // a second entry of its parameter
+constexpr std::uint64_t kGrewAfter = kOfTotal << 1;
 
 void append(std::string& bytes, const Entry& entry) {
   bytes.append(reinterpret_cast<const char*>(&entry), sizeof entry);
@@ -29,7 +30,8 @@ ToldReduction told_in(const Entry& entry) {
           .before = entry.before,
           .total = std::nullopt,
           .after = entry.after,
-          .fingerprint = entry.fingerprint};
+          .fingerprint = entry.fingerprint,
+          .grew_after = (entry.parameter & kGrewAfter) != 0};
 }
 }  // namespace
 
@@ -53,13 +55,13 @@ std::string encode(const ToldReductions& told) {
   const Head head{.clip_factor = told.clip_factor, .weight = told.weight, .calls = told.calls};
   std::memcpy(bytes.data(), &head, sizeof head);
   for (const ToldReduction& one : told.gradients) {
-    Entry entry{.parameter = one.parameter,
+    Entry entry{.parameter = one.parameter | (one.grew_after ? kGrewAfter : 0),
                 .fingerprint = one.fingerprint,
                 .before = one.before,
                 .after = one.after};
     append(bytes, entry);
     if (!one.total.has_value()) continue;
-    entry.parameter |= kOfTotal;
+    entry.parameter = one.parameter | kOfTotal;
     entry.before = *one.total;
     append(bytes, entry);
   }
@@ -79,7 +81,7 @@ std::optional<ToldReductions> decode_reductions(std::string_view bytes) {
     Entry entry;
     std::memcpy(static_cast<void*>(&entry), bytes.data() + i * sizeof entry, sizeof entry);
     const ToldReduction one = told_in(entry);
-    if (entry.parameter <= UINT32_MAX) {
+    if ((entry.parameter & ~kGrewAfter) == one.parameter) {
       told.gradients.push_back(one);
     } else if (entry.parameter == (kOfTotal | one.parameter) && !told.gradients.empty() &&
                told.gradients.back().parameter == one.parameter) {

@@ -19,6 +19,7 @@ struct ToldReduction {
   std::optional<GradientSketch> total;
   GradientSketch after;
   std::uint64_t fingerprint = 0;  ///< after
+  bool grew_after = false;        ///< a gradient arrived at what had been averaged
 };
 
 /// The weight of a loss that the ranks divided by a count of all of them: equal to none.

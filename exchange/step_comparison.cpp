@@ -45,7 +45,10 @@ ReductionStep StepComparison::run(std::uint32_t model, const Step* before) {
     if (place.model != model || parameter.ranks != ranks_ || !parameter.is_finite) continue;
     if (parameter.is_summed && parameter.last.norms < kNoNorm) continue;
     ++result_.sampled;
-    if (parameter.is_as_it_arrived) arrived_.push_back(place);
+    if (parameter.is_as_it_arrived) {
+      arrived_.push_back(place);
+      result_.grew_after += parameter.grew_after;
+    }
     if (parameter.differs) add_differing(place, parameter);
     if (!parameter.differs && parameter.is_summed && parameter.kept_on == 1 &&
         parameter.brought == ranks_) {

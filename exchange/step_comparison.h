@@ -20,6 +20,7 @@ struct Parameter {
       {};  ///< the fingerprint of the first of its ranks
   bool differs_in_part = false;
   bool is_as_it_arrived = true;  ///< on each rank
+  bool grew_after = false;       ///< a gradient arrived at what was averaged, on some rank
   std::int64_t kept_on = 0;      ///< number of ranks on which it is
   std::int64_t kept_by = -1;     ///< the last of these
   bool is_finite = true;

@@ -17,6 +17,7 @@
 #include "hooks/loop_phase.h"
 #include "hooks/norm_exchange.h"
 #include "hooks/pending_gradients.h"
+#include "hooks/reduced_gradients.h"
 #include "hooks/replica_bits.h"
 #include "hooks/step_wait.h"
 #include "model/clock.h"
@@ -166,6 +167,7 @@ DDPSCOPE_HOT std::uint64_t note_call(Capture& capture, BackendGroup& group,
     place = log->issued(record);
   }
   PendingGradients::issued(event, facts);
+  ReducedGradients::issued(event);
   capture.contents().issued(capture, facts, event);
   const std::uint64_t number = open_calls().issued(place, record);
   capture.put(Event(std::move(told)));

@@ -9,6 +9,7 @@
 #include "hooks/interposed.h"
 #include "hooks/near_tls.h"
 #include "hooks/node_values.h"
+#include "hooks/pending_gradients.h"
 #include "hooks/reduced_gradients.h"
 #include "hooks/rested_gradients.h"
 #include "hooks/spoilt_gradients.h"
@@ -83,6 +84,7 @@ Accumulated before_accumulation(Capture& capture, const AccumulateGrad& node, bo
                             .hooked = is_hooked(node),
                             .depth = backward_depth(),
                             .outlived_update = outlived_update(capture, slot, leaf, before)});
+  if (defined) PendingGradients::adding(capture, leaf.grad());
   return {.slot = &slot, .before = before};
 }
 

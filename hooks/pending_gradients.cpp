@@ -34,6 +34,7 @@ struct Pending {
   std::uint64_t thread = 0;
   TensorId parameter = 0;
   bool told = false;
+  bool is_earlier = false;  ///< than the backward that runs or ran last
 };
 
 struct PendingCalls {
@@ -75,7 +76,7 @@ std::optional<Pending> find_any(const Bytes& bytes) {
 std::optional<Pending> find_at(const Bytes& bytes) {
   const auto found = find_any(bytes);
   const bool is_its_own = found.has_value() && !found->told && found->thread == thread_number();
-  return is_its_own ? found : std::nullopt;
+  return is_its_own && !found->is_earlier ? found : std::nullopt;
 }
 
 // Only the layout of the tensor changes, or its allocator learns of a stream.
@@ -135,7 +136,7 @@ void PendingGradients::issued(const CollectiveEvent& event, const CallFacts& fac
 bool PendingGradients::is_reduced_for_another(const at::Tensor& written) {
   if (!any()) return false;
   const auto found = find_any(bytes_in(written));
-  return found.has_value() && found->thread != thread_number();
+  return found.has_value() && !found->is_earlier && found->thread != thread_number();
 }
 
 bool PendingGradients::ended(std::uint64_t group, std::uint64_t seq) {
@@ -164,8 +165,17 @@ void PendingGradients::see_backward() {
   if (!any()) return;
   PendingCalls& all = pending_calls();
   const std::lock_guard lock(all.mutex);
-  all.by_begin.clear();
-  any_.store(false, std::memory_order_relaxed);
+  std::erase_if(all.by_begin, [](const auto& one) { return one.second.is_earlier; });
+  for (auto& [begin, pending] : all.by_begin) pending.is_earlier = true;
+  any_.store(!all.by_begin.empty(), std::memory_order_relaxed);
+}
+
+// On any thread: no backend runs a backward.
+void PendingGradients::adding(Capture& capture, const at::Tensor& gradient) {
+  if (!any()) return;
+  const std::optional<Pending> pending = find_any(bytes_in(gradient));
+  if (!pending.has_value() || pending->told || !pending->is_earlier) return;
+  tell(capture, *pending, GradientUse::kAdd, "", doing_now(capture));
 }
 
 void PendingGradients::written(Capture& capture, const at::Tensor& tensor, std::uint16_t op,

@@ -29,8 +29,10 @@ class PendingGradients {
   DDPSCOPE_HOT static bool ended(std::uint64_t group, std::uint64_t seq);
   /// It learns the end of the call of this `Work` without a wait, now or later.
   static void told_otherwise(const void* work) noexcept;
-  /// The next backward gives other gradients.
+  /// The next backward gives other gradients, or adds to those.
   static void see_backward();
+  /// It is about to add to `gradient`.
+  static void adding(Capture& capture, const at::Tensor& gradient);
 
   static void written(Capture& capture, const at::Tensor& tensor, std::uint16_t op,
                       const Doing& by);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <mutex>
+#include <numeric>
 #include <string_view>
 
 #include "hooks/capture.h"
@@ -17,6 +18,8 @@
 
 namespace ddpscope {
 namespace {
+constexpr double kSameDirection = 1 - 1e-6;  // square of the cosine
+
 struct Chosen {
   ReducedGradient gradient;
   std::int64_t elements = 0;
@@ -26,6 +29,7 @@ struct Chosen {
   bool was_cleared = false;
   bool is_cleared = false;  ///< and nothing has arrived since
   bool changed = false;     ///< after that, and no multiple of the sum over ranks any more
+  bool is_issued = false;   ///< to a collective, as it arrived
   bool told = false;
 };
 
@@ -65,6 +69,14 @@ GradientSketch sum_of(GradientSketch a, const GradientSketch& b) {
   a.squares += b.squares;
   for (std::size_t i = 0; i < a.sums.size(); ++i) a.sums[i] += b.sums[i];
   return a;
+}
+
+bool is_multiple(const GradientSketch& a, const GradientSketch& b) {
+  const auto dot = [](const GradientSketch& x, const GradientSketch& y) {
+    return std::inner_product(x.sums.begin(), x.sums.end(), y.sums.begin(), 0.0);
+  };
+  const double cross = dot(a, b);
+  return cross * cross >= kSameDirection * dot(a, a) * dot(b, b);
 }
 
 /// Factors are seen by themselves; what is copied came from a reduced buffer.
@@ -148,15 +160,19 @@ void ReducedGradients::begin_step(Capture& capture) {
 
 void ReducedGradients::will_arrive(const TensorSlot& slot, const at::Tensor& leaf,
                                    GradientBefore before) noexcept {
-  if (before == GradientBefore::kKept) return;
   as_reader([&](Capture&) {
     ChosenOfStep& state = chosen();
     const std::lock_guard lock(state.mutex);
     Chosen* const one = state.find(slot.id.load(std::memory_order_relaxed));
     if (one == nullptr || !one->arrived) return;
+    one->gradient.grew_after |= one->is_issued;
+    if (before == GradientBefore::kKept) return;
     // What was averaged or scaled was not cleared.
     const auto there = sketch_of(leaf, one->elements);
-    if (there.has_value() && there->sketch.squares != 0) return;
+    if (there.has_value() && there->sketch.squares != 0) {
+      one->gradient.grew_after |= !is_multiple(there->sketch, one->gradient.before);
+      return;
+    }
     one->cleared = sum_of(one->cleared, one->gradient.before);
     one->was_cleared = true;
   });
@@ -170,7 +186,7 @@ void ReducedGradients::arrived(const TensorSlot& slot, const at::Tensor& leaf) n
     if (one == nullptr) return;
     const auto read = sketch_of(leaf, one->elements);
     one->arrived = read.has_value();
-    one->changed = one->is_cleared = false;
+    one->changed = one->is_cleared = one->is_issued = false;
     one->first_write = capture.writes().next();
     if (read.has_value()) one->gradient.before = read->sketch;
   });
@@ -188,6 +204,16 @@ void ReducedGradients::cleared(Capture& capture,
       Chosen* const one = member.defined() ? state.find(capture.id_of(member)) : nullptr;
       if (one != nullptr) one->is_cleared = true;
     }
+  }
+}
+
+void ReducedGradients::issued(const CollectiveEvent& event) {
+  if (!are_wanted() || !event.averages) return;
+  ChosenOfStep& state = chosen();
+  const std::lock_guard lock(state.mutex);
+  for (const TensorId parameter : event.gradients_of) {
+    Chosen* const one = parameter == 0 ? nullptr : state.find(parameter);
+    if (one != nullptr) one->is_issued = true;
   }
 }
 

@@ -7,6 +7,7 @@
 
 #include "hooks/tensor_registry.h"
 #include "model/backward_event.h"
+#include "model/collective_event.h"
 
 namespace ddpscope {
 
@@ -27,6 +28,8 @@ class ReducedGradients {
   /// not what arrived.
   static void cleared(Capture& capture,
                       const std::vector<torch::optim::OptimizerParamGroup>& groups);
+  /// A collective is given gradients.
+  static void issued(const CollectiveEvent& event);
   /// `leaf` is about to be given a gradient, which is added to what `before` tells of.
   static void will_arrive(const TensorSlot& slot, const at::Tensor& leaf,
                           GradientBefore before) noexcept;

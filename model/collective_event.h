@@ -116,10 +116,15 @@ inline void CollectiveEvent::operator delete(void* memory) noexcept {
 }
 
 /// How the program used a gradient.
-enum class GradientUse : std::uint8_t { kRead, kWrite, kStep };
+enum class GradientUse : std::uint8_t {
+  kRead,
+  kWrite,
+  kAdd,  ///< by a backward
+  kStep,
+};
 
-/// A gradient was used between the issue of a call that got it and the wait for that call, on the
-/// thread that issued it. Once for each call.
+/// A gradient was used between the issue of a call that got it and the wait for that call, by the
+/// thread that issued it or by the next backward. Once for each call.
 struct PendingUseEvent {
   Stamp at;
   std::uint64_t seq = 0;
@@ -127,7 +132,7 @@ struct PendingUseEvent {
   CollectiveKind kind = CollectiveKind::kAllReduce;
   GradientUse use = GradientUse::kWrite;
   TensorId parameter = 0;  ///< 0: a buffer of gradients, or one in a long list
-  std::string op;          ///< "" in a step
+  std::string op;          ///< "" in a step or a backward
   StackId issued = 0;
   Doing by;
 };

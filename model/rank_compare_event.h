@@ -146,6 +146,7 @@ struct ReductionStep {
   std::int64_t differing = 0;        ///< not bit-equal on all ranks when their optimizer stepped
   bool differs_by_part = false;      ///< those are bit-equal on all ranks of each part
   std::int64_t as_they_arrived = 0;  ///< on every rank, up to the factors that are known
+  std::int64_t grew_after = 0;       ///< of these, to what was averaged before, on some rank
   bool may_be_copies = true;         ///< collectives had the sizes of these gradients and were not
                                      ///< of gradients themselves
   bool of_few_numbers = false;       ///< what they are of cannot be gradients

@@ -30,6 +30,7 @@ struct ReducedGradient {
   std::optional<GradientSketch> total;
   GradientSketch after;           ///< when its optimizer began to step
   std::uint64_t fingerprint = 0;  ///< of its bits, then
+  bool grew_after = false;        ///< a gradient arrived at what had been averaged
 };
 
 /// Of some parameters, which every rank chooses alike; level values.

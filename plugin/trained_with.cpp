@@ -81,7 +81,8 @@ void TrainedWith::on(const ReducedGradientsEvent& event) {
                                 .before = gradient.before,
                                 .total = gradient.total,
                                 .after = gradient.after,
-                                .fingerprint = gradient.fingerprint});
+                                .fingerprint = gradient.fingerprint,
+                                .grew_after = gradient.grew_after});
     }
     if (told.gradients.empty()) continue;
     blob_({.kind = BlobKind::kReductions,

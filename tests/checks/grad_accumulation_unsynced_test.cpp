@@ -15,9 +15,12 @@ struct Loop {
     program.optimizer(2, {3});
   }
 
-  void average() {
-    program.send_now(CollectiveEvent{
-        .group_size = 2, .reduce = ReduceKind::kSum, .averages = true, .elements = 8});
+  void average(std::int64_t elements = 8, ListedIds gradients_of = {}) {
+    program.send_now(CollectiveEvent{.group_size = 2,
+                                     .reduce = ReduceKind::kSum,
+                                     .gradients_of = gradients_of,
+                                     .averages = true,
+                                     .elements = elements});
   }
 
   /// One step of `parts` backwards; averages follow the backwards of these numbers, from 1.
@@ -58,6 +61,28 @@ TEST_CASE("grad-accumulation-unsynced reports a last part that is left out", "[c
   CHECK(loop.program.findings[0].what ==
         "backward 3 of 3 before step() was not averaged, backwards 1, 2 were (last_unsynced)");
   CHECK(cause_of(loop.program.findings[0]) == "last_unsynced");
+}
+
+TEST_CASE("grad-accumulation-unsynced tells whose gradients were averaged", "[check]") {
+  Loop loop;
+  const auto train = [&loop](const auto& first, const auto& second) {
+    for (int i = 0; i < 2; ++i) {
+      loop.program.backward({1, 2, 3});
+      second();
+      loop.program.backward({1, 2, 3});
+      first();
+      loop.program.step(1);
+      loop.program.step(2);
+    }
+  };
+  SECTION("by name") {
+    train([&] { loop.average(8, {1}); }, [&] { loop.average(8, {3}); });
+  }
+  SECTION("by size") {
+    train([&] { loop.average(8); }, [&] { loop.average(4); });
+  }
+  REQUIRE(loop.program.findings.size() == 1);
+  CHECK(loop.program.findings[0].model == "net2");
 }
 
 TEST_CASE("grad-accumulation-unsynced tells patterns that differ between ranks", "[check]") {

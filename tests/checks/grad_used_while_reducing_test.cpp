@@ -52,6 +52,19 @@ TEST_CASE("grad-used-while-reducing reports a step before wait()", "[check]") {
   CHECK(fact_of<std::string>(finding, "access") == "step");
 }
 
+TEST_CASE("grad-used-while-reducing reports a backward before wait()", "[check]") {
+  Loop loop;
+  loop.use(GradientUse::kAdd, 1, "");
+  REQUIRE(loop.program.findings.size() == 1);
+  const Finding& finding = loop.program.findings[0];
+  CHECK(finding.what == "gradient of weight added to while all_reduce #3 on it is pending");
+  CHECK(finding.why ==
+        "all_reduce #3 was issued, the next backward() adds to it before wait(): the result "
+        "depends on timing");
+  CHECK(fact_of<std::string>(finding, "access") == "write");
+  CHECK(finding.fixes.at(0).text == "`work->wait()` before the next backward()");
+}
+
 TEST_CASE("grad-used-while-reducing reports a buffer of gradients that is read", "[check]") {
   Loop loop;
   loop.use(GradientUse::kRead, 0, "aten::split");
