@@ -48,6 +48,7 @@ class GradAccumulationUnsynced final : public Check {
     }
     if (row.periods == 0 || row.pattern != pattern) row = {.pattern = pattern, .periods = 0};
     if (row.periods++ == 0) row.first_step = event.at.step;
+    row.with_closure = event.with_closure;
     if (row.periods >= kPeriodsInARow) {
       findings.push_back(describe(row, optimizer->second, state));
     }
@@ -69,6 +70,7 @@ class GradAccumulationUnsynced final : public Check {
     Pattern pattern;
     std::int64_t periods = 0;
     std::int64_t first_step = 0;
+    bool with_closure = false;
   };
 
   static bool is_unsynced(const Pattern& pattern) {
@@ -123,6 +125,9 @@ class GradAccumulationUnsynced final : public Check {
         period);
     finding.fixes = {{fmt::format("average when `(i + 1) % {} == 0`", period), kLikely},
                      {"average once, after the loop over the parts of a step", kSafe}};
+    if (row.with_closure) {
+      finding.fixes = {{"average in the closure that step() gets, after its backward", kSafe}};
+    }
     finding.facts = {
         {fact::kCause, cause}, {fact::kPeriod, period}, {fact::kSyncedMicroBatches, synced}};
     return finding;

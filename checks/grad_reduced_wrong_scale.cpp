@@ -7,7 +7,6 @@
 #include "checks/rank_sides.h"
 #include "checks/reduction_text.h"
 #include "checks/wrong_scale_text.h"
-#include "model/fact_keys.h"
 #include "model/statistics.h"
 
 namespace ddpscope {
@@ -124,16 +123,7 @@ class GradReducedWrongScale final : public Check {
     finding.what = wrong_scale_what(step, cause, cohort.ranks.size());
     finding.why = wrong_scale_why(step, cause, lasts, scope);
     finding.fixes = wrong_scale_fixes(step, cause, lasts, scope);
-    finding.facts = {{fact::kCause, std::string(cause)},
-                     {fact::kExpectedRatio, 1.0},
-                     {fact::kResidualRatio, step.residual},
-                     {fact::kPeriod, step.backwards},
-                     {fact::kParametersCount, step.undivided > 0 ? step.undivided : step.sampled}};
-    if (step.undivided > 0) {
-      finding.facts.push_back({fact::kFirstPath, place.path});
-      finding.facts.push_back({fact::kMeasuredRatio, static_cast<double>(cohort.ranks.size())});
-    }
-    if (step.ratio) finding.facts.push_back({fact::kMeasuredRatio, *step.ratio});
+    finding.facts = wrong_scale_facts(step, cause, cohort.ranks.size(), place);
     return finding;
   }
 

@@ -6,11 +6,11 @@
 #include <string>
 #include <string_view>
 #include <utility>
-#include <vector>
 
 #include "checks/call_text.h"
 #include "checks/check.h"
 #include "checks/finding_text.h"
+#include "checks/pending_text.h"
 #include "checks/run_state.h"
 #include "checks/site_text.h"
 #include "checks/subtree.h"
@@ -18,8 +18,6 @@
 
 namespace ddpscope {
 namespace {
-using enum Applicability;
-
 /// grad-used-while-reducing; docs/checks/grad-used-while-reducing.md
 class GradUsedWhileReducing final : public Check {
  public:
@@ -62,26 +60,6 @@ class GradUsedWhileReducing final : public Check {
     held_.reset();
   }
 
-  struct Words {
-    std::string_view access;
-    std::string_view done;
-    std::string_view does;
-    std::string_view by;  ///< where no operator did it
-  };
-  static Words words_of(GradientUse use) {
-    switch (use) {
-      case GradientUse::kRead:
-        return {"read", "read", "reads", ""};
-      case GradientUse::kWrite:
-        return {"write", "written", "writes", ""};
-      case GradientUse::kAdd:
-        return {"write", "added to", "adds to", "the next backward()"};
-      case GradientUse::kStep:
-        return {"step", "", "reads", "step()"};
-    }
-    return {};
-  }
-
   static std::string what_of(const PendingUseEvent& event, const Finding& finding,
                              const std::string& call) {
     const std::string gradient =
@@ -89,13 +67,14 @@ class GradUsedWhileReducing final : public Check {
     if (event.use == GradientUse::kStep) {
       return fmt::format("step() reads the {} while {} on it is pending", gradient, call);
     }
-    return fmt::format("{} {} while {} on it is pending", gradient, words_of(event.use).done, call);
+    return fmt::format("{} {} while {} on it is pending", gradient, words_for(event.use).done,
+                       call);
   }
 
   static std::string why_of(const PendingUseEvent& event, const std::string& call,
                             const RunState& state, Finding& finding) {
     const std::string issued = add_site("called", event.issued, state, finding);
-    const Words words = words_of(event.use);
+    const PendingUseWords words = words_for(event.use);
     const bool writes = words.access == "write";
     const std::string used = add_site(writes ? "changed" : "used", event.by.stack, state, finding);
     finding.facts.push_back({fact::kIssueSite, issued});
@@ -104,24 +83,6 @@ class GradUsedWhileReducing final : public Check {
                        call, issued.empty() ? "" : " at " + issued,
                        words.by.empty() ? std::string_view(event.op) : words.by, words.does,
                        used.empty() ? "" : " at " + used);
-  }
-
-  static std::vector<Fix> fixes_for(const PendingUseEvent& event) {
-    const std::string_view by = words_of(event.use).by;
-    std::vector<Fix> fixes = {
-        {fmt::format("`work->wait()` before {}", by.empty() ? fmt::format("`{}`", event.op) : by),
-         kSafe}};
-    if (event.use == GradientUse::kWrite) {
-      fixes.push_back(
-          {"use the average as reduce operation, so that nothing is left to divide", kLikely});
-    }
-    if (event.use == GradientUse::kAdd) {
-      fixes.push_back(
-          {"where that backward is of another model: autograd::grad() of the "
-           "parameters it trains, in place of backward()",
-           kLikely});
-    }
-    return fixes;
   }
 
   static Finding describe(const PendingUseEvent& event, const RunState& state) {
@@ -136,7 +97,7 @@ class GradUsedWhileReducing final : public Check {
     const std::string call = fmt::format("{} #{}", call_word(event.kind), event.seq);
     finding.what = what_of(event, finding, call);
     finding.fixes = fixes_for(event);
-    finding.facts = {{fact::kAccess, std::string(words_of(event.use).access)},
+    finding.facts = {{fact::kAccess, std::string(words_for(event.use).access)},
                      {fact::kCollectiveSeq, static_cast<std::int64_t>(event.seq)}};
     finding.why = why_of(event, call, state, finding);
     if (parameter != nullptr) {

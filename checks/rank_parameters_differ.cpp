@@ -79,7 +79,9 @@ std::vector<Fix> fixes_for_parameters(const ValuesDiffer& values, const std::str
   if (!input.empty() && input != kByGradient) {
     return {{"make equal on all ranks what rank-optimizer-differs tells of", kLikely}};
   }
-  return {{"average every gradient over all ranks before each optimizer step", kLikely},
+  return {{"average every gradient over all ranks before each optimizer step; for a step with a "
+           "closure, in it",
+           kLikely},
           {"change parameters by hand on all ranks alike, or broadcast them afterwards", kLikely},
           {"declare what differs on purpose: Attachment::declare with kRankLocal or kSharded",
            kNeedsDecision}};

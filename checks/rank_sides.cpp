@@ -67,7 +67,8 @@ std::string severity_words(const Cohort& cohort) {
     return "; the ranks began as equal replicas, and no exchange of gradients or weights between "
            "them was seen";
   }
-  return "; no collective was seen that averages gradients over these ranks";
+  return "; no collective of these ranks was seen to average gradients between their backward and "
+         "the step with them";
 }
 
 bool are_parts(const std::vector<RankSide>& sides, const Cohort& cohort) {

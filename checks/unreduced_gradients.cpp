@@ -68,6 +68,20 @@ std::vector<Fix> fixes_for_silent(bool are_no_members) {
           {"leave out the step on all ranks: reduce the flag that decides it first", kLikely}};
 }
 
+std::string why_early(const ReductionStep& step, const std::string& calls) {
+  if (step.reduces_last) {
+    return calls +
+           ", those of these gradients before the last backward that reached them: what that added "
+           "is not reduced";
+  }
+  if (step.backwards < 2) {
+    return calls + ", and none after its backward had begun: what that adds is not reduced";
+  }
+  return fmt::format(
+      "{} and {} backwards ran before step(): what the last of them added was not reduced", calls,
+      step.backwards);
+}
+
 std::string why_unreduced(const ReductionStep& step, const std::string& cause) {
   const std::string calls = calls_text(step.calls);
   if (cause == "none_seen") return step.calls == 0 ? calls : calls + ", of a few numbers alone";
@@ -84,19 +98,7 @@ std::string why_unreduced(const ReductionStep& step, const std::string& cause) {
            ", and each rank steps with the very gradients that had arrived: what was "
            "reduced never came back to grad()";
   }
-  if (cause == "early" && step.reduces_last) {
-    return calls +
-           ", those of these gradients before the last backward that reached them: what that added "
-           "is not reduced";
-  }
-  if (cause == "early" && step.backwards < 2) {
-    return calls + ", and none after its backward had begun: what that adds is not reduced";
-  }
-  if (cause == "early") {
-    return fmt::format(
-        "{} and {} backwards ran before step(): what the last of them added was not reduced", calls,
-        step.backwards);
-  }
+  if (cause == "early") return why_early(step, calls);
   if (cause.empty() && !step.factors.empty()) {
     return fmt::format(
         "{}, and each rank multiplied its gradients by a factor of its own, {}: after the average "

@@ -6,7 +6,9 @@
 
 #include "checks/call_text.h"
 #include "checks/finding_text.h"
+#include "checks/rank_sides.h"
 #include "checks/reduction_text.h"
+#include "model/fact_keys.h"
 
 namespace ddpscope {
 using enum Applicability;
@@ -66,6 +68,30 @@ std::string wrong_scale_what(const ReductionStep& step, std::string_view cause, 
       ranks, step.residual);
 }
 
+namespace {
+std::string why_not_linear(const ReductionStep& step, bool lasts) {
+  if (is_of_one_rank(step)) {
+    return calls_text(step.calls) +
+           ", which sent them to the other ranks: what those computed is "
+           "lost";
+  }
+  if (!step.backwards_per_rank.empty()) {
+    return "the backwards before that step() were " + sides_text(step.backwards_per_rank) +
+           ": some ranks left out a step(), or had other parts to add, and now step with the "
+           "gradients of other batches";
+  }
+  if (lasts && is_other_operation(step)) {
+    return fmt::format(
+        "{}, and most of what they reduced they reduced by {}, not by sum or average",
+        calls_text(step.calls), reduce_word(step.reduce));
+  }
+  return lasts ? "something else than the sum reached the optimizer: a part that was not reduced, "
+                 "another group, or a write before wait() had returned"
+               : "the steps before and after it were right: memory or a link that fails, or a "
+                 "write before wait() had returned";
+}
+}  // namespace
+
 std::string wrong_scale_why(const ReductionStep& step, std::string_view cause, bool lasts,
                             const ReductionScope& scope) {
   if (cause == "sum_not_divided") {
@@ -89,20 +115,7 @@ std::string wrong_scale_why(const ReductionStep& step, std::string_view cause, b
         "divided by {} once more",
         step.backwards, step.backwards);
   }
-  if (is_of_one_rank(step)) {
-    return calls_text(step.calls) +
-           ", which sent them to the other ranks: what those computed is "
-           "lost";
-  }
-  if (lasts && is_other_operation(step)) {
-    return fmt::format(
-        "{}, and most of what they reduced they reduced by {}, not by sum or average",
-        calls_text(step.calls), reduce_word(step.reduce));
-  }
-  return lasts ? "something else than the sum reached the optimizer: a part that was not reduced, "
-                 "another group, or a write before wait() had returned"
-               : "the steps before and after it were right: memory or a link that fails, or a "
-                 "write before wait() had returned";
+  return why_not_linear(step, lasts);
 }
 
 namespace {
@@ -140,6 +153,10 @@ std::vector<Fix> wrong_scale_fixes(const ReductionStep& step, std::string_view c
         {"all-reduce each gradient and divide by the number of ranks, in place of the broadcast",
          kSafe}};
   }
+  if (!step.backwards_per_rank.empty()) {
+    return {{"reduce the decision to leave out a step() with a maximum over the ranks", kLikely},
+            {"as many backwards on each rank before a step()", kLikely}};
+  }
   if (lasts && is_other_operation(step)) {
     return {{"reduce by `c10d::ReduceOp::SUM` and divide by the number of ranks", kSafe}, intended};
   }
@@ -152,6 +169,25 @@ std::vector<Fix> wrong_scale_fixes(const ReductionStep& step, std::string_view c
   }
   return {{"check the memory and the links of the ranks' hosts", kNeedsDecision},
           {"wait() for every collective before its tensor is read or written", kLikely}};
+}
+
+std::vector<Fact> wrong_scale_facts(const ReductionStep& step, std::string_view cause,
+                                    std::size_t ranks, const ReducedParameter& place) {
+  std::vector<Fact> facts = {
+      {fact::kCause, std::string(cause)},
+      {fact::kExpectedRatio, 1.0},
+      {fact::kResidualRatio, step.residual},
+      {fact::kPeriod, step.backwards},
+      {fact::kParametersCount, step.undivided > 0 ? step.undivided : step.sampled}};
+  if (step.undivided > 0) {
+    facts.push_back({fact::kFirstPath, place.path});
+    facts.push_back({fact::kMeasuredRatio, static_cast<double>(ranks)});
+  }
+  if (!step.backwards_per_rank.empty()) {
+    facts.push_back({fact::kValuePerRank, per_side(step.backwards_per_rank)});
+  }
+  if (step.ratio) facts.push_back({fact::kMeasuredRatio, *step.ratio});
+  return facts;
 }
 
 }  // namespace ddpscope

@@ -31,4 +31,7 @@ std::string wrong_scale_why(const ReductionStep& step, std::string_view cause, b
 std::vector<Fix> wrong_scale_fixes(const ReductionStep& step, std::string_view cause, bool lasts,
                                    const ReductionScope& scope);
 
+std::vector<Fact> wrong_scale_facts(const ReductionStep& step, std::string_view cause,
+                                    std::size_t ranks, const ReducedParameter& place);
+
 }  // namespace ddpscope

@@ -139,6 +139,7 @@ void add_counts(const RingReader& ring, double ranks, Steps& steps) {
       if (calls == 0) step.silent.push_back(ring.head().rank);
       const std::int64_t backwards = digest->backwards - before.backwards;
       step.backwards = std::max(step.backwards, backwards);
+      step.backwards_on[std::to_string(backwards)].push_back(ring.head().rank);
       step.divides_loss |= divides_by_ranks(loss_scale, batches.at(digest->step), ranks,
                                             static_cast<double>(backwards));
       step.loss_scale = std::max(step.loss_scale, loss_scale);

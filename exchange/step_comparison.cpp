@@ -63,6 +63,9 @@ ReductionStep StepComparison::run(std::uint32_t model, const Step* before) {
   }
   result_.as_they_arrived = std::ssize(arrived_);
   if (result_.differing > 0 && step_.factors.size() > 1) result_.factors = as_sides(step_.factors);
+  if (result_.differing > 0 && step_.backwards_on.size() > 1) {
+    result_.backwards_per_rank = as_sides(step_.backwards_on);
+  }
   find_ratio();
   return std::move(result_);
 }

@@ -43,6 +43,7 @@ struct Step {
   std::map<std::string, RankList> factors;  ///< known ones, of all gradients of a rank
   std::size_t reduce_last = 0;  ///< ranks whose collectives ran after their last backward began
   std::int64_t backwards = 0;
+  std::map<std::string, RankList> backwards_on;
   double loss_scale = 0;           ///< the last that is known, of any rank
   bool divides_loss = false;       ///< some rank did, by the number of ranks and of backwards
   bool divides_by_period = false;  ///< likewise, by the number of backwards alone

@@ -139,9 +139,10 @@ struct ReducedParameter {
 struct ReductionStep {
   std::int64_t step = 0;
   std::int64_t sampled = 0;
-  std::int64_t calls = 0;            ///< collectives in this step; the most of one rank
-  RankList silent;                   ///< those without any, beside others
-  std::int64_t backwards = 0;        ///< the most of one rank
+  std::int64_t calls = 0;                    ///< collectives in this step; the most of one rank
+  RankList silent;                           ///< those without any, beside others
+  std::int64_t backwards = 0;                ///< the most of one rank
+  std::vector<RankSide> backwards_per_rank;  ///< of gradients that differ, where these do as well
   bool reduces_last = false;         ///< on all ranks collectives ran after the last backward began
   std::int64_t differing = 0;        ///< not bit-equal on all ranks when their optimizer stepped
   bool differs_by_part = false;      ///< those are bit-equal on all ranks of each part

@@ -85,6 +85,19 @@ TEST_CASE("grad-accumulation-unsynced tells whose gradients were averaged", "[ch
   CHECK(loop.program.findings[0].model == "net2");
 }
 
+TEST_CASE("grad-accumulation-unsynced tells to average in a closure", "[check]") {
+  Loop loop;
+  for (int i = 0; i < 2; ++i) {
+    loop.program.backward({1, 2});
+    loop.average();
+    loop.program.backward({1, 2});
+    loop.program.step(1, /*with_closure=*/true);
+  }
+  REQUIRE(loop.program.findings.size() == 1);
+  CHECK(loop.program.findings[0].fixes.at(0).text ==
+        "average in the closure that step() gets, after its backward");
+}
+
 TEST_CASE("grad-accumulation-unsynced tells patterns that differ between ranks", "[check]") {
   RanksComparedEvent run = four_ranks();
   run.cohorts[0].patterns = {

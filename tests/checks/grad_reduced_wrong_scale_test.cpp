@@ -195,6 +195,22 @@ TEST_CASE("grad-reduced-wrong-scale tells the one step that went wrong", "[check
   CHECK(fact_in(findings[0], "cause") == text_of("not_linear"));
 }
 
+TEST_CASE("grad-reduced-wrong-scale tells a step that some ranks left out", "[check]") {
+  auto steps = steps_with(1);
+  steps[8].differing = 6;
+  steps[8].first_differing = {.model = "Net", .path = "fc.weight", .dtype = "float32"};
+  steps[8].backwards_per_rank = {{"2", {1}}, {"1", {0, 2, 3}}};
+  const Findings findings = judged(steps);
+  REQUIRE(findings.size() == 1);
+  CHECK(findings[0].why ==
+        "the backwards before that step() were 2 on rank 1, 1 on ranks 0,2-3: some ranks left out "
+        "a step(), or had other parts to add, and now step with the gradients of other batches");
+  CHECK(findings[0].fixes.at(0).text ==
+        "reduce the decision to leave out a step() with a maximum over the ranks");
+  CHECK(fact_in(findings[0], "value_per_rank") ==
+        list_of({std::string("1: 2"), std::string("0,2-3: 1")}));
+}
+
 TEST_CASE("grad-reduced-wrong-scale stays silent", "[check]") {
   std::vector<ReductionStep> steps = steps_with(1);
   bool averages = true;

@@ -109,8 +109,7 @@ TEST_CASE("A backward that adds to gradients on their way is told") {
   std::string found;
   for (const std::string& line : records("finding")) found += line + "\n";
   INFO(found);
-  CHECK(found.find("gradient of bias added to while all_reduce #") !=
-        std::string::npos);
+  CHECK(found.find("gradient of bias added to while all_reduce #") != std::string::npos);
 }
 
 TEST_CASE("A backward after the wait for gradients that it adds to is silent") {
