@@ -43,10 +43,13 @@ RankList still_waiting(const Frontier& frontier, const RanksComparedEvent& run) 
   return waiting;
 }
 
-bool waits_elsewhere(const RankStand& stand, const Frontier& here, const RanksComparedEvent& run) {
-  return std::ranges::any_of(run.frontiers, [&](const Frontier& other) {
+/// In another group; null where it waits in none.
+const Frontier* where_waits(const RankStand& stand, const Frontier& here,
+                            const RanksComparedEvent& run) {
+  const auto found = std::ranges::find_if(run.frontiers, [&](const Frontier& other) {
     return &other != &here && std::ranges::binary_search(other.waiting, stand.rank);
   });
+  return found == run.frontiers.end() ? nullptr : &*found;
 }
 
 /// All ranks with a ring wait: for those without one.
@@ -65,7 +68,7 @@ std::vector<Suspect> suspects_of(const Frontier& frontier, const RanksComparedEv
   std::vector<Suspect> suspects;
   for (const RankStand& stand : frontier.stands) {
     if (!std::ranges::binary_search(frontier.behind, stand.rank)) continue;
-    if (!all && waits_elsewhere(stand, frontier, run)) continue;
+    if (!all && where_waits(stand, frontier, run) != nullptr) continue;
     suspects.push_back({stand, absence_of(stand, run, frontier)});
   }
   if (frontier.behind.empty() && group_size(frontier.group) == run.world_size) {
@@ -74,11 +77,10 @@ std::vector<Suspect> suspects_of(const Frontier& frontier, const RanksComparedEv
   return suspects;
 }
 
-bool has_left(const Suspect& suspect) { return suspect.absence == Absence::kEnded; }
-
 /// Whether it waited so long that it is no ordinary wait.
 bool is_long(const Hang& hang, const RanksComparedEvent& run) {
   const Frontier& frontier = *hang.frontier;
+  const auto has_left = [](const Suspect& one) { return one.absence == Absence::kEnded; };
   if (std::ranges::all_of(hang.suspects, has_left)) return true;
   const bool is_first = frontier.seq <= kFirstCalls || frontier.call.record.step <= 1;
   const std::int64_t least =
@@ -100,7 +102,7 @@ Finding hang_finding(const Hang& hang, const RanksComparedEvent& run) {
   const bool is_slow = first.absence == Absence::kSlow || first.absence == Absence::kUnknown;
   const bool may_be_slow =
       first.absence == Absence::kAlive && frontier.waited_ms < run.hang_after_ms;
-  if (is_slow || may_be_slow) {
+  if (hang.elsewhere == nullptr && (is_slow || may_be_slow)) {
     finding.severity = Severity::kWarning;
     finding.confidence = Confidence::kMedium;
     finding.evidence_status = EvidenceStatus::kSupported;
@@ -113,10 +115,7 @@ Finding hang_finding(const Hang& hang, const RanksComparedEvent& run) {
   finding.op = call_word(frontier.call.record.kind);
   finding.what = hang_words(hang, run.live);
   finding.why = hang_reason(hang);
-  finding.fixes = {
-      {"issue the call on every rank, or evaluate and save after the step", Applicability::kLikely},
-      {"drop or repeat the tail so that all ranks have as many batches", Applicability::kLikely},
-      {"raise the group's timeout if the rank is only slow", Applicability::kNeedsDecision}};
+  finding.fixes = hang_fixes(hang);
   finding.facts = hang_facts(hang);
   if (!frontier.call.site.frames.empty()) finding.sites.push_back(frontier.call.site);
   return finding;
@@ -135,7 +134,10 @@ class CollectiveHang final : public Check {
   void on_ranks_compared(const RanksComparedEvent& run, Findings& findings) override {
     const bool all = is_circle(run);
     for (const Frontier& frontier : run.frontiers) {
-      const Hang hang{&frontier, still_waiting(frontier, run), suspects_of(frontier, run, all)};
+      Hang hang{&frontier, still_waiting(frontier, run), suspects_of(frontier, run, all)};
+      if (all && !hang.suspects.empty()) {
+        hang.elsewhere = where_waits(hang.suspects.front().stand, frontier, run);
+      }
       if (hang.waiting.empty() || hang.suspects.empty() || is_told_elsewhere(hang)) continue;
       if (is_long(hang, run)) findings.push_back(hang_finding(hang, run));
     }

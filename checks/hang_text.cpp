@@ -68,6 +68,12 @@ std::string hang_words(const Hang& hang, bool live) {
 
 std::string hang_reason(const Hang& hang) {
   const Suspect& first = hang.suspects.front();
+  if (hang.elsewhere != nullptr) {
+    return fmt::format(
+        "{} waits in {} of another group meanwhile, which others have not issued: "
+        "the ranks issue the calls of these groups in different orders",
+        rank_words({first.stand.rank}), numbered_call(hang.elsewhere->call));
+  }
   switch (first.absence) {
     case Absence::kEnded:
       return "the rank had fewer batches or left its loop early; the others wait for a call that "
@@ -82,6 +88,16 @@ std::string hang_reason(const Hang& hang) {
     default:
       return "the rank took a branch without this call, or issued fewer calls before it";
   }
+}
+
+std::vector<Fix> hang_fixes(const Hang& hang) {
+  using enum Applicability;
+  if (hang.elsewhere != nullptr) {
+    return {{"issue the calls of all groups in one order on every rank", kLikely}};
+  }
+  return {{"issue the call on every rank, or evaluate and save after the step", kLikely},
+          {"drop or repeat the tail so that all ranks have as many batches", kLikely},
+          {"raise the group's timeout if the rank is only slow", kNeedsDecision}};
 }
 
 std::vector<Fact> hang_facts(const Hang& hang) {

@@ -77,6 +77,7 @@ Finding about_calls(const ComparedCall& call, std::uint64_t group, const RankLis
       "another order, leaves the others waiting or mixes the statistics of two layers";
   finding.fixes = {
       {"run the layer on every rank, with an empty batch if need be", kLikely},
+      {"eval() before one rank runs the model by itself, as to evaluate", kLikely},
       {"normalise by the local batch in a branch that not all ranks take", kNeedsDecision},
       {"give the layer a group of those ranks alone that run it", kNeedsDecision}};
   finding.facts = {{fact::kCause, std::string("calls_differ")},

@@ -10,7 +10,7 @@
 #include "checks/check.h"
 #include "checks/finding_text.h"
 #include "checks/held_copy.h"
-#include "checks/missing_cause.h"
+#include "checks/ownerless.h"
 #include "checks/run_state.h"
 #include "checks/sent_parameters.h"
 #include "checks/subtree.h"
@@ -19,22 +19,6 @@
 namespace ddpscope {
 namespace {
 constexpr std::int64_t kFirstCycles = 2;
-
-bool is_candidate(const RunState& state, const TensorState& tensor) {
-  if (tensor.gradients == 0 || !tensor.owners.empty()) return false;
-  if (state.may_be_copy_of_thread(tensor) && !is_beside_members(state, tensor)) return false;
-  // Without an attached module, also after the last one died, leaves that are used in two steps
-  // stand in for parameters.
-  if (tensor.registrations.empty()) {
-    return state.has_no_model() && tensor.reached_steps >= 2 && tensor.info.floating;
-  }
-  const Registration& at = tensor.registrations.front();
-  const auto declared = [&](std::string_view kind) {
-    return state.declared(at.model, tensor_path(tensor), kind);
-  };
-  return state.eligible(tensor) && tensor.info.requires_grad && !declared("external") &&
-         !declared("sharded");
-}
 
 /// optim-missing-parameter; docs/checks/optim-missing-parameter.md
 class OptimMissingParameter final : public Check {
@@ -63,6 +47,7 @@ class OptimMissingParameter final : public Check {
     bool built_before = false;
     std::string written_by;
     std::string sent_in = {};  ///< by other ranks, which step it
+    bool beside_sent = false;  ///< others are
     auto operator<=>(const Kind&) const = default;
   };
 
@@ -75,22 +60,40 @@ class OptimMissingParameter final : public Check {
     if (!some_stepped || !all_known) return;
     std::map<Kind, std::vector<const TensorState*>> missing;
     for (const auto& [id, tensor] : state.tensors().all()) {
-      if (!is_candidate(state, tensor) || reported_.contains(id)) continue;
+      if (!is_ownerless(state, tensor) || reported_.contains(id)) continue;
       // A copy that is overwritten from elsewhere is not trained on purpose.
       if (tensor.written_by == "aten::copy_") continue;
       reported_.insert(id);
       missing[{was_built_before(state, tensor, kFirstCycles), tensor.written_by, sent_.call_of(id)}]
           .push_back(&tensor);
     }
+    const bool some_sent = std::ranges::any_of(
+        missing, [](const auto& entry) { return !entry.first.sent_in.empty(); });
     for (auto& [found, tensors] : missing) {
       Kind kind = found;
       if (!kind.built_before && kind.sent_in.empty() && sent_.gathers(tensors, state)) {
         kind.sent_in = call_word(CollectiveKind::kAllGather);
       }
+      kind.beside_sent = some_sent && kind.sent_in.empty();
       for (const TensorGroup& group : collapse(state, tensors)) {
         findings.push_back(describe(group, kind, state));
       }
     }
+  }
+
+  static std::string why_of(const TensorGroup& group, const Kind& kind) {
+    std::string why = kind.built_before
+                          ? "registered after the optimizer was built"
+                          : "the lists given to the optimizers do not name them; largest " +
+                                joined(largest_shapes(group.tensors));
+    if (!kind.written_by.empty()) {
+      why += fmt::format("; the program writes them itself with {}", kind.written_by);
+    }
+    if (!kind.sent_in.empty()) {
+      why += fmt::format("; after step() ranks send them to each other in {}", kind.sent_in);
+    }
+    if (kind.beside_sent) why += "; others like them are sent here by the ranks that step those";
+    return why;
   }
 
   static Finding describe(const TensorGroup& group, Kind kind, const RunState& state) {
@@ -108,21 +111,21 @@ class OptimMissingParameter final : public Check {
                                counted(elements_of(group.tensors), "element"),
                                group.tensors.size() == 1 ? "gets gradients" : "get gradients",
                                group.tensors.size() == 1 ? "is" : "are", cause);
-    finding.why = kind.built_before
-                      ? "registered after the optimizer was built"
-                      : "the lists given to the optimizers do not name them; largest " +
-                            joined(largest_shapes(group.tensors));
-    if (!kind.written_by.empty()) {
-      finding.why += fmt::format("; the program writes them itself with {}", kind.written_by);
-    }
-    if (!kind.sent_in.empty()) {
-      finding.why +=
-          fmt::format("; after step() ranks send them to each other in {}", kind.sent_in);
-    }
+    finding.why = why_of(group, kind);
     finding.fixes = {
         {"build the optimizer after the last change of the model", Applicability::kLikely},
         {"optimizer.add_param_group(...) with these parameters", Applicability::kLikely},
         {"requires_grad_(false), if they are to stay as they are", Applicability::kNeedsDecision}};
+    if (!kind.sent_in.empty()) {
+      finding.fixes = {
+          {"none, where the ranks that send them step them", Applicability::kNeedsDecision},
+          {finding.fixes[1].text, Applicability::kNeedsDecision}};
+    }
+    if (kind.beside_sent) {
+      finding.fixes.insert(finding.fixes.begin(),
+                           {"if another rank steps it: broadcast it after step(), as those others",
+                            Applicability::kLikely});
+    }
     if (copy.optimizer != nullptr) say_copy(copy, finding);
     finding.facts.push_back({fact::kCause, cause});
     finding.facts.push_back(

@@ -85,10 +85,10 @@ Finding describe_field(const DigestsDiffer& differ, const FieldWords& words, con
   const bool is_hash = differ.field == DigestField::kOptimizers;
   finding.what = is_hash ? fmt::format(
                                "the type of an optimizer, an option as its second beta or "
-                               "eps, or those of a later group differ between ranks since step {}",
-                               differ.step)
-                         : fmt::format("{} {}, since step {}", words.words,
-                                       sides_text(differ.sides), differ.step);
+                               "eps, or those of a later group differ between ranks since {}",
+                               since_text(differ))
+                         : fmt::format("{} {}, since {}", words.words, sides_text(differ.sides),
+                                       since_text(differ));
   finding.why = "equal gradients give other weights on these ranks" + severity_words(cohort);
   finding.fixes = fixes_for_field(differ.field, differ.step <= 1);
   finding.facts = {{fact::kField, std::string(words.key)},

@@ -16,6 +16,12 @@ std::string sides_text(const std::vector<RankSide>& sides) {
   return text;
 }
 
+std::string since_text(const DigestsDiffer& differ) {
+  const bool is_exact = differ.equal_until < 0 || differ.equal_until + 1 >= differ.step;
+  return is_exact ? fmt::format("step {}", differ.step)
+                  : fmt::format("one of steps {}-{}", differ.equal_until + 1, differ.step);
+}
+
 std::vector<FactScalar> per_side(const std::vector<RankSide>& sides) {
   std::vector<FactScalar> list;
   for (const RankSide& side : sides) {

@@ -9,6 +9,8 @@ namespace ddpscope {
 
 /// `0.01 on rank 3, 0.1 on ranks 0-2,4-7`
 std::string sides_text(const std::vector<RankSide>& sides);
+/// `step 12`, or `one of steps 65-80` where those between are not known, as hooks rest.
+std::string since_text(const DigestsDiffer& differ);
 /// `3: 0.01`, one per side.
 std::vector<FactScalar> per_side(const std::vector<RankSide>& sides);
 std::vector<FactScalar> as_fact(const RankList& ranks);

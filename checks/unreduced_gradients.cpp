@@ -140,12 +140,17 @@ std::vector<Fix> fixes_for_unreduced(const ReductionStep& step, const std::strin
   return cause == "subset" ? std::vector<Fix>{all, back} : std::vector<Fix>{all, last};
 }
 
-/// The first of them in which the ranks exchanged something, as the first may have nothing to
-/// average yet; else the first.
+/// The first of them in which the ranks exchanged gradients, as the first may have nothing to
+/// average yet; else in which they exchanged anything, else the first.
 const ReductionStep& telling_step(const ReductionRun& run) {
-  const auto* const exchanges =
-      std::find_if(run.first, run.last, [](const ReductionStep& step) { return !step.is_alone(); });
-  return exchanges->is_alone() ? *run.first : *exchanges;
+  const auto first_of = [&run](const auto& is_telling) -> const ReductionStep* {
+    const auto* const step = std::find_if(run.first, run.last, is_telling);
+    return is_telling(*step) ? step : nullptr;
+  };
+  const auto exchanges = [](const ReductionStep& step) { return !step.is_alone(); };
+  if (const ReductionStep* const step = first_of(exchanges)) return *step;
+  const ReductionStep* const calls = first_of([](const auto& step) { return step.calls > 0; });
+  return calls == nullptr ? *run.first : *calls;
 }
 
 /// What steps tell whatever the cause, by one of them.

@@ -220,7 +220,14 @@ TEST_CASE("collective-hang blames no rank that itself waits in another group", "
   }
   SECTION("unless they wait for each other") {
     run.frontiers.push_back(second);
-    CHECK(judge(run).size() == 2);
+    const Findings findings = judge(run);
+    REQUIRE(findings.size() == 2);
+    CHECK(findings[0].severity == Severity::kError);
+    CHECK(findings[0].why.starts_with("rank 3 waits in all_reduce 482 of "));
+    CHECK(
+        findings[0].why.ends_with("the ranks issue the calls of these groups in different orders"));
+    CHECK(findings[0].fixes.at(0).text ==
+          "issue the calls of all groups in one order on every rank");
   }
 }
 

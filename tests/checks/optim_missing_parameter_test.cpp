@@ -205,6 +205,18 @@ TEST_CASE("optim-missing-parameter notes parameters that ranks send each other",
   CHECK(program.findings[0].severity == severity);
 }
 
+TEST_CASE("optim-missing-parameter tells to send one that others beside it are sent", "[check]") {
+  Program program("optim-missing-parameter");
+  program.attach(1, kNet);
+  program.optimizer(1, {1});
+  train_and_send(program, sent(CollectiveKind::kBroadcast, 5120, {2}));
+  REQUIRE(program.findings.size() == 2);
+  const auto found = std::ranges::find(program.findings, Severity::kError, &Finding::severity);
+  REQUIRE(found != program.findings.end());
+  CHECK(found->fixes.at(0).text ==
+        "if another rank steps it: broadcast it after step(), as those others");
+}
+
 TEST_CASE("optim-missing-parameter waits where an optimizer may be unknown", "[check]") {
   Program program("optim-missing-parameter");
   program.attach(1, kNet);

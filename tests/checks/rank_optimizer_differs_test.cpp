@@ -44,6 +44,12 @@ TEST_CASE("rank-optimizer-differs names the rate, its ranks and since when", "[c
   CHECK(finding.fixes.at(0).text.starts_with("all-reduce the metric"));
 }
 
+TEST_CASE("rank-optimizer-differs tells between which steps it began", "[check]") {
+  DigestsDiffer rate = differ(DigestField::kLearningRate, 12, 80);
+  rate.equal_until = 8;
+  CHECK(judge_run(with({rate}), kId).at(0).what.ends_with(", since one of steps 9-12"));
+}
+
 TEST_CASE("rank-optimizer-differs blames no scheduler for a rate that differs from the first step",
           "[check]") {
   const Findings findings = judge_run(with({differ(DigestField::kLearningRate, 1, 50)}), kId);
