@@ -84,6 +84,10 @@ class AutogradDoubleBackward final : public Check {
 
   static std::string why_text(const GraphFreedEvent& event, const std::string& first,
                               const std::string& second) {
+    if (!event.first.has_value() && event.rested) {
+      return "the first pass was not recorded: ddpscope watched some steps only, to keep to its "
+             "setting overhead";
+    }
     if (!event.first.has_value()) return "the first pass is not among the last 8 backward calls";
     std::string text = "the graph is freed as the first pass goes through it";
     if (!first.empty()) text += fmt::format("; first pass {}", first);

@@ -24,10 +24,10 @@ class AutogradLeafInplace final : public Check {
     finding.severity = Severity::kError;
     finding.phase = Phase::kForward;
     finding.step = event.at.step;
-    place_at(event.by, state, finding);
     if (const TensorState* owner = owner_of(leaf, state)) {
-      finding.module_path = owner->registrations.front().module_path;
-      finding.subject = owner->registrations.front().name;
+      place_at(*owner, state, finding);
+    } else if (state.place_of(event.by.module) != nullptr) {
+      place_at(event.by, state, finding);
     }
     finding.op = event.op;
     const std::string line = add_site("changed", event.by.stack, state, finding);

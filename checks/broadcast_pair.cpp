@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "checks/finding_text.h"
+#include "checks/site_text.h"
 #include "model/fact_keys.h"
 
 namespace ddpscope {
@@ -134,6 +135,7 @@ Finding broadcast_finding(const OpTrace::Record& record, const BroadcastPair& pa
                              shape_text(target_of(pair).shape), shape_text(pair.shape), terms);
   if (terms != expected) finding.what += fmt::format(" instead of {}", expected);
   explain_pair(pair, finding);
+  add_site("called", record.stack, state, finding);
   finding.facts = {{fact::kCause, pair.cause},
                    {fact::kShapeA, shape_text(pair.a.shape)},
                    {fact::kShapeB, shape_text(pair.b.shape)},

@@ -5,6 +5,7 @@
 
 #include "checks/check.h"
 #include "checks/loss_ops.h"
+#include "checks/site_text.h"
 #include "checks/softmax_pattern.h"
 #include "model/fact_keys.h"
 
@@ -13,6 +14,13 @@ namespace {
 using Record = OpTrace::Record;
 constexpr int kSoftmaxSteps = 2;
 constexpr std::size_t kMaxInputs = 1024;  // of losses without a backward
+
+/// Behind views and limits of its values.
+const Record* producer_of(const Record& loss, const OpTrace& trace) {
+  const Record* made = maker_behind_views(trace, loss.inputs.front());
+  const bool is_limit = made != nullptr && made->op.starts_with("aten::clamp");
+  return is_limit && !made->inputs.empty() ? maker_behind_views(trace, made->inputs.front()) : made;
+}
 
 /// loss-double-softmax; docs/checks/loss-double-softmax.md
 class LossDoubleSoftmax final : public Check {
@@ -26,7 +34,7 @@ class LossDoubleSoftmax final : public Check {
     if (!event.surveyed || !event.accumulates) return;
     for (const Record& loss : state.trace().records()) {
       if (!normalizes(loss.op) || !loss.grad_mode || loss.inputs.empty()) continue;
-      const Record* producer = maker_behind_views(state.trace(), loss.inputs.front());
+      const Record* producer = producer_of(loss, state.trace());
       if (producer == nullptr || producer == &loss) continue;
       const SoftmaxPattern* pattern = pattern_of(*producer, loss, state.trace());
       if (pattern == nullptr || !is_repeated(*pattern, *producer, event.at.step)) continue;
@@ -62,7 +70,8 @@ class LossDoubleSoftmax final : public Check {
     Finding finding = finding_at(producer, state);
     finding.severity = pattern.severity;
     finding.op = "aten::" + made;
-    finding.what = fmt::format("its output enters {}, {}", used, pattern.again);
+    finding.what = fmt::format("its output enters {}, {}",
+                               used.starts_with("nll_loss") ? "nll_loss" : used, pattern.again);
     finding.why = pattern.why;
     if (pattern.severity != Severity::kNote) {
       finding.fixes.push_back(
@@ -74,6 +83,7 @@ class LossDoubleSoftmax final : public Check {
                      {fact::kProducerOp, "aten::" + made},
                      {fact::kLossOp, "aten::" + used}};
     add_values(loss.inputs.front(), finding);
+    add_site("called", loss.stack, state, finding);
     return finding;
   }
 

@@ -142,6 +142,7 @@ Finding out_of_range(const OutOfRangeEvent& event, const RunState& state) {
   } else {
     explain_index(event, finding);
   }
+  add_site("called", event.stack, state, finding);
   finding.facts = {{fact::kOpArgument, event.argument},
                    {fact::kAllowedMin, value_fact(event, event.allowed_min)},
                    {fact::kOffendersCount, event.offenders_count},

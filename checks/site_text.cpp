@@ -59,6 +59,14 @@ void place_at(const Doing& doing, const RunState& state, Finding& finding) {
   place_in(doing.module, state, finding);
 }
 
+void place_at(const TensorState& owner, const RunState& state, Finding& finding) {
+  const Registration& registered = owner.registrations.front();
+  const auto model = state.models().find(registered.model);
+  if (model != state.models().end()) finding.model = model->second.label;
+  finding.module_path = registered.module_path;
+  finding.subject = registered.name;
+}
+
 void place_in(ModuleId module, const RunState& state, Finding& finding) {
   const ModulePlace* place = state.place_of(module);
   const ModelState* model =

@@ -28,6 +28,8 @@ const TensorState* owner_of(const TensorInfo& tensor, const RunState& state);
 
 /// Place of what was done: path and model of the module that did it, or of the first model.
 void place_at(const Doing& doing, const RunState& state, Finding& finding);
+/// Place of a registered tensor.
+void place_at(const TensorState& owner, const RunState& state, Finding& finding);
 
 /// Files the finding under the module; under the first model where it is not registered.
 void place_in(ModuleId module, const RunState& state, Finding& finding);

@@ -103,9 +103,12 @@ WriterText writer_text(const StaleSavedEvent& event, const RunState& state, Find
     text.kind = "optimizer";
     text.sentence = fmt::format("{}'s step() ({}{}) wrote it", optimizer_label(optimizer->second),
                                 text.op, line.empty() ? "" : ", " + line);
-    text.fixes = {{"run every backward() before any step()", kLikely},
-                  {"run the forward again after step()", kLikely}};
-    if (is_carried(event, state)) text.fixes = {{std::string(kDetach), kLikely}};
+    const Fix again = {"run the forward again after step()", kLikely};
+    text.fixes = {{"run every backward() before any step()", kLikely}, again};
+    if (is_carried(event, state)) {
+      const Fix detach = {std::string(kDetach), event.after_forward ? kLikely : kNeedsDecision};
+      text.fixes = event.after_forward ? std::vector<Fix>{detach} : std::vector<Fix>{again, detach};
+    }
     return text;
   }
   text.sentence = fmt::format("{}{} wrote it", text.op, where_text(by, line, state));
@@ -125,13 +128,7 @@ WriterText writer_text(const StaleSavedEvent& event, const RunState& state, Find
 void add_place(const StaleSavedEvent& event, const RunState& state, Finding& finding) {
   const Doing saved = event.saved.value_or(Doing{});
   place_at(saved, state, finding);
-  const TensorState* owner = owner_of(event.tensor, state);
-  if (owner == nullptr) return;
-  const Registration& registered = owner->registrations.front();
-  const auto model = state.models().find(registered.model);
-  if (model != state.models().end()) finding.model = model->second.label;
-  finding.module_path = registered.module_path;
-  finding.subject = registered.name;
+  if (const TensorState* owner = owner_of(event.tensor, state)) place_at(*owner, state, finding);
 }
 }  // namespace
 

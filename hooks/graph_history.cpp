@@ -206,8 +206,10 @@ void tell_freed(Capture& capture, const edge_list& roots) {
   if (!freed_node.has_value()) return;
   const NodeKey freed = *freed_node;
   freed_node.reset();
-  GraphFreedEvent event{
-      .at = capture.marker().now(), .node = freed_name(), .second = doing_now(capture)};
+  GraphFreedEvent event{.at = capture.marker().now(),
+                        .node = freed_name(),
+                        .second = doing_now(capture),
+                        .rested = capture.marker().has_rested()};
   std::deque<Pass> known;
   {
     Passes& all = passes();

@@ -47,6 +47,7 @@ struct OpContext final : at::ObserverContext {
   bool brings_values = false;     // an input was computed, and has no gradient path
   bool reads_gradients = false;   // or what was computed from them, before they are used
   bool hides_gradient = false;    // an input has no gradient path, and its memory has
+  bool mixes_shapes = false;      // of its first two tensors
   WeakInputs all_inputs;          // of the outermost operator
   WeakInputs written;             // by one that returns nothing
   std::uint64_t waits_since = 0;  // ticks; while data is waited for
@@ -56,6 +57,13 @@ struct OpContext final : at::ObserverContext {
 // LibTorch's steps run with grad mode off, and what they call as a closure with grad mode on.
 bool is_forward() {
   return !inside_backward() && (!inside_optimizer_step() || c10::GradMode::is_enabled());
+}
+
+bool mixes_shapes(const at::RecordFunction& function) {
+  const auto inputs = function.inputs();
+  return inputs.size() >= 2 && inputs[0].isTensor() && inputs[1].isTensor() &&
+         inputs[0].toTensor().defined() && inputs[1].toTensor().defined() &&
+         inputs[0].toTensor().sizes() != inputs[1].toTensor().sizes();
 }
 
 void note_inputs(Capture& capture, const at::RecordFunction& function, OpContext& context) {
@@ -69,6 +77,7 @@ void note_inputs(Capture& capture, const at::RecordFunction& function, OpContext
   });
   if (!context.depends) return;
   if (capture.options().values && c10::GradMode::is_enabled()) context.risk = risk_of(function);
+  context.mixes_shapes = mixes_shapes(function);
   context.by_zero = multiplies_by_zero(function);
   context.constants = constants_of(function);
   context.factor = factor_of(function);
@@ -133,6 +142,12 @@ bool may_end_path(const OpContext& context, const OpEvent& event) {
          std::ranges::none_of(event.outputs, &TensorInfo::requires_grad);
 }
 
+// What a loss is made with.
+bool is_of_loss(const OpContext& context, std::string_view op) {
+  return op.ends_with("log_softmax") || op.find("_loss") != op.npos ||
+         op.find("cross_entropy") != op.npos || (context.mixes_shapes && op == "aten::sub");
+}
+
 void tell_risk(Capture& capture, const OpEvent& event, RiskyInputEvent& risk) {
   if (event.outputs.empty() || !event.outputs[0].requires_grad) return;
   // Added in a wider type, the constant is not lost.
@@ -175,7 +190,9 @@ void record(Capture& capture, const at::RecordFunction& function, OpContext& con
     event.outputs.push_back(describe(tensor, capture.tensors().slot(tensor).id));
   }
   if (context.risk.has_value()) tell_risk(capture, event, *context.risk);
-  if (nesting.depth == 0 && may_end_path(context, event)) event.stack = doing_now(capture).stack;
+  const bool has_line =
+      is_of_loss(context, event.op) || (nesting.depth == 0 && may_end_path(context, event));
+  if (has_line) event.stack = doing_now(capture).stack;
   capture.put_large(std::move(event));
 }
 

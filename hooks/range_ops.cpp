@@ -21,6 +21,7 @@
 
 #include "hooks/autograd_watch.h"
 #include "hooks/capture.h"
+#include "hooks/doing.h"
 #include "hooks/inferred_calls.h"
 #include "hooks/interposed.h"
 #include "hooks/loss_targets.h"
@@ -86,7 +87,8 @@ std::int64_t look(Capture& capture, const Argument& argument, const at::Tensor& 
                                     .maximum = scan->maximum,
                                     .allowed_min = accepted.minimum,
                                     .allowed_max = accepted.maximum,
-                                    .ignore_index = accepted.ignored});
+                                    .ignore_index = accepted.ignored,
+                                    .stack = doing_now(capture).stack});
   return scan->judged_count;
 }
 

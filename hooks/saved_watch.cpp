@@ -158,6 +158,7 @@ class Asked {
         .found_version = version_of(*tensor_.unsafeGetTensorImpl()),
         .silent = silent,
         .only_checked = is_only_checked(saved_, *node_),
+        .after_forward = capture_.marker().inside_forward(),
         .writes_since_save = writes.count,
         .age_writes = static_cast<std::int64_t>(capture_.writes().next() - since),
         .writer_evicted = !rested && !silent && since < capture_.writes().oldest(),

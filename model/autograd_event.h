@@ -42,6 +42,7 @@ struct StaleSavedEvent {
   std::uint32_t found_version = 0;
   bool silent = false;        ///< the versions are equal: LibTorch raises nothing
   bool only_checked = false;  ///< running statistics in training mode: backward never reads them
+  bool after_forward = true;  ///< a layer ran between the backward before this one and this one
   std::optional<Doing> saved;
   std::optional<Write> writer;
   std::int64_t writes_since_save = 0;  ///< to this tensor, of those that are remembered

@@ -40,6 +40,7 @@ struct GraphFreedEvent {
   Stamp at;
   std::string node;  ///< whose tensors were gone
   Doing second;
+  bool rested = false;         ///< some cycles were not watched, to keep to the setting `overhead`
   std::optional<Doing> first;  ///< the pass that freed them
   bool established = false;    ///< the first pass's graph was compared node by node
   std::int64_t shared_nodes = 0;

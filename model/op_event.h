@@ -29,7 +29,7 @@ struct OpEvent {
   std::vector<double> constants;  ///< numbers among its arguments, without integers
   double factor = 1;              ///< of a multiplication by a number, or a division
   std::optional<double> read;     ///< the number that it read from a tensor
-  StackId stack = 0;              ///< where a gradient path may end here
+  StackId stack = 0;              ///< where a gradient path may end here, and of losses
 };
 
 /// Over what a batch norm normalises: the batch of its rank, or those of all.

@@ -3,6 +3,7 @@
 #include <optional>
 #include <string>
 
+#include "model/autograd_event.h"
 #include "model/tensor_info.h"
 
 namespace ddpscope {
@@ -24,6 +25,7 @@ struct OutOfRangeEvent {
   double allowed_min = 0;
   std::optional<double> allowed_max = {};
   std::optional<std::int64_t> ignore_index = {};
+  StackId stack = 0;
 };
 
 /// What a loss that normalizes its input was given; CPU, survey steps, level values.

@@ -96,4 +96,16 @@ TEST_CASE("autograd-double-backward stays silent on backward calls that succeed"
   CHECK(program.findings.empty());
 }
 
+TEST_CASE("autograd-double-backward tells of a first pass that was not recorded", "[check]") {
+  Program program("autograd-double-backward");
+  GraphFreedEvent event = freed();
+  event.first.reset();
+  event.rested = GENERATE(true, false);
+  const bool rested = event.rested;
+  program.send_now(std::move(event));
+  REQUIRE(program.findings.size() == 1);
+  CHECK(program.findings[0].why.starts_with(rested ? "the first pass was not recorded"
+                                                   : "the first pass is not among the last 8"));
+}
+
 }  // namespace ddpscope::test::autograd_double_backward_test

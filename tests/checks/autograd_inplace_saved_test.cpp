@@ -50,6 +50,21 @@ TEST_CASE("autograd-inplace-saved tells to cut off what a cycle hands to the nex
         "detach() what one step hands to the next, as in h = h.detach()");
 }
 
+TEST_CASE("autograd-inplace-saved tells to run a forward again that served a step", "[check]") {
+  Program program("autograd-inplace-saved");
+  program.attach(1, kNet);
+  program.optimizer(7, {1, 2});
+  StaleSavedEvent event = stale(1);
+  event.writer->by.optimizer = 7;
+  event.saved->cycle = 1;
+  event.after_forward = false;
+  program.step(7);
+  program.send_now(std::move(event));
+  REQUIRE(found_in(program).size() == 1);
+  CHECK(found_in(program)[0].fixes.at(0).text == "run the forward again after step()");
+  CHECK(found_in(program)[0].fixes.at(1).applicability == Applicability::kNeedsDecision);
+}
+
 TEST_CASE("autograd-inplace-saved tells optimizers that step in turn to wait", "[check]") {
   Program program("autograd-inplace-saved");
   program.attach(1, kNet);

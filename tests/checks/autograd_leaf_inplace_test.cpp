@@ -35,6 +35,17 @@ TEST_CASE("autograd-leaf-inplace names the leaf and the line", "[check]") {
   CHECK(finding.confidence == Confidence::kHigh);
 }
 
+TEST_CASE("autograd-leaf-inplace names the model of the leaf, or none", "[check]") {
+  Program program("*");
+  program.attach(1, kNet);
+  program.attach(2, {{.id = 2, .path = "head.weight", .shape = {32, 256}}});
+  const bool is_known = GENERATE(true, false);
+  program.send_now(failed(is_known ? 2 : 9));
+  REQUIRE(program.findings.size() == 1);
+  CHECK(program.findings[0].model == (is_known ? "net2" : ""));
+  CHECK(program.findings[0].module_path == (is_known ? "head" : ""));
+}
+
 TEST_CASE("autograd-leaf-inplace tells of a guard without a name", "[check]") {
   Program program("*");
   program.attach(1, kNet);

@@ -104,6 +104,10 @@ TEST_CASE("loss-double-softmax knows these patterns", "[check]") {
        "softmax_log_softmax",
        Severity::kWarning,
        "aten::log_softmax"},
+      {{"aten::_softmax", "aten::clamp", "aten::_log_softmax"},
+       "softmax_log_softmax",
+       Severity::kWarning,
+       "aten::log_softmax"},
   }));
   Program program("loss-double-softmax");
   train(program, known.ops, 2);

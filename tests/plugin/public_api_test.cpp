@@ -237,26 +237,6 @@ TEST_CASE("A scope names the module of operators without a builtin forward") {
   check_findings({"module-unregistered error middle tensor [8] - aten::mul"});
 }
 
-TEST_CASE("A finding has the frames of its sites") {
-  Loose net;
-  attach_diagnostics(net, quiet());
-  const at::Tensor saved = torch::sigmoid(net.loss());
-  saved.add_(1);
-  CHECK_THROWS_AS(saved.backward(), c10::Error);
-  const auto all = findings();
-  const Finding* found = find(all, "autograd-inplace-saved");
-  REQUIRE(found != nullptr);
-  const auto& site = found->sites.back();
-  CHECK(site.role == "changed");
-  const auto own = std::ranges::find(site.frames, false, &Frame::library);
-  REQUIRE(own != site.frames.end());
-  CHECK_FALSE(own->function.empty());
-  CHECK_FALSE(own->build_id.empty());
-  CHECK(own->offset > 0);
-  CHECK(own->module.find("libtorch") == std::string::npos);
-  CHECK(std::ranges::any_of(site.frames, &Frame::library));
-}
-
 TEST_CASE("Halting at errors throws at the entry of a step") {
   Loose net;
   Options options = quiet();
