@@ -27,6 +27,7 @@ class ClipBeforeUnscale final : public Check {
 
   void on_backward(const BackwardEvent& event, const RunState&, Findings&) override {
     pending_.reset();
+    copies_ = {};
     finder_.on_backward();
     scale_.on_backward(event);
   }
@@ -47,8 +48,21 @@ class ClipBeforeUnscale final : public Check {
     if (std::isfinite(clip.norm)) judge(event, clip, *scale, state, findings);
   }
 
+  /// One by one; what becomes of the copies is not seen.
+  void on_scaled_copy(const ScaledCopyEvent& event, const RunState& state,
+                      Findings& findings) override {
+    if (!pending_.has_value()) return;
+    if (copies_.factor != event.factor) copies_ = {.at = event.at, .factor = event.factor};
+    if (copies_.gradients++ == 0) copies_.first = event.gradient_of;
+    const bool are_half = 2 * copies_.gradients >= gradients_beside(copies_.first, state);
+    if (are_half && scale_divided_by(copies_, state).has_value()) {
+      on_gradients_scaled(copies_, state, findings);
+    }
+  }
+
   void on_optimizer_step(const OptimizerStepEvent&, const RunState&, Findings&) override {
     pending_.reset();
+    copies_ = {};
   }
 
   void on_dropped(const DroppedEvent&, const RunState&) override {
@@ -121,6 +135,7 @@ class ClipBeforeUnscale final : public Check {
   }
 
   std::optional<Clip> pending_;
+  GradientsScaledEvent copies_;  ///< since the backward
   LossScale scale_;
   std::map<TensorId, Seen> seen_;
   ClipFinder finder_;

@@ -19,8 +19,8 @@ void LossScale::on_backward(const BackwardEvent& event) {
   is_now_ = event.surveyed && !event.roots.empty();
   if (is_now_) {
     const auto root = products_.find(event.roots.front());
-    is_product_ = root != products_.end();
-    last_ = is_product_ ? root->second : 1;
+    is_product_ = root != products_.end() || event.root_gradient != 1;
+    last_ = event.root_gradient * (root != products_.end() ? root->second : 1);
   }
   products_.clear();
 }

@@ -8,7 +8,8 @@
 
 namespace ddpscope {
 
-/// The number that the root of a backward was multiplied with last, on survey steps.
+/// The number that the root of a backward was multiplied with last, or its gradient, on survey
+/// steps.
 class LossScale {
  public:
   void on_op(const OpEvent& event);

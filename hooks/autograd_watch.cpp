@@ -16,6 +16,7 @@
 #include "hooks/loop_phase.h"
 #include "hooks/model_discovery.h"
 #include "hooks/near_tls.h"
+#include "hooks/op_inputs.h"
 #include "hooks/pending_gradients.h"
 #include "hooks/reduced_gradients.h"
 #include "hooks/reducer_watch.h"
@@ -41,6 +42,11 @@ using InterposedExecute =
     Interposed<Execute, variable_list(Engine*, const edge_list&, const variable_list&, bool, bool,
                                       bool, const edge_list&)>;
 
+double number_in(const variable_list& root_gradients) {
+  if (root_gradients.size() != 1 || !root_gradients[0].defined()) return 1;
+  return number_of(root_gradients[0]).value_or(1);
+}
+
 void tell_roots(Capture& capture, const edge_list& roots, BackwardEvent& event) {
   const SurveyOutputs& outputs = SurveyOutputs::here();
   for (const auto& root : roots) {
@@ -58,6 +64,7 @@ struct EngineCall {
   bool keep_graph = false;
   bool create_graph = false;
   bool accumulates = true;  ///< false: autograd::grad()
+  const variable_list* root_gradients = nullptr;
 };
 
 DDPSCOPE_HOT void begin_backward(Capture& capture, const edge_list& roots,
@@ -90,6 +97,7 @@ DDPSCOPE_HOT void begin_backward(Capture& capture, const edge_list& roots,
   if (event.walked) event.graph = graph_shape(capture, roots);
   if (event.surveyed) {
     tell_roots(capture, roots, event);
+    event.root_gradient = number_in(*asked.root_gradients);
     event.alive_outputs = capture.tensors().alive(SurveyOutputs::here().take());
   } else {
     event.graph.leaves.clear();
@@ -176,9 +184,10 @@ DDPSCOPE_HOT variable_list on_execute(Engine* self, const edge_list& roots,
                                       const edge_list& outputs) {
   if (Capture::active() == nullptr) start_discovery_session();
   Capture::halt_if_asked();
-  OutermostBackward call(
-      roots,
-      {.keep_graph = keep_graph, .create_graph = create_graph, .accumulates = accumulate_grad});
+  OutermostBackward call(roots, {.keep_graph = keep_graph,
+                                 .create_graph = create_graph,
+                                 .accumulates = accumulate_grad,
+                                 .root_gradients = &inputs});
   if (!create_graph) RestingWriters::begin();
   variable_list gradients = InterposedExecute::original(self, roots, inputs, keep_graph,
                                                         create_graph, accumulate_grad, outputs);

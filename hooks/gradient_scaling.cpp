@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <cmath>
 #include <optional>
+#include <string_view>
 
 #include "hooks/capture.h"
 #include "hooks/gradient_table.h"
+#include "hooks/op_inputs.h"
 #include "hooks/optimizer_watch.h"
 #include "hooks/pending_gradients.h"
 #include "hooks/per_thread.h"
@@ -195,6 +197,20 @@ void see_scaling(bool divides, at::TensorList written, const at::Scalar& by) noe
   for (const at::Tensor& one : written) {
     see_gradient(one, [&] { return factor_of(divides, by); });
   }
+}
+
+void see_scaled_copy(Capture& capture, const at::RecordFunction& function) {
+  const auto inputs = function.inputs();
+  const bool is_in_place = std::string_view(function.name()).ends_with('_');
+  if (is_in_place || !is_watching() || inputs.empty() || !inputs[0].isTensor()) return;
+  const at::Tensor& gradient = inputs[0].toTensor();
+  const TensorSlot* const slot = slot_of(gradient);
+  const double factor = slot == nullptr ? 1 : ddpscope::factor_of(function);
+  if (factor == 1 || !is_gradient_of(capture.tensors().lock(*slot), gradient)) return;
+  tell_scaling(capture);  // what was scaled before it
+  capture.put(ScaledCopyEvent{.at = capture.marker().now(),
+                              .gradient_of = slot->id.load(std::memory_order_relaxed),
+                              .factor = factor});
 }
 
 void see_clip(const WholeClip& clip) noexcept {

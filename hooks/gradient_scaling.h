@@ -1,6 +1,7 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
+#include <ATen/record_function.h>
 
 #include <optional>
 #include <span>
@@ -19,6 +20,10 @@ void see_scaling(bool divides, const at::Tensor& written, const at::Tensor& by) 
 void see_scaling(bool divides, const at::Tensor& written, const at::Scalar& by) noexcept;
 void see_scaling(bool divides, at::TensorList written, const at::Tensor& by) noexcept;
 void see_scaling(bool divides, at::TensorList written, const at::Scalar& by) noexcept;
+
+/// Called before an operator that is surveyed: tells where it multiplies a gradient into a new
+/// tensor.
+void see_scaled_copy(Capture& capture, const at::RecordFunction& function);
 
 /// Gradients that are clipped by one call, which no operator of LibTorch shows.
 struct WholeClip {

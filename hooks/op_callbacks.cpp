@@ -12,6 +12,7 @@
 #include "hooks/doing.h"
 #include "hooks/error_watch.h"
 #include "hooks/gradient_flow.h"
+#include "hooks/gradient_scaling.h"
 #include "hooks/left_open.h"
 #include "hooks/loop_phase.h"
 #include "hooks/op_inputs.h"
@@ -119,6 +120,7 @@ std::unique_ptr<at::ObserverContext> op_starts(const at::RecordFunction& functio
       note_inputs(capture, function, *context);
       if (nesting.depth == 1) {
         PendingGradients::see_operator(capture, function);
+        see_scaled_copy(capture, function);
         see_random_operator(capture, function);
       }
     }

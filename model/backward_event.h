@@ -30,6 +30,7 @@ struct BackwardEvent {
   std::int64_t roots_alive = 0;  ///< of the last 64, those of earlier steps that still exist
   std::vector<TensorId> roots;   ///< those that a surveyed operator made, or that are leaves
   bool roots_are_leaves = false;
+  double root_gradient = 1;  ///< of one root, where it is one number in host memory; else 1
   StackId stack = 0;  ///< of a root that is a leaf
   GraphShape graph;
   std::vector<TensorId> alive_outputs;

@@ -45,7 +45,7 @@ using Event = std::variant<
     std::unique_ptr<ParameterUpdatesEvent>, StepWaitEvent, std::unique_ptr<HostCountsEvent>,
     std::unique_ptr<KeptOutputsEvent>, std::unique_ptr<ConvolutionShapeEvent>,
     std::unique_ptr<DeviceWaitsEvent>, ValuesAwaitedEvent, std::unique_ptr<DeviceValuesEvent>,
-    std::unique_ptr<GradientsRepairedEvent>, std::unique_ptr<SpoiltStepEvent>,
+    ScaledCopyEvent, std::unique_ptr<GradientsRepairedEvent>, std::unique_ptr<SpoiltStepEvent>,
     std::unique_ptr<CollectiveEvent>, std::unique_ptr<PendingUseEvent>, CollectiveEndEvent,
     OptimizerStateEvent, StepEndEvent, RestedStepEvent, EvaluationEvent, BatchRequestEvent,
     std::unique_ptr<TensorBitsEvent>, std::unique_ptr<OptimizerRatesEvent>,

@@ -25,4 +25,11 @@ struct GradientsScaledEvent {
   std::optional<ClipQuotient> quotient;  ///< the factor is it, or 1 where it is larger
 };
 
+/// The gradient of a leaf was multiplied by a number into a new tensor; level values, survey steps.
+struct ScaledCopyEvent {
+  Stamp at;
+  TensorId gradient_of = 0;
+  double factor = 1;
+};
+
 }  // namespace ddpscope

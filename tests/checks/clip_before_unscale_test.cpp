@@ -87,6 +87,37 @@ TEST_CASE("clip-before-unscale knows a clip whose factor the program computes", 
   CHECK(fact_of<double>(loop.program.findings[0], "max_norm") == Approx(1));
 }
 
+namespace {
+void clip_then_copy(Loop& loop, double scale, double divided_by, const std::vector<TensorId>& of) {
+  loop.backward(scale);
+  clip(loop.program, 1, 3.2 * scale);
+  for (const TensorId id : of) {
+    loop.program.send_now(ScaledCopyEvent{.gradient_of = id, .factor = 1 / divided_by});
+  }
+  loop.program.step(1);
+}
+}  // namespace
+
+TEST_CASE("clip-before-unscale knows gradients that are divided into new ones", "[check]") {
+  Loop loop;
+  for (int i = 0; i < 2; ++i) clip_then_copy(loop, kScale, kScale, {1, 2});
+  REQUIRE(loop.program.findings.size() == 1);
+  CHECK(fact_of<double>(loop.program.findings[0], "loss_scale") == kScale);
+}
+
+TEST_CASE("clip-before-unscale knows the gradient that a backward begins with", "[check]") {
+  Loop loop;
+  loop.program.root_gradient = kScale;
+  for (int i = 0; i < 2; ++i) {
+    loop.program.zero_grad(1);
+    loop.program.backward({1, 2});
+    clip(loop.program, 1, 3.2 * kScale);
+    scale(loop.program, 1 / kScale);
+    loop.program.step(1);
+  }
+  REQUIRE(loop.program.findings.size() == 1);
+}
+
 TEST_CASE("clip-before-unscale stays silent", "[check]") {
   Loop loop;
   Program& program = loop.program;
@@ -119,6 +150,22 @@ TEST_CASE("clip-before-unscale stays silent", "[check]") {
       scale(program, 1 / kScale, 1, 3);
       program.step(1);
       program.step(2);
+    }
+  }
+  SECTION("on copies that are divided by something else, or of few gradients") {
+    program.attach(1, {{.id = 1, .path = "a"},
+                       {.id = 2, .path = "b"},
+                       {.id = 3, .path = "c"},
+                       {.id = 4, .path = "d"}});
+    for (int i = 0; i < 3; ++i) clip_then_copy(loop, kScale, 3, {1, 2});
+    program.optimizer(1, {1, 2, 3, 4});
+    for (int i = 0; i < 3; ++i) {
+      program.op({.name = "aten::mul", .inputs = {40}, .outputs = {kLoss}, .factor = kScale});
+      program.zero_grad(1);
+      program.backward({1, 2, 3, 4});
+      clip(program, 1, 3.2 * kScale, 4);
+      program.send_now(ScaledCopyEvent{.gradient_of = 1, .factor = 1 / kScale});
+      program.step(1);
     }
   }
   SECTION("on scale 1") {

@@ -84,6 +84,44 @@ TEST_CASE("A clip before a division through data() by a tensor is found") {
   check_findings(kClippedFirst);
 }
 
+TEST_CASE("A clip before the loss scale is divided out into new gradients is found") {
+  Net net;
+  attach_diagnostics(net, quiet());
+  run(net, [&] {
+    clip(net);
+    for (at::Tensor& parameter : net->parameters()) {
+      parameter.mutable_grad() = parameter.grad() / kScale;
+    }
+  });
+  check_findings(kClippedFirst);
+}
+
+TEST_CASE("A clip of gradients whose scale is the argument of backward is found") {
+  Net net;
+  attach_diagnostics(net, quiet());
+  SGD optimizer(net->parameters(), 1e-3);
+  for (int i = 0; i < 6; ++i) {
+    optimizer.zero_grad();
+    net->loss().backward(torch::full({}, kScale));
+    clip(net);
+    divide(net);
+    optimizer.step();
+  }
+  check_findings(kClippedFirst);
+}
+
+TEST_CASE("A clip of new gradients without the loss scale is none") {
+  Net net;
+  attach_diagnostics(net, quiet());
+  run(net, [&] {
+    for (at::Tensor& parameter : net->parameters()) {
+      parameter.mutable_grad() = parameter.grad() / kScale;
+    }
+    clip(net);
+  });
+  check_silent();
+}
+
 TEST_CASE("A clip of the program's own before the loss scale is divided out is found") {
   Net net;
   attach_diagnostics(net, quiet());

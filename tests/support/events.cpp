@@ -168,6 +168,7 @@ void Program::backward(const std::vector<TensorId>& leaves, std::vector<TensorId
                                                      .walked = true,
                                                      .roots = roots,
                                                      .roots_are_leaves = roots_are_leaves,
+                                                     .root_gradient = root_gradient,
                                                      .stack = roots_are_leaves ? 90U : 0U,
                                                      .graph = {.leaves = leaves},
                                                      .alive_outputs = std::move(alive)}));

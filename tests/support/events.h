@@ -100,6 +100,7 @@ class Program {
   void op(const Op& op);
   std::vector<TensorId> roots;  ///< of the backward calls that follow
   bool roots_are_leaves = false;
+  double root_gradient = 1;
   std::function<void()> in_backward;  ///< what the next backward sends besides, before its end
   /// A backward that gives these leaves a gradient.
   void backward(const std::vector<TensorId>& leaves, std::vector<TensorId> alive = {});
