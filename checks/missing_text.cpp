@@ -44,8 +44,9 @@ MissingWords missing_words(const std::string& cause) {
   return std::map<std::string, MissingWords>{
       {"not_used",
        {"no operator with a gradient path read them",
-        {{"remove the layer or call it", kNeedsDecision},
-         {"freeze it before averaging starts", kLikely}}}},
+        {{"call the layer in forward, or remove it", kLikely},
+         {"requires_grad_(false) before averaging starts, if it is to stay unused",
+          kNeedsDecision}}}},
       {"grad_mode_off",
        {"operators with grad mode off read them, the first {}",
         {{"requires_grad_(false), if it is to stay frozen", kLikely},

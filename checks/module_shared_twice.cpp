@@ -1,16 +1,10 @@
-#include <fmt/format.h>
-
-#include <algorithm>
 #include <map>
 #include <memory>
 #include <set>
 
 #include "checks/check.h"
-#include "checks/finding_text.h"
 #include "checks/repetitions.h"
 #include "checks/run_state.h"
-#include "checks/subtree.h"
-#include "model/fact_keys.h"
 
 namespace ddpscope {
 namespace {
@@ -26,18 +20,22 @@ class ModuleSharedTwice final : public Check {
                          Findings& findings) override {
     if (unjudged_.erase(event.optimizer) == 0) return;
     std::map<TensorId, std::int64_t> times;
+    std::map<TensorId, std::set<std::size_t>> groups_of;
     std::map<std::pair<std::uint64_t, std::int64_t>, std::vector<const TensorState*>> memory;
-    for (const auto& group : state.optimizers().at(event.optimizer).groups) {
-      for (const OptimizerMember& member : group) {
+    const auto& groups = state.optimizers().at(event.optimizer).groups;
+    for (std::size_t i = 0; i < groups.size(); ++i) {
+      for (const OptimizerMember& member : groups[i]) {
         const TensorState* tensor = state.tensor(member.tensor);
+        groups_of[member.tensor].insert(i);
         if (tensor == nullptr || ++times[member.tensor] > 1) continue;
         if (tensor->info.storage == 0 || tensor->info.elements == 0) continue;
         memory[{tensor->info.storage, tensor->info.storage_offset_bytes}].push_back(tensor);
       }
     }
-    Repetitions listed;
+    Repetitions listed, over_groups;
     for (const auto& [id, count] : times) {
-      if (count > 1) listed.add(*state.tensor(id), count, {});
+      if (count < 2) continue;
+      (groups_of[id].size() > 1 ? over_groups : listed).add(*state.tensor(id), count, {});
     }
     Repetitions overlapping;
     for (const auto& [place, tensors] : memory) {
@@ -45,6 +43,8 @@ class ModuleSharedTwice final : public Check {
       if (count > 1) overlapping.add(*tensors.back(), count, tensors);
     }
     say(listed, {"optimizer", "impl", Severity::kError}, state, findings);
+    say(over_groups, {"optimizer", "impl", Severity::kError, /*over_groups=*/true}, state,
+        findings);
     say(overlapping, {"optimizer", "storage", Severity::kWarning}, state, findings);
   }
 
@@ -69,64 +69,11 @@ class ModuleSharedTwice final : public Check {
   }
 
  private:
-  struct Kind {
-    std::string where;
-    std::string shares;
-    Severity severity;
-  };
-
-  static void say(const Repetitions& repetitions, const Kind& kind, const RunState& state,
+  static void say(const Repetitions& repetitions, const RepetitionKind& kind, const RunState& state,
                   Findings& findings) {
     for (const auto& [key, repeated] : repetitions.by_module()) {
-      findings.push_back(describe(repeated, kind, state));
+      findings.push_back(repeated_finding(repeated, kind, state));
     }
-  }
-
-  static Finding describe(const Repeated& repeated, const Kind& kind, const RunState& state) {
-    Finding finding;
-    const auto model = state.models().find(repeated.place.model);
-    if (model != state.models().end()) finding.model = model->second.label;
-    finding.severity = kind.severity;
-    finding.phase = kind.where == "tree" ? Phase::kInit : Phase::kOptimizer;
-    finding.module_path = repeated.place.module_path;
-    const bool single = repeated.names.size() == 1;
-    if (single) finding.subject = repeated.place.name;
-    std::vector<std::string> others;
-    for (const std::string& path : repeated.paths) {
-      const std::string own = path_in(repeated.place.module_path, "");
-      const bool below = !own.empty() && path.starts_with(own + ".");
-      if (!below && path != path_in(own, repeated.place.name)) others.push_back(path);
-    }
-    const std::string which =
-        single ? "this tensor"
-               : counted(static_cast<std::int64_t>(repeated.names.size()), "tensor");
-    const std::string also = others.empty() ? "" : ", also as " + joined(others);
-    const std::string often =
-        repeated.times == 2 ? "twice" : fmt::format("{} times", repeated.times);
-    finding.what = sentence(kind, which + " " + often + also,
-                            (single ? "it is updated " : "they are updated ") + often);
-    finding.why =
-        "parameters() does not remove repetitions: whatever walks the list counts and "
-        "updates such a tensor once per entry";
-    finding.fixes = {
-        {"pass every tensor once: skip what the list already holds", Applicability::kSafe},
-        {"register the module once and keep the second use as a plain member",
-         Applicability::kNeedsDecision},
-        {"shared by accident: construct one module for each name", Applicability::kNeedsDecision}};
-    finding.facts = {{fact::kPaths, as_fact(std::vector<std::string>(repeated.paths.begin(),
-                                                                     repeated.paths.end()))},
-                     {fact::kTimesListedCount, repeated.times},
-                     {fact::kWhere, kind.where},
-                     {fact::kShares, kind.shares}};
-    return finding;
-  }
-
-  static std::string sentence(const Kind& kind, std::string_view listed, std::string_view updated) {
-    if (kind.where == "tree") return fmt::format("the tree lists {}", listed);
-    if (kind.shares == "impl") {
-      return fmt::format("the optimizer holds {}; {} per step", listed, updated);
-    }
-    return fmt::format("the optimizer holds the memory of {}", listed);
   }
 
   std::set<OptimizerId> unjudged_;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "checks/run_state.h"
+#include "model/finding.h"
 
 namespace ddpscope {
 
@@ -18,7 +19,16 @@ struct Repeated {
   std::int64_t times = 0;
 };
 
-std::string path_in(const std::string& module, const std::string& name);
+/// Where they stand, and what repeats them.
+struct RepetitionKind {
+  std::string where;   ///< optimizer or tree
+  std::string shares;  ///< impl or storage
+  Severity severity = Severity::kError;
+  bool over_groups = false;  ///< several groups of one optimizer hold them
+};
+
+Finding repeated_finding(const Repeated& repeated, const RepetitionKind& kind,
+                         const RunState& state);
 
 /// Collects repeated tensors by the module that registers them last.
 class Repetitions {

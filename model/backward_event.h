@@ -31,7 +31,7 @@ struct BackwardEvent {
   std::vector<TensorId> roots;   ///< those that a surveyed operator made, or that are leaves
   bool roots_are_leaves = false;
   double root_gradient = 1;  ///< of one root, where it is one number in host memory; else 1
-  StackId stack = 0;  ///< of a root that is a leaf
+  StackId stack = 0;         ///< of a root that is a leaf
   GraphShape graph;
   std::vector<TensorId> alive_outputs;
 };

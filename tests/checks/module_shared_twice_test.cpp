@@ -45,6 +45,9 @@ TEST_CASE("module-shared-twice counts over all groups of one optimizer", "[check
   CHECK(program.findings[0].subject == "weight");
   CHECK(program.findings[0].what ==
         "the optimizer holds this tensor 3 times; it is updated 3 times per step");
+  CHECK(program.findings[0].why ==
+        "several groups of the optimizer hold it: each updates it with its own options");
+  CHECK(program.findings[0].fixes.at(0).text == "leave it out of all groups but one");
 }
 
 TEST_CASE("module-shared-twice notes a repetition that only the tree has", "[check]") {
