@@ -30,12 +30,47 @@ const std::vector<Hint>& shape_hints() {
        "the width of the input is not what the layer was built for",
        {{"build the layer for this input width", kLikely},
         {"flatten or transpose the input before it", kNeedsDecision}}},
+      {"channels, but got",
+       "the input has other channels than the layer was built for",
+       {{"build the layer for this number of channels", kLikely},
+        {"permute({0, 3, 1, 2}) before it, where images come as rows, columns and channels",
+         kNeedsDecision}}},
+      {"must be equal to input_size",
+       "the last dimension of the input is not the width that the layer was built for",
+       {{"build the layer for this input width", kLikely},
+        {"transpose what comes as batch, features and time", kNeedsDecision}}},
+  };
+  return *known;
+}
+
+const std::vector<Hint>& list_hints() {
+  static const auto* const known = new std::vector<Hint>{
+      {"to match target batch_size",
+       "input and target have other numbers of rows",
+       {{"one target per row of the input: view({-1, classes}) and view(-1) where each row has "
+         "several",
+         kLikely}}},
+      {"multi-target not supported",
+       "labels are one class for each row, here each row has several",
+       {{"squeeze(1) where there is one in each row", kLikely},
+        {"argmax(1) where rows are one-hot", kNeedsDecision}}},
+      {"must match the size of tensor b",
+       "the shapes neither agree nor broadcast: they are aligned from the last dimension on",
+       {{"unsqueeze or transpose the one that lacks a dimension", kNeedsDecision}}},
+      {"must match except in dimension",
+       "all other dimensions have to agree",
+       {{"pad to one length before torch::cat, or join along another dimension", kLikely}}},
+      {"expects a non-empty TensorList",
+       "its list is empty, as where no sample was left",
+       {{"leave out what has no samples before it", kLikely}}},
   };
   return *known;
 }
 
 const std::vector<Hint>& value_hints() {
   constexpr std::string_view kDtypes = "its inputs differ in dtype";
+  constexpr std::string_view kLabels = "labels and indices are int64";
+  const std::vector<Fix> to_labels = {{"to(torch::kLong) of the labels or indices", kLikely}};
   const std::vector<Fix> cast = {
       {"to() the dtype of the weights for what comes from outside, as data read as float64",
        kLikely}};
@@ -48,9 +83,8 @@ const std::vector<Hint>& value_hints() {
        "its input is no probability",
        {{"sigmoid before it, or binary_cross_entropy_with_logits", kLikely},
         {"look for NaN in what enters it", kNeedsDecision}}},
-      {"expected scalar type Long",
-       "labels and indices are int64",
-       {{"labels.to(torch::kLong) before it", kLikely}}},
+      {"expected scalar type Long", kLabels, to_labels},
+      {"scalar types: Long, Int", kLabels, to_labels},
       {"to have the same dtype", kDtypes, cast},
       {"must have the same dtype", kDtypes, cast},
       {"expected scalar type", kDtypes, cast},
@@ -82,7 +116,8 @@ const std::vector<Hint>& autograd_hints() {
 }
 
 const Hint* hint_for(const std::string& message, const RunState& state) {
-  for (const auto* const hints : {&shape_hints(), &value_hints(), &autograd_hints()}) {
+  for (const auto* const hints :
+       {&shape_hints(), &list_hints(), &value_hints(), &autograd_hints()}) {
     for (const Hint& hint : *hints) {
       const bool is_here = !hint.of_bucket_views || state.has_bucket_views();
       if (is_here && message.find(hint.text) != std::string::npos) return &hint;

@@ -1,8 +1,10 @@
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <set>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "checks/failure_check.h"
 #include "checks/failure_text.h"
@@ -10,6 +12,18 @@
 
 namespace ddpscope {
 namespace {
+using Shape = std::vector<std::int64_t>;
+
+/// Null where it is not known.
+const Shape* shape_of(TensorId id, const RunState& state) {
+  if (const OpTrace::Record* made = state.trace().record_of(id)) {
+    const auto output = std::ranges::find(made->outputs, id, &OpTrace::Output::id);
+    if (output != made->outputs.end()) return &output->shape;
+  }
+  const TensorState* tensor = state.tensor(id);
+  return tensor == nullptr ? nullptr : &tensor->info.shape;
+}
+
 /// module-operator-failed; docs/checks/module-operator-failed.md
 class ModuleOperatorFailed final : public FailureCheck {
  public:
@@ -18,8 +32,7 @@ class ModuleOperatorFailed final : public FailureCheck {
     SurveyedOp& last = last_ops_[event.module];
     last = {.op = event.op, .step = event.at.step};
     for (const TensorId input : event.inputs) {
-      const TensorState* tensor = state.tensor(input);
-      if (tensor != nullptr) last.shapes.push_back(tensor->info.shape);
+      if (const Shape* shape = shape_of(input, state)) last.shapes.push_back(*shape);
     }
   }
 

@@ -63,6 +63,39 @@ TEST_CASE("module-operator-failed names operator and line by the stack in any st
   CHECK(finding.sites[0].role == "called");
 }
 
+TEST_CASE("module-operator-failed has the shapes of computed inputs, too", "[check]") {
+  Throwing sites;
+  Program program("module-operator-failed", &sites);
+  program.attach(1, kNet);
+  program.op({.name = "aten::relu", .inputs = {1}, .outputs = {30}, .shape = {7, 3}});
+  program.op({.name = "aten::linear", .inputs = {30, 1}, .outputs = {21}, .module = kHead});
+  program.send_now(ErrorEvent{.message = "some text", .module = kHead, .stack = 7});
+  program.exit();
+  REQUIRE(program.findings.size() == 1);
+  CHECK(program.findings[0].what.ends_with("it ran on [7, 3]; [16, 4]"));
+}
+
+TEST_CASE("module-operator-failed knows what LibTorch says of shapes", "[check]") {
+  const auto [message, why] = GENERATE(table<std::string, std::string>(
+      {{"Given groups=1, weight of size [4, 3, 3, 3], expected input[4, 4, 4, 4] to have 3 "
+        "channels, but got 4 channels instead",
+        "the input has other channels"},
+       {"input.size(-1) must be equal to input_size. Expected 4, got 5", "the last dimension"},
+       {"Expected input batch_size (3) to match target batch_size (4).", "input and target"},
+       {"0D or 1D target tensor expected, multi-target not supported", "labels are one class"},
+       {"The size of tensor a (3) must match the size of tensor b (4) at non-singleton dimension 1",
+        "the shapes neither agree nor broadcast"},
+       {"Sizes of tensors must match except in dimension 1. Expected size 4 but got size 3",
+        "all other dimensions"},
+       {"stack expects a non-empty TensorList", "its list is empty"}}));
+  Program program("module-operator-failed");
+  program.send_now(OperatorFailedEvent{.op = "aten::mm", .message = message});
+  program.exit();
+  REQUIRE(program.findings.size() == 1);
+  CHECK(program.findings[0].why.starts_with(why));
+  CHECK(program.findings[0].why.ends_with(message));
+}
+
 TEST_CASE("module-operator-failed is silent on what the program itself throws", "[check]") {
   Throwing sites;
   Program program("module-operator-failed", &sites);
@@ -158,7 +191,10 @@ TEST_CASE("module-operator-failed has a hint for samples of unequal size", "[che
 TEST_CASE("module-operator-failed tells dtypes where they differ", "[check]") {
   Program program("module-operator-failed");
   const auto [message, fix] = GENERATE(table<std::string, std::string>(
-      {{"expected scalar type Long but found Float", "labels.to(torch::kLong)"},
+      {{"expected scalar type Long but found Float", "to(torch::kLong)"},
+       {"Expected tensor for argument #1 'indices' to have one of the following scalar types: "
+        "Long, Int; but got CPUFloatType instead",
+        "to(torch::kLong)"},
        {"a leaf Variable that requires grad is being used in an in-place operation.",
         "torch::NoGradGuard"},
        {"mat1 and mat2 must have the same dtype, but got Double and Float", "to() the dtype"},
