@@ -13,32 +13,52 @@
 
 namespace ddpscope {
 namespace {
-
 /// numeric-nonfinite-backward; docs/checks/numeric-nonfinite-backward.md
 class NumericNonfiniteBackward final : public NonfiniteCheck {
+ public:
+  void on_exit(const ExitEvent&, const RunState&, Findings& findings) override {
+    if (is_nan_) findings.push_back(std::move(*held_));
+  }
+
  private:
-  // Inf may be what a loss scaler waits for, and a leaf alone tells no node: both count once the
-  // optimizer has stepped with them.
+  // What the program does with it decides how severe it is. Inf may be what a loss scaler waits
+  // for, and a leaf alone tells no node: both count only where the optimizer steps with them.
   void judge_backward(Origin origin, const Stamp& at, const RunState& state,
                       Findings& findings) override {
     if (origin != Origin::kBackward) return;
     const NonfiniteNodeEvent* node = trail().node();
-    if (node != nullptr && node->returned.inf_count == 0) {
-      held_.reset();
-      findings.push_back(by_node(*node, at, state));
-    } else if (!held_.has_value() && (node != nullptr || !trail().gradients().front().by_hook)) {
-      held_ = node != nullptr ? by_node(*node, at, state) : by_leaf(at, state);
-    }
+    const bool is_nan = node != nullptr && node->returned.inf_count == 0;
+    // Anomaly mode throws: no step follows.
+    if (is_nan && node->returned.elements == 0) findings.push_back(by_node(*node, at, state));
+    if (held_.has_value() && (is_nan_ || !is_nan)) return;
+    if (node != nullptr ? node->returned.elements == 0 : trail().gradients().front().by_hook)
+      return;
+    held_ = node != nullptr ? by_node(*node, at, state) : by_leaf(at, state);
+    is_nan_ = is_nan;
   }
 
   void judge_step(bool cleared, const RunState&, Findings& findings) override {
-    if (held_.has_value() && !cleared) findings.push_back(std::move(*held_));
-    held_.reset();
+    if (cleared) return tell_handled("cleared or repaired the gradients before the step", findings);
+    if (held_.has_value()) findings.push_back(std::move(*held_));
+    forget();
   }
 
-  void judge_skip(const RunState&, Findings&) override { held_.reset(); }
+  void judge_skip(const RunState&, Findings& findings) override {
+    tell_handled("left out the step", findings);
+  }
+  void tell_handled(const char* how, Findings& findings) {
+    if (is_nan_) {
+      held_->severity = Severity::kNote;
+      held_->why += fmt::format("; the program {}", how);
+      findings.push_back(std::move(*held_));
+    }
+    forget();
+  }
 
-  void forget() override { held_.reset(); }
+  void forget() override {
+    held_.reset();
+    is_nan_ = false;
+  }
 
   static Finding in_backward(const Stamp& at) {
     Finding finding;
@@ -119,6 +139,7 @@ class NumericNonfiniteBackward final : public NonfiniteCheck {
   }
 
   std::optional<Finding> held_;
+  bool is_nan_ = false;  ///< there is one, of a node that made NaN and no Inf
 };
 }  // namespace
 

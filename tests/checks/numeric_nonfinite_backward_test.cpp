@@ -18,6 +18,8 @@ TEST_CASE("numeric-nonfinite-backward names the node that made NaN", "[check]") 
   run.program.op({.name = "aten::log", .inputs = {21, kHead}, .outputs = {22}});
   run.program.op({.name = "aten::where", .inputs = {22, 23}, .outputs = {24}});
   run.bad_backward(log_node());
+  CHECK(run.program.findings.empty());
+  run.step();
   REQUIRE(run.program.findings.size() == 1);
   const Finding& finding = run.program.findings[0];
   CHECK(finding.severity == Severity::kError);
@@ -118,6 +120,36 @@ TEST_CASE("numeric-nonfinite-backward leaves NaN that forward saved to forward",
   CHECK(run.program.findings.empty());
 }
 
+TEST_CASE("numeric-nonfinite-backward notes NaN that the program handles", "[check]") {
+  NonfiniteSteps run(kCheck);
+  run.bad_backward(log_node());
+  std::string how;
+  SECTION("by leaving out the step") {
+    run.program.zero_grad(1);
+    run.finite_step();
+    how = "; the program left out the step";
+  }
+  SECTION("by repairing the gradients") {
+    run.program.send_now(GradientsRepairedEvent{.tensors = {kConv}});
+    run.step();
+    how = "; the program cleared or repaired the gradients before the step";
+  }
+  REQUIRE(run.program.findings.size() == 1);
+  CHECK(run.program.findings[0].severity == Severity::kNote);
+  CHECK(run.program.findings[0].why.ends_with(how));
+  run.finite_step();
+  run.program.exit();
+  CHECK(run.program.findings.size() == 1);
+}
+
+TEST_CASE("numeric-nonfinite-backward tells at the end what no step followed", "[check]") {
+  NonfiniteSteps run(kCheck);
+  run.bad_backward(log_node());
+  run.program.exit();
+  REQUIRE(run.program.findings.size() == 1);
+  CHECK(run.program.findings[0].severity == Severity::kError);
+}
+
 TEST_CASE("numeric-nonfinite-backward tells what other ranks sent", "[check]") {
   NonfiniteSteps run(kCheck);
   NonfiniteNodeEvent node = log_node();
@@ -125,6 +157,7 @@ TEST_CASE("numeric-nonfinite-backward tells what other ranks sent", "[check]") {
       "torch::autograd::CppNode<ddpscope::batch_norm::(anonymous namespace)::SyncBatchNorm>";
   node.op = "";
   run.bad_backward(node);
+  run.step();
   REQUIRE(run.program.findings.size() == 1);
   const Finding& finding = run.program.findings[0];
   CHECK(finding.op == "ddpscope::sync_batch_norm");
@@ -150,6 +183,7 @@ TEST_CASE("numeric-nonfinite-backward says what forward tells of the slope", "[c
   SECTION("the input that a surveyed operator read") {
     run.program.send_now(risky_log());
     run.bad_backward(node);
+    run.step();
     CHECK(run.program.findings.at(0).why.starts_with("the forward input minimum was 0;"));
   }
   SECTION("nothing") {
@@ -157,6 +191,7 @@ TEST_CASE("numeric-nonfinite-backward says what forward tells of the slope", "[c
     node.node = "SqrtBackward0";
     node.op = "aten::sqrt";
     run.bad_backward(node);
+    run.step();
     CHECK(run.program.findings.at(0).why.starts_with(
         "the slope of aten::sqrt is not finite at what it read;"));
     CHECK(run.program.findings[0].fixes.size() == 2);
@@ -218,6 +253,7 @@ TEST_CASE("numeric-nonfinite-backward does not blame later steps", "[check]") {
   CHECK(run.program.findings.size() == 1);
   run.finite_step();
   run.bad_backward(other);
+  run.step();
   CHECK(run.program.findings.size() == 2);
 }
 

