@@ -120,36 +120,6 @@ TEST_CASE("numeric-nonfinite-backward leaves NaN that forward saved to forward",
   CHECK(run.program.findings.empty());
 }
 
-TEST_CASE("numeric-nonfinite-backward notes NaN that the program handles", "[check]") {
-  NonfiniteSteps run(kCheck);
-  run.bad_backward(log_node());
-  std::string how;
-  SECTION("by leaving out the step") {
-    run.program.zero_grad(1);
-    run.finite_step();
-    how = "; the program left out the step";
-  }
-  SECTION("by repairing the gradients") {
-    run.program.send_now(GradientsRepairedEvent{.tensors = {kConv}});
-    run.step();
-    how = "; the program cleared or repaired the gradients before the step";
-  }
-  REQUIRE(run.program.findings.size() == 1);
-  CHECK(run.program.findings[0].severity == Severity::kNote);
-  CHECK(run.program.findings[0].why.ends_with(how));
-  run.finite_step();
-  run.program.exit();
-  CHECK(run.program.findings.size() == 1);
-}
-
-TEST_CASE("numeric-nonfinite-backward tells at the end what no step followed", "[check]") {
-  NonfiniteSteps run(kCheck);
-  run.bad_backward(log_node());
-  run.program.exit();
-  REQUIRE(run.program.findings.size() == 1);
-  CHECK(run.program.findings[0].severity == Severity::kError);
-}
-
 TEST_CASE("numeric-nonfinite-backward tells what other ranks sent", "[check]") {
   NonfiniteSteps run(kCheck);
   NonfiniteNodeEvent node = log_node();
