@@ -37,6 +37,18 @@ bool is_of_other_ranks(const NonfiniteNodeEvent& node) {
 }
 }  // namespace
 
+namespace {
+/// The name of a `torch::autograd::Function` of the program; empty for other nodes.
+std::string_view own_function(const NonfiniteNodeEvent& node) {
+  constexpr std::string_view kBegin = "torch::autograd::CppNode<";
+  std::string_view name = node.node;
+  if (!name.starts_with(kBegin) || !name.ends_with('>') || node.op == kSyncBatchNorm) return "";
+  name.remove_prefix(kBegin.size());
+  name.remove_suffix(1);
+  return name;
+}
+}  // namespace
+
 std::string slope_text(const NonfiniteNodeEvent& node, const RiskyInputEvent* risky,
                        const RunState& state) {
   if (is_of_other_ranks(node)) {
@@ -50,6 +62,9 @@ std::string slope_text(const NonfiniteNodeEvent& node, const RiskyInputEvent* ri
           fmt::format(", of incoming gradients of {} at most", number_text(*node.incoming_absmax));
     }
     return text + ": the sum is larger than its dtype holds";
+  }
+  if (const std::string_view own = own_function(node); !own.empty() && risky == nullptr) {
+    return fmt::format("backward() of {} returned it where it was given finite gradients", own);
   }
   const std::string mask = masked_by(node.made, state.trace());
   std::string text = fmt::format("the slope of {} is not finite at what it read", node.op);
@@ -82,6 +97,13 @@ std::vector<Fix> slope_fixes(const NonfiniteNodeEvent& node) {
   if (is_sum_of_products(node.op)) {
     return {{"average the loss over the rows of the batch, or scale it down", kLikely},
             {"in float16, which ends at 65504, run it in float32 or bfloat16", kLikely}};
+  }
+  if (const std::string_view own = own_function(node); !own.empty()) {
+    return {{fmt::format("look at what backward() of {} divides by, or takes a root or logarithm "
+                         "of, and limit it there",
+                         own),
+             kLikely},
+            {"compare it with finite differences in float64 at this input", kNeedsDecision}};
   }
   const bool is_log = node.op.starts_with("aten::log") && !node.op.ends_with("softmax");
   std::vector<Fix> fixes = {

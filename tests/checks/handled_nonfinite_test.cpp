@@ -1,4 +1,4 @@
-// NaN of a backward, by what the program does with it.
+// NaN of a backward, by what the program does with it and what it does itself.
 #include "tests/support/catch.h"
 #include "tests/support/nonfinite_steps.h"
 
@@ -27,6 +27,20 @@ TEST_CASE("numeric-nonfinite-backward notes NaN that the program handles", "[che
   run.finite_step();
   run.program.exit();
   CHECK(run.program.findings.size() == 1);
+}
+
+TEST_CASE("numeric-nonfinite-backward names a function of the program", "[check]") {
+  NonfiniteSteps run(kCheck);
+  NonfiniteNodeEvent node = log_node();
+  node.node = "torch::autograd::CppNode<nets::SafeRoot>";
+  node.op = "";
+  run.bad_backward(node);
+  run.step();
+  REQUIRE(run.program.findings.size() == 1);
+  const Finding& finding = run.program.findings[0];
+  CHECK(finding.why.starts_with(
+      "backward() of nets::SafeRoot returned it where it was given finite gradients"));
+  CHECK(finding.fixes.at(0).text.starts_with("look at what backward() of nets::SafeRoot"));
 }
 
 TEST_CASE("numeric-nonfinite-backward tells at the end what no step followed", "[check]") {
