@@ -1,10 +1,11 @@
 #include "checks/averaged_backwards.h"
 
 #include <algorithm>
+#include <cstddef>
 
 namespace ddpscope {
 namespace {
-constexpr std::int64_t kKept = 64;
+constexpr std::size_t kMost = 256;
 
 std::int64_t elements_of(const OptimizerState& optimizer, const RunState& state) {
   std::int64_t elements = 0;
@@ -20,6 +21,7 @@ std::int64_t elements_of(const OptimizerState& optimizer, const RunState& state)
 
 void AveragedBackwards::on(const CollectiveEvent& event, std::int64_t backward) {
   if (!event.averages) return;
+  if (calls_.size() >= kMost) calls_.erase(calls_.begin());
   Calls& calls = calls_[backward];
   const bool all_known = std::ssize(event.gradients_of) == event.list &&
                          std::ranges::count(event.gradients_of, TensorId{0}) == 0;
@@ -55,10 +57,6 @@ AveragedBackwards::Pattern AveragedBackwards::pattern_of(const std::set<std::int
     pattern.push_back(calls != calls_.end() && are_of(calls->second, optimizer, state));
   }
   return pattern;
-}
-
-void AveragedBackwards::forget_before(std::int64_t backward) {
-  calls_.erase(calls_.begin(), calls_.lower_bound(backward - kKept));
 }
 
 }  // namespace ddpscope

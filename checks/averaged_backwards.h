@@ -20,8 +20,6 @@ class AveragedBackwards {
   /// gradient count for each optimizer, unless they have the size of another one.
   Pattern pattern_of(const std::set<std::int64_t>& backwards, const OptimizerState& optimizer,
                      const RunState& state) const;
-  /// Far earlier ones.
-  void forget_before(std::int64_t backward);
   void clear() { calls_.clear(); }
 
  private:
@@ -32,7 +30,7 @@ class AveragedBackwards {
 
   static bool are_of(const Calls& calls, const OptimizerState& optimizer, const RunState& state);
 
-  std::map<std::int64_t, Calls> calls_;  ///< by number of the backward
+  std::map<std::int64_t, Calls> calls_;  ///< by number of the backward; of the last ones
 };
 
 }  // namespace ddpscope

@@ -39,8 +39,11 @@ class GradAccumulationUnsynced final : public Check {
     if (optimizer == state.optimizers().end()) return;
     const std::set<std::int64_t> backwards = take_backwards_of(optimizer->second);
     if (event.threw || backwards.empty()) return;
+    if (backwards.size() == 1) {
+      rows_.erase(event.optimizer);
+      return;
+    }
     const Pattern pattern = averaged_.pattern_of(backwards, optimizer->second, state);
-    averaged_.forget_before(*backwards.rbegin());
     Row& row = rows_[event.optimizer];
     if (!is_unsynced(pattern)) {
       row = {};

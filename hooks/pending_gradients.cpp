@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <map>
-#include <mutex>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -12,43 +10,13 @@
 #include "hooks/collective_watch.h"
 #include "hooks/doing.h"
 #include "hooks/gradient_table.h"
+#include "hooks/pending_calls.h"
 #include "hooks/step_marker.h"
 #include "hooks/write_scope.h"
 #include "model/open_calls.h"
 
 namespace ddpscope {
 namespace {
-constexpr std::size_t kMostPending = 16384;
-
-struct Bytes {
-  std::uintptr_t begin = 0;
-  std::uintptr_t end = 0;
-};
-
-struct Pending {
-  std::uintptr_t end = 0;
-  std::uint64_t group = 0;
-  std::uint64_t seq = 0;
-  CollectiveKind kind = CollectiveKind::kAllReduce;
-  StackId issued = 0;
-  std::uint64_t thread = 0;
-  TensorId parameter = 0;
-  bool told = false;
-  bool is_earlier = false;  ///< than the backward that runs or ran last
-};
-
-struct PendingCalls {
-  std::mutex mutex;
-  std::map<std::uintptr_t, Pending> by_begin;
-
-  void mark_told(std::uint64_t group, std::uint64_t seq) {
-    const std::lock_guard lock(mutex);
-    for (auto& [begin, pending] : by_begin) {
-      pending.told |= pending.seq == seq && pending.group == group;
-    }
-  }
-};
-
 PendingCalls& pending_calls() {
   static auto* const leaked = new PendingCalls;
   return *leaked;
@@ -63,18 +31,9 @@ Bytes bytes_in(const at::Tensor& tensor) {
   return {.begin = begin, .end = begin + (rows.end - rows.begin)};
 }
 
-std::optional<Pending> find_any(const Bytes& bytes) {
-  if (bytes.begin == bytes.end) return std::nullopt;
-  PendingCalls& all = pending_calls();
-  const std::lock_guard lock(all.mutex);
-  auto next = all.by_begin.lower_bound(bytes.end);
-  if (next == all.by_begin.begin()) return std::nullopt;
-  const Pending found = std::prev(next)->second;
-  return found.end <= bytes.begin ? std::nullopt : std::optional(found);
-}
-
-std::optional<Pending> find_at(const Bytes& bytes) {
-  const auto found = find_any(bytes);
+/// Of the thread that asks, and told of nothing yet.
+std::optional<PendingCall> find_at(const Bytes& bytes) {
+  const auto found = pending_calls().find(bytes);
   const bool is_its_own = found.has_value() && !found->told && found->thread == thread_number();
   return is_its_own && !found->is_earlier ? found : std::nullopt;
 }
@@ -98,7 +57,7 @@ bool reads_shape_only(std::string_view op) {
 }
 
 // Once: with it all that its call was given is told.
-void tell(Capture& capture, const Pending& pending, GradientUse use, std::string op,
+void tell(Capture& capture, const PendingCall& pending, GradientUse use, std::string op,
           const Doing& by) {
   pending_calls().mark_told(pending.group, pending.seq);
   capture.put_large(PendingUseEvent{.at = capture.marker().now(),
@@ -113,43 +72,40 @@ void tell(Capture& capture, const Pending& pending, GradientUse use, std::string
 }
 }  // namespace
 
+// NCCL runs the calls of a communicator on one stream, so that a wait for the last one is enough.
 void PendingGradients::issued(const CollectiveEvent& event, const CallFacts& facts) {
   if (event.waits || event.group_size < 2 || Capture::watch() == Watch::kNothing) return;
-  PendingCalls& all = pending_calls();
-  const std::lock_guard lock(all.mutex);
   for (std::size_t i = 0; i < facts.tensors.size(); ++i) {
     const TensorId parameter = i < event.gradients_of.size() ? event.gradients_of[i] : 0;
     if (parameter == 0 && !event.averages) continue;
-    const Bytes bytes = bytes_in(facts.tensors[i]);
-    if (bytes.begin == bytes.end || all.by_begin.size() >= kMostPending) continue;
-    all.by_begin.insert_or_assign(bytes.begin, Pending{.end = bytes.end,
-                                                       .group = event.group,
-                                                       .seq = event.seq,
-                                                       .kind = event.kind,
-                                                       .issued = event.stack,
-                                                       .thread = thread_number(),
-                                                       .parameter = parameter});
-    any_.store(true, std::memory_order_relaxed);
+    pending_calls().add(bytes_in(facts.tensors[i]), {.group = event.group,
+                                                     .seq = event.seq,
+                                                     .kind = event.kind,
+                                                     .issued = event.stack,
+                                                     .thread = thread_number(),
+                                                     .parameter = parameter,
+                                                     .in_order = event.backend == "nccl"});
+    any_.store(true);
   }
+}
+
+// Another thread may add one meanwhile.
+void PendingGradients::look_again() {
+  if (!pending_calls().empty()) return;
+  any_.store(false);
+  if (!pending_calls().empty()) any_.store(true);
 }
 
 bool PendingGradients::is_reduced_for_another(const at::Tensor& written) {
   if (!any()) return false;
-  const auto found = find_any(bytes_in(written));
+  const auto found = pending_calls().find(bytes_in(written));
   return found.has_value() && !found->is_earlier && found->thread != thread_number();
 }
 
 bool PendingGradients::ended(std::uint64_t group, std::uint64_t seq) {
   if (!any()) return false;
-  PendingCalls& all = pending_calls();
-  const std::lock_guard lock(all.mutex);
-  bool told = false;
-  std::erase_if(all.by_begin, [&](const auto& one) {
-    const bool is_its = one.second.seq == seq && one.second.group == group;
-    told |= is_its && one.second.told;
-    return is_its;
-  });
-  any_.store(!all.by_begin.empty(), std::memory_order_relaxed);
+  const bool told = pending_calls().end(group, seq);
+  look_again();
   return told;
 }
 
@@ -163,17 +119,14 @@ void PendingGradients::told_otherwise(const void* work) noexcept {
 
 void PendingGradients::see_backward() {
   if (!any()) return;
-  PendingCalls& all = pending_calls();
-  const std::lock_guard lock(all.mutex);
-  std::erase_if(all.by_begin, [](const auto& one) { return one.second.is_earlier; });
-  for (auto& [begin, pending] : all.by_begin) pending.is_earlier = true;
-  any_.store(!all.by_begin.empty(), std::memory_order_relaxed);
+  pending_calls().backward_begins();
+  look_again();
 }
 
 // On any thread: no backend runs a backward.
 void PendingGradients::adding(Capture& capture, const at::Tensor& gradient) {
   if (!any()) return;
-  const std::optional<Pending> pending = find_any(bytes_in(gradient));
+  const std::optional<PendingCall> pending = pending_calls().find(bytes_in(gradient));
   if (!pending.has_value() || pending->told || !pending->is_earlier) return;
   tell(capture, *pending, GradientUse::kAdd, "", doing_now(capture));
 }
@@ -181,7 +134,7 @@ void PendingGradients::adding(Capture& capture, const at::Tensor& gradient) {
 void PendingGradients::written(Capture& capture, const at::Tensor& tensor, std::uint16_t op,
                                const Doing& by) {
   if (!any() || by.optimizer != 0 || LoggedCall::is_inside()) return;
-  const std::optional<Pending> pending = find_at(bytes_in(tensor));
+  const std::optional<PendingCall> pending = find_at(bytes_in(tensor));
   if (!pending.has_value()) return;
   std::string name = writer_base_name(op);
   if (!keeps_values(name)) tell(capture, *pending, GradientUse::kWrite, std::move(name), by);
@@ -190,7 +143,7 @@ void PendingGradients::written(Capture& capture, const at::Tensor& tensor, std::
 void PendingGradients::written_at(Capture& capture, const void* values, const char* op) {
   if (!any()) return;
   const auto begin = reinterpret_cast<std::uintptr_t>(values);
-  const std::optional<Pending> pending = find_at({.begin = begin, .end = begin + 1});
+  const std::optional<PendingCall> pending = find_at({.begin = begin, .end = begin + 1});
   if (pending.has_value()) {
     tell(capture, *pending, GradientUse::kWrite, op, doing_now(capture));
   }
@@ -206,7 +159,7 @@ void PendingGradients::see_operator(Capture& capture, const at::RecordFunction& 
   for (std::size_t i = 0; i < count; ++i) {
     // Otherwise the operator writes it, or makes a view of it.
     if (schema->arguments()[i].alias_info() != nullptr || !inputs[i].isTensor()) continue;
-    const std::optional<Pending> pending = find_at(bytes_in(inputs[i].toTensor()));
+    const std::optional<PendingCall> pending = find_at(bytes_in(inputs[i].toTensor()));
     if (!pending.has_value()) continue;
     return tell(capture, *pending, GradientUse::kRead, std::string(op), doing_now(capture));
   }
@@ -218,7 +171,7 @@ void PendingGradients::stepping(Capture& capture,
   for (const auto& group : groups) {
     for (const at::Tensor& member : group.params()) {
       if (!member.defined() || !member.is_leaf()) continue;
-      const std::optional<Pending> pending = find_at(bytes_in(member.grad()));
+      const std::optional<PendingCall> pending = find_at(bytes_in(member.grad()));
       if (!pending.has_value()) continue;
       return tell(capture, *pending, GradientUse::kStep, "", doing_now(capture));
     }

@@ -45,6 +45,8 @@ class PendingGradients {
                        const std::vector<torch::optim::OptimizerParamGroup>& groups);
 
  private:
+  static void look_again();
+
   static inline constinit std::atomic<bool> any_{false};
 };
 
