@@ -196,10 +196,12 @@ void find_unreduced(const Cohort& cohort, bool is_live, Findings& findings) {
   Finding finding = finding_of(run, step, cohort, cause);
   // What has the sizes of the gradients and makes no replicas equal is hardly of something else.
   const bool is_early = cause == "early" && step.reduce != ReduceKind::kNone && step.may_be_copies;
-  const bool is_misplaced = (is_early || is_left_on_one_rank(step, cause)) && cohort.equal_at_start;
+  // Ranks that exchange in other steps may average weights after other numbers of them.
+  const bool is_silent = has_silent_ranks(step);
+  const bool is_misplaced = (is_early || is_left_on_one_rank(step, cause)) &&
+                            cohort.equal_at_start && !(is_early && is_silent);
   finding.severity =
       std::max(severity_in(cohort), is_misplaced ? Severity::kWarning : Severity::kNote);
-  const bool is_silent = has_silent_ranks(step);
   const bool is_outside = is_silent && are_no_members(cohort, step);
   finding.why = is_silent ? why_silent(step, is_outside) : why_unreduced(step, cause);
   if (!is_misplaced) finding.why += severity_words(cohort);
@@ -207,6 +209,11 @@ void find_unreduced(const Cohort& cohort, bool is_live, Findings& findings) {
     finding.why = fmt::format("of step {}: {}", step.step, finding.why);
   }
   finding.fixes = is_silent ? fixes_for_silent(is_outside) : fixes_for_unreduced(step, cause);
+  if (is_silent && finding.severity == Severity::kNote) {
+    finding.fixes.push_back(
+        {"none, where the ranks average their weights after other numbers of steps",
+         kNeedsDecision});
+  }
   tell_meant(cohort, local, step.differs_by_part, finding);
   findings.push_back(std::move(finding));
 }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <compare>
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <vector>
@@ -18,10 +19,12 @@ struct ReducedPlace {
   friend auto operator<=>(const ReducedPlace&, const ReducedPlace&) = default;
 };
 
-/// What parameters are called at a step, and how large they are. Of one ring, which outlives it.
+/// What parameters are called at a step, and how large they are. Of one ring, which outlives it, of
+/// `ranks` that are compared.
 class ReducedNames {
  public:
-  explicit ReducedNames(const RingReader& ring) : blobs_(ring.blobs()), calls_(ring) {}
+  ReducedNames(const RingReader& ring, std::size_t ranks)
+      : blobs_(ring.blobs()), calls_(ring, nullptr, ranks) {}
 
   ReducedParameter at(const ReducedPlace& place, std::int64_t step);
   /// Whether the calls of the step may have been of copies of these gradients, of one model.

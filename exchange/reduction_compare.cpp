@@ -183,7 +183,7 @@ void compare_reductions(const RingList& rings, bool complete, Cohort& cohort) {
     read_ring(*ring, cohort, steps);
     add_counts(*ring, static_cast<double>(rings.size()), steps);
   }
-  ReducedNames names(*rings.front());
+  ReducedNames names(*rings.front(), rings.size());
   // Two models may step in turn: what lasts is told by the steps of one.
   for (const std::uint32_t model : models_in(steps)) {
     const Step* before = nullptr;

@@ -8,7 +8,8 @@
 
 namespace ddpscope {
 
-StepCalls::StepCalls(const RingReader& ring, const std::set<std::uint64_t>* groups)
+StepCalls::StepCalls(const RingReader& ring, const std::set<std::uint64_t>* groups,
+                     std::size_t ranks)
     : known_from_(std::numeric_limits<std::int64_t>::max()) {
   std::map<NameId, bool> of_gradient;
   for (auto place = ring.first_call(); place < ring.call_count(); ++place) {
@@ -24,7 +25,10 @@ StepCalls::StepCalls(const RingReader& ring, const std::set<std::uint64_t>* grou
     const bool is_to_one =
         call->kind == CollectiveKind::kReduce || call->kind == CollectiveKind::kGather;
     if (is_to_one) to_one_rank_[call->step] += call->elements;
-    if (call->reduce != ReduceKind::kNone) reduced_[call->step][call->reduce] += call->elements;
+    const bool is_of_all = group_size(call->group) >= static_cast<std::int64_t>(ranks);
+    if (is_of_all && call->reduce != ReduceKind::kNone) {
+      reduced_[call->step][call->reduce] += call->elements;
+    }
     if (is_broadcast && call->step <= 1) continue;
     std::uint64_t& sum = sums_[call->step];
     const bool is_known = !owner->second && sum != kOfGradient;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <set>
@@ -13,8 +14,9 @@ namespace ddpscope {
 /// be copies of gradients.
 class StepCalls {
  public:
-  /// Of these `groups` alone, or of all.
-  explicit StepCalls(const RingReader& ring, const std::set<std::uint64_t>* groups = nullptr);
+  /// Of these `groups` alone, or of all. What `reduce` tells is of groups of so many ranks or more.
+  explicit StepCalls(const RingReader& ring, const std::set<std::uint64_t>* groups = nullptr,
+                     std::size_t ranks = 0);
   /// Whether calls of that step had the sizes of these gradients, one by one, or of `all` gradients
   /// together. True where calls of the step are no longer in the ring.
   bool may_hold(std::int64_t step, const std::vector<std::uint64_t>& gradients,

@@ -151,7 +151,7 @@ struct ReductionStep {
   bool may_be_copies = true;         ///< collectives had the sizes of these gradients and were not
                                      ///< of gradients themselves
   bool of_few_numbers = false;       ///< what they are of cannot be gradients
-  ReduceKind reduce = ReduceKind::kNone;  ///< of most elements, if these are many
+  ReduceKind reduce = ReduceKind::kNone;  ///< of most elements, if these are many, over all ranks
   bool to_one_rank = false;               ///< many elements were reduced or gathered to one alone
   ReducedParameter first_differing;       ///< in registered order
   std::vector<RankSide> factors;          ///< by which ranks multiplied them, where these differ

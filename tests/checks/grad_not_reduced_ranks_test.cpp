@@ -232,6 +232,22 @@ TEST_CASE("grad-not-reduced tells of gradients that grew after their average", "
         "that reached them: what that added is not reduced");
 }
 
+TEST_CASE("grad-not-reduced is a note where ranks exchange in other steps", "[check]") {
+  ReductionStep step = differing_step();
+  step.reduces_last = false;
+  step.reduce = ReduceKind::kSum;
+  const bool is_silent = GENERATE(true, false);
+  if (is_silent) step.silent = {1, 3};
+  RanksComparedEvent run = four_ranks();
+  run.cohorts[0].averages = false;
+  run.cohorts[0].equal_at_start = run.cohorts[0].exchanges_tensors = true;
+  run.cohorts[0].reductions = differing(step);
+  const Findings findings = judge_run(run, "grad-not-reduced");
+  REQUIRE(findings.size() == 1);
+  CHECK(findings[0].severity == (is_silent ? Severity::kNote : Severity::kWarning));
+  CHECK(findings[0].fixes.back().text.starts_with("none, where the ranks average") == is_silent);
+}
+
 TEST_CASE("grad-not-reduced counts the few numbers of a later step", "[check]") {
   ReductionStep step = differing_step();
   step.calls = 1;

@@ -1,0 +1,71 @@
+// Ranks that train by themselves and average their weights, in ways that differ between them.
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
+
+#include "tests/plugin/merged_run.h"
+#include "tests/plugin/on_ranks.h"
+
+namespace ddpscope::test {
+namespace {
+void average_weights(const Group& group, Net& net) {
+  const torch::NoGradGuard no_grad;
+  for (const at::Tensor& parameter : net->parameters()) {
+    const at::Tensor sum = parameter.detach().clone();
+    all_reduce(group, sum);
+    parameter.copy_(sum / group->getSize());
+  }
+}
+
+using AfterStep = std::function<void(int step, Net& net)>;
+
+/// What `of` makes for each rank runs after each of its steps; so many has each rank.
+Merged merged_run(const std::vector<int>& steps, const std::function<AfterStep(const Place&)>& of) {
+  Ranks ranks(static_cast<int>(steps.size()), [=](const Place& place) {
+    const AfterStep after = of(place);
+    torch::manual_seed(3);
+    Net net;
+    attach_diagnostics(net, quiet());
+    torch::optim::SGD optimizer(net->parameters(), 0.05);
+    torch::manual_seed(static_cast<std::uint64_t>(place.rank) + 5);
+    for (int step = 1; step <= steps[static_cast<std::size_t>(place.rank)]; ++step) {
+      optimizer.zero_grad();
+      net(torch::randn({4, 8})).square().mean().backward();
+      optimizer.step();
+      after(step, net);
+    }
+    return 0;
+  });
+  CHECK(ranks.exit_codes() == std::vector<int>(steps.size(), 0));
+  return merge();
+}
+}  // namespace
+
+TEST_CASE("Weights that ranks average after other numbers of steps are no fault") {
+  const Merged merged = merged_run({36, 72}, [](const Place& place) -> AfterStep {
+    const Group group = place.group();
+    const int period = place.rank == 0 ? 3 : 6;
+    return [=](int step, Net& net) {
+      if (step % period == 0) average_weights(group, net);
+    };
+  });
+  INFO(merged.said);
+  CHECK(merged.says("0 errors, 0 warnings"));
+  CHECK(merged.says("none, where the ranks average their weights after other numbers of steps"));
+}
+
+TEST_CASE("Weights that are averaged in pairs that change are no fault") {
+  const Merged merged = merged_run({40, 40, 40, 40}, [](const Place& place) -> AfterStep {
+    const auto pair_of = [&place](int lower, const char* name) {
+      const auto store =
+          c10::make_intrusive<c10d::PrefixStore>(name + std::to_string(lower), place.store);
+      return Place{.rank = place.rank == lower ? 0 : 1, .ranks = 2, .store = store}.group();
+    };
+    const int rank = place.rank;
+    const Group even = pair_of(rank / 2 * 2, "even");
+    const Group odd = pair_of(rank == 1 || rank == 2 ? 1 : 0, "odd");
+    return [=](int step, Net& net) { average_weights(step % 2 == 0 ? even : odd, net); };
+  });
+  INFO(merged.said);
+  CHECK(merged.says("0 errors, 0 warnings"));
+}
+
+}  // namespace ddpscope::test
