@@ -65,6 +65,21 @@ void train_pair(Pair& pair, const Group& group, bool is_stepped_late) {
   pair.of_made.step();
 }
 
+/// The losses are divided by the ranks, and gradients summed in place: nothing else writes them.
+void train_pair_in_place(Pair& pair, const Group& group) {
+  const auto sum = [&group](const Parameters& parameters) {
+    for (const at::Tensor& parameter : parameters) all_reduce(group, parameter.grad());
+  };
+  pair.of_critic.zero_grad();
+  (pair.score(torch::randn({4, 8})) / 2).backward();
+  sum(pair.critic->parameters());
+  pair.of_made.zero_grad();
+  (pair.score(pair.made->forward(torch::randn({4, 4}))) / 2).backward();
+  sum(pair.made->parameters());
+  pair.of_critic.step();
+  pair.of_made.step();
+}
+
 /// Gradients of the critic are summed while the generator runs, whose backward reaches them.
 void overlap(Pair& pair, const Group& group, bool waits_late) {
   pair.criticize(pair.made->forward(torch::randn({4, 4})));
@@ -93,6 +108,13 @@ TEST_CASE("An average before a backward of another loss that reaches the model i
       merged_run([](Pair& pair, const Group& group) { train_pair(pair, group, true); });
   INFO(merged.said);
   CHECK(merged.says("SequentialImpl#2: error: backward 2 of 2 before step() was not averaged"));
+  CHECK(merged.says("4 of 4 sampled gradients differ between ranks at step() (early)"));
+  CHECK(merged.says("primary grad-accumulation-unsynced in torch::nn::SequentialImpl#2"));
+}
+
+TEST_CASE("A backward after sums in place of what it adds to is told as early, too") {
+  const Merged merged = merged_run(train_pair_in_place);
+  INFO(merged.said);
   CHECK(merged.says("4 of 4 sampled gradients differ between ranks at step() (early)"));
   CHECK(merged.says("primary grad-accumulation-unsynced in torch::nn::SequentialImpl#2"));
 }
