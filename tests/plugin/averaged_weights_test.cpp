@@ -1,4 +1,4 @@
-// Ranks that train by themselves and average their weights, in ways that differ between them.
+// Ranks that average their weights, or leave out steps, in ways that differ between them.
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 
 #include "tests/plugin/merged_run.h"
@@ -66,6 +66,32 @@ TEST_CASE("Weights that are averaged in pairs that change are no fault") {
   });
   INFO(merged.said);
   CHECK(merged.says("0 errors, 0 warnings"));
+}
+
+TEST_CASE("A step that one rank leaves out is told as that") {
+  Ranks ranks(2, [](const Place& place) {
+    const Group group = place.group();
+    torch::manual_seed(3);
+    Net net;
+    attach_diagnostics(net, quiet());
+    torch::optim::SGD optimizer(net->parameters(), 0.05);
+    torch::manual_seed(static_cast<std::uint64_t>(place.rank) + 5);
+    for (int batch = 1; batch <= 40; ++batch) {
+      optimizer.zero_grad();
+      net(torch::randn({4, 8})).square().mean().backward();
+      for (const at::Tensor& parameter : net->parameters()) {
+        all_reduce(group, parameter.grad());
+        parameter.grad().div_(2);
+      }
+      if (batch != 21 - place.rank) optimizer.step();
+    }
+    return 0;
+  });
+  CHECK(ranks.exit_codes() == std::vector<int>{0, 0});
+  const Merged merged = merge();
+  INFO(merged.said);
+  CHECK(merged.says("the backwards before that step() were 2 on rank 1, 1 on rank 0"));
+  CHECK(!merged.says("memory or a link that fails"));
 }
 
 }  // namespace ddpscope::test

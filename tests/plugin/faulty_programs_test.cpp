@@ -232,4 +232,23 @@ TEST_CASE("A parameter that the optimizer holds twice is found") {
   CHECK(flush().errors > 0);
 }
 
+TEST_CASE("A forward that serves two steps is told to run again") {
+  Sequential net = two_layers();
+  attach_diagnostics(net, quiet());
+  torch::optim::Adam optimizer(net->parameters(), 0.01);
+  const at::Tensor output = net->forward(input());
+  const auto step = [&] {
+    optimizer.zero_grad();
+    output.square().mean().backward({}, /*retain_graph=*/true);
+    optimizer.step();
+  };
+  step();
+  CHECK_THROWS_AS(step(), c10::Error);
+  findings();  // they are written by then
+  const auto told = records("finding");
+  REQUIRE(told.size() == 1);
+  CHECK(told[0].find("fixes\":[{\"text\":\"run the forward again after step()\"") != told[0].npos);
+  expect_at_exit({"autograd-inplace-saved error 2 weight - aten::addmm"});
+}
+
 }  // namespace ddpscope::test

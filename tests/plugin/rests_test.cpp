@@ -156,4 +156,25 @@ TEST_CASE("A write in a rest is not put down to an earlier one in the same place
   CHECK(told > 0);
 }
 
+TEST_CASE("A graph that a pass in a rest has freed is told as that") {
+  const auto pass_twice = [](Net& net, int step) {
+    static at::Tensor kept;
+    if (step < kSteps / 2) return;
+    if (step % 10 == 0) {
+      kept = torch::tanh(net->first(torch::randn({4, 8}))).square().sum();
+      kept.backward();
+    }
+    if (step % 10 == 5 && kept.defined()) CHECK_THROWS_AS(kept.backward(), c10::Error);
+  };
+  summary_of_rests(pass_twice, nothing);
+  int told = 0;
+  for (const std::string& line : records("finding")) {
+    if (json::parse(line)["id"] != "autograd-double-backward") continue;
+    INFO(line);
+    CHECK(line.find("is not among the last 8") == std::string::npos);
+    told += line.find("the first pass was not recorded") != std::string::npos;
+  }
+  CHECK(told > 0);
+}
+
 }  // namespace ddpscope::test::rests_test
