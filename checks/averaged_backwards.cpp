@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstddef>
 
+#include "checks/averaged_gradients.h"
+
 namespace ddpscope {
 namespace {
 constexpr std::size_t kMost = 256;
@@ -23,9 +25,7 @@ void AveragedBackwards::on(const CollectiveEvent& event, std::int64_t backward) 
   if (!event.averages) return;
   if (calls_.size() >= kMost) calls_.erase(calls_.begin());
   Calls& calls = calls_[backward];
-  const bool all_known = std::ssize(event.gradients_of) == event.list &&
-                         std::ranges::count(event.gradients_of, TensorId{0}) == 0;
-  if (all_known) {
+  if (names_all_gradients(event)) {
     calls.gradients_of.insert(event.gradients_of.begin(), event.gradients_of.end());
   } else {
     calls.unnamed_elements += event.elements;

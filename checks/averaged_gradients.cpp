@@ -12,6 +12,11 @@ namespace {
 constexpr std::size_t kMaxCycles = 16;
 }
 
+bool names_all_gradients(const CollectiveEvent& event) {
+  return std::ssize(event.gradients_of) == event.list &&
+         std::ranges::count(event.gradients_of, TensorId{0}) == 0;
+}
+
 void AveragedGradients::on(const CollectiveEvent& event) {
   const bool sums = event.reduce == ReduceKind::kSum || event.reduce == ReduceKind::kAverage;
   if (!sums || event.group_size < 2) return;
@@ -20,9 +25,7 @@ void AveragedGradients::on(const CollectiveEvent& event) {
   }
   const bool any_known = std::ranges::any_of(event.gradients_of, std::identity());
   if (first_step_ == 0 && (any_known || event.averages)) first_step_ = event.at.step;
-  const bool all_known = std::ssize(event.gradients_of) == event.list &&
-                         std::ranges::count(event.gradients_of, TensorId{0}) == 0;
-  if (all_known) return;
+  if (names_all_gradients(event)) return;
   Unnamed& unnamed = unnamed_[event.at.cycle];
   unnamed.largest = std::max(unnamed.largest, event.elements);
   unnamed.elements += event.elements;

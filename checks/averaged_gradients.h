@@ -8,6 +8,9 @@
 
 namespace ddpscope {
 
+/// Whether each tensor of the call is known as the gradient of a parameter.
+bool names_all_gradients(const CollectiveEvent& event);
+
 /// The parameters whose gradients are summed over ranks, as the calls tell them.
 class AveragedGradients {
  public:

@@ -92,17 +92,6 @@ class GradAccumulationUnsynced final : public Check {
     return backwards;
   }
 
-  static std::string model_of(const OptimizerState& optimizer, const RunState& state) {
-    for (const auto& group : optimizer.groups) {
-      for (const OptimizerMember& member : group) {
-        const TensorState* const tensor = state.tensor(member.tensor);
-        const ModelState* const model = tensor == nullptr ? nullptr : state.model_of(*tensor);
-        if (model != nullptr) return model->label;
-      }
-    }
-    return "";
-  }
-
   static Finding describe(const Row& row, const OptimizerState& optimizer, const RunState& state) {
     const auto period = std::ssize(row.pattern);
     std::vector<FactScalar> synced;
@@ -118,7 +107,7 @@ class GradAccumulationUnsynced final : public Check {
     finding.severity = Severity::kError;
     finding.phase = Phase::kReduce;
     finding.step = row.first_step;
-    finding.model = model_of(optimizer, state);
+    if (const ModelState* model = state.model_of(optimizer)) finding.model = model->label;
     finding.what = fmt::format("backward {} of {} before step() was not averaged, {} {} {} ({})",
                                period, period, words.size() == 1 ? "backward" : "backwards",
                                joined(words), words.size() == 1 ? "was" : "were", cause);

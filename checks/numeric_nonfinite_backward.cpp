@@ -27,12 +27,12 @@ class NumericNonfiniteBackward final : public NonfiniteCheck {
                       Findings& findings) override {
     if (origin != Origin::kBackward) return;
     const NonfiniteNodeEvent* node = trail().node();
+    if (node != nullptr && node->returned.elements == 0) {  // anomaly mode throws: no step follows
+      return findings.push_back(by_node(*node, at, state));
+    }
     const bool is_nan = node != nullptr && node->returned.inf_count == 0;
-    // Anomaly mode throws: no step follows.
-    if (is_nan && node->returned.elements == 0) findings.push_back(by_node(*node, at, state));
     if (held_.has_value() && (is_nan_ || !is_nan)) return;
-    if (node != nullptr ? node->returned.elements == 0 : trail().gradients().front().by_hook)
-      return;
+    if (node == nullptr && trail().gradients().front().by_hook) return;
     held_ = node != nullptr ? by_node(*node, at, state) : by_leaf(at, state);
     is_nan_ = is_nan;
   }

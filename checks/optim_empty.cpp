@@ -34,15 +34,6 @@ bool trains(const RunState& state, const OptimizerMember& member) {
          (tensor != nullptr && tensor->gradients > 0);
 }
 
-const ModelState* owner_of(const RunState& state, const OptimizerState& optimizer) {
-  for (const auto& group : optimizer.groups) {
-    for (const OptimizerMember& member : group) {
-      if (const TensorState* tensor = state.tensor(member.tensor)) return state.model_of(*tensor);
-    }
-  }
-  return state.first_model();
-}
-
 /// optim-empty; docs/checks/optim-empty.md
 class OptimEmpty final : public Check {
  public:
@@ -62,7 +53,7 @@ class OptimEmpty final : public Check {
     if (trainable > 0 && empty_groups == 0) return;
 
     Finding finding;
-    if (const ModelState* model = owner_of(state, optimizer)) finding.model = model->label;
+    if (const ModelState* model = state.model_of(optimizer)) finding.model = model->label;
     finding.phase = Phase::kOptimizer;
     finding.subject = optimizer_label(optimizer);
     finding.facts = {{fact::kOptimizer, optimizer_label(optimizer)},

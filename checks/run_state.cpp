@@ -234,6 +234,15 @@ const ModelState* RunState::model_of(const TensorState& tensor) const {
   return first_model();
 }
 
+const ModelState* RunState::model_of(const OptimizerState& optimizer) const {
+  for (const auto& group : optimizer.groups) {
+    for (const OptimizerMember& member : group) {
+      if (const TensorState* known = tensor(member.tensor)) return model_of(*known);
+    }
+  }
+  return first_model();
+}
+
 const ModelState* RunState::first_model() const {
   return models_.empty() ? nullptr : &models_.begin()->second;
 }

@@ -79,6 +79,8 @@ class RunState {
   bool eligible(const TensorState& tensor) const;
   /// The model that a finding about these tensors is filed under; null if none is attached.
   const ModelState* model_of(const TensorState& tensor) const;
+  /// That of its first member that is known; the first model where none is.
+  const ModelState* model_of(const OptimizerState& optimizer) const;
   const ModelState* first_model() const;
   bool gradient_reached(ModelId model) const { return models_with_gradient_.contains(model); }
 
