@@ -29,7 +29,11 @@ void count_from(const LoneSteps& lone, std::vector<Blob>& blobs) {
   std::erase_if(blobs, [&lone](const Blob& blob) {
     return is_of_one_step(blob.kind) && blob.step <= lone.steps;
   });
-  for (Blob& blob : blobs) blob.step = step_after(blob.step, lone.steps);
+  for (Blob& blob : blobs) {
+    blob.step = step_after(blob.step, lone.steps);
+    // Models are looked at when a step ends: a change before the first is told with the second.
+    if (blob.kind == BlobKind::kTensors && blob.step == 2) blob.step = 1;
+  }
 }
 
 }  // namespace ddpscope

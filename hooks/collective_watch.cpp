@@ -15,6 +15,7 @@
 #include "hooks/gathered_values.h"
 #include "hooks/gradient_scaling.h"
 #include "hooks/loop_phase.h"
+#include "hooks/model_discovery.h"
 #include "hooks/norm_exchange.h"
 #include "hooks/pending_gradients.h"
 #include "hooks/reduced_gradients.h"
@@ -208,6 +209,7 @@ LoggedCall::LoggedCall(const c10d::Backend& backend, const CallFacts& facts) noe
     : exceptions_(std::uncaught_exceptions()) {
   nested_ = depth_ > 0;
   if (depth_++ > 0) return;
+  start_discovery_session();  // ranks number their calls from one start on
   as_guest("collective", [&](Capture& capture) {
     number_ = note_call(capture, backend_groups().of(backend), facts);
     if (const BackendSeen seen = backend_seen.load(std::memory_order_relaxed)) seen(backend);
@@ -218,6 +220,7 @@ LoggedCall::LoggedCall(BackendGroup& group, const CallFacts& facts) noexcept
     : exceptions_(std::uncaught_exceptions()) {
   nested_ = depth_ > 0;
   if (depth_++ > 0) return;
+  start_discovery_session();
   as_guest("collective", [&](Capture& capture) { number_ = note_call(capture, group, facts); });
 }
 

@@ -8,6 +8,7 @@
 #include "hooks/archive_watch.h"
 #include "hooks/autograd_watch.h"
 #include "hooks/capture.h"
+#include "hooks/collective_watch.h"
 #include "hooks/error_watch.h"
 #include "hooks/interposed.h"
 #include "hooks/module_hooks.h"
@@ -127,6 +128,7 @@ void discover_models(void (*start)() noexcept) noexcept {
   start_session.store(start);
   install_archive_watch();
   install_autograd_watch();
+  install_collective_watch();
   install_throw_watch();
   install_module_changes();
   discover_script_models();

@@ -5,20 +5,49 @@
 #include "exchange/tensor_list.h"
 
 namespace ddpscope {
+namespace {
+bool makes_equal(CollectiveKind kind) {
+  return kind == CollectiveKind::kBroadcast || kind == CollectiveKind::kBarrier;
+}
+}  // namespace
 
-bool LoneStart::on(const CollectiveEvent& event, const std::map<ModelId, ModelTensors>& models,
-                   const StepDigest& last, std::int32_t calls) {
-  if (averages_ || event.kind != CollectiveKind::kBroadcast || event.group_size < 2) return false;
-  sent_ += static_cast<std::uint64_t>(std::max<std::int64_t>(event.elements, 0));
+void LoneStart::on(const CollectiveEvent& event, const Models& models, const StepDigest& last,
+                   std::int32_t calls) {
+  if (averages_ || event.group_size < 2) return;
+  if (event.kind == CollectiveKind::kBroadcast) add(event.elements, models, last);
+  const bool in_step = before_ == last.step;
+  if (!exchanged_ && !in_step && makes_equal(event.kind)) end_with(last);
+  exchanged_ |= (in_step || last.step > 0) && !ends_;
+  if (ends_) found_.call_count = calls;
+}
+
+void LoneStart::on(const ArchiveTensorEvent& event, const Models& models, const StepDigest& last,
+                   std::int32_t calls) {
+  if (averages_ || event.access != ArchiveAccess::kRead) return;
+  add(event.now.elements, models, last);
+  if (ends_) found_.call_count = calls;
+}
+
+void LoneStart::on_backward(const StepDigest& last) {
+  brought_ = 0;
+  before_ = last.step;
+  ends_ = false;
+}
+
+void LoneStart::add(std::int64_t elements, const Models& models, const StepDigest& last) {
+  brought_ += static_cast<std::uint64_t>(std::max<std::int64_t>(elements, 0));
   std::uint64_t trained = 0;
   for (const auto& [id, model] : models) trained += trained_elements(model.list());
-  if (last.step == 0 || sent_ == 0 || sent_ < trained) return false;
+  if (brought_ > 0 && brought_ >= trained) end_with(last);
+}
+
+void LoneStart::end_with(const StepDigest& last) {
+  if (last.step == 0) return;
+  ends_ = true;
   found_ = {.steps = last.step,
             .optimizer_steps = last.optimizer_steps,
             .forwards = last.forwards,
-            .backwards = last.backwards,
-            .call_count = calls};
-  return true;
+            .backwards = last.backwards};
 }
 
 std::optional<LoneSteps> LoneStart::take(const CollectiveEvent& event, const RunState& state) {

@@ -5,22 +5,27 @@
 #include <optional>
 
 #include "checks/run_state.h"
+#include "model/archive_event.h"
 #include "model/collective_event.h"
 #include "model/step_digest.h"
 #include "plugin/model_tensors.h"
 
 namespace ddpscope {
 
-/// Finds the steps that a rank made alone before it trained with others, as to warm up: those
-/// before a broadcast of as many elements as it trains, which the first average of gradients
-/// follows. What ranks had before is nothing to compare.
+/// Finds the steps that a rank made alone before it trained with others, as to warm up or to look
+/// for a learning rate. They end, between two steps, where as many elements as it trains are sent
+/// to it or read from an archive, or in the first call of all, if that is a broadcast or a barrier;
+/// and the first average of gradients follows. What ranks had before is nothing to compare.
 class LoneStart {
  public:
-  /// `last`: the digest of the step that ended last. Whether this call is that broadcast, or a
-  /// further one of it.
-  bool on(const CollectiveEvent& event, const std::map<ModelId, ModelTensors>& models,
-          const StepDigest& last, std::int32_t calls);
-  void on_backward() { sent_ = 0; }
+  using Models = std::map<ModelId, ModelTensors>;
+
+  /// `last`: the digest of the step that ended last; `calls`: with this one.
+  void on(const CollectiveEvent& event, const Models& models, const StepDigest& last,
+          std::int32_t calls);
+  void on(const ArchiveTensorEvent& event, const Models& models, const StepDigest& last,
+          std::int32_t calls);
+  void on_backward(const StepDigest& last);
   /// Once, with the first average.
   std::optional<LoneSteps> take(const CollectiveEvent& event, const RunState& state);
 
@@ -29,7 +34,13 @@ class LoneStart {
   bool is_of_it(const OptimizerState& optimizer) const;
 
  private:
-  std::uint64_t sent_ = 0;  // elements, since the last backward
+  void add(std::int64_t elements, const Models& models, const StepDigest& last);
+  void end_with(const StepDigest& last);
+
+  std::uint64_t brought_ = 0;  // elements, since the last backward
+  std::int64_t before_ = -1;   // the step that ended last when the last backward began
+  bool exchanged_ = false;     // with others, since the first backward
+  bool ends_ = false;          // since the last backward
   LoneSteps found_;
   bool averages_ = false;
   std::int64_t taken_ = 0;

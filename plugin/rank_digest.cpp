@@ -26,7 +26,7 @@ void RankDigest::on(const GradientEvent& event, const RunState&) {
 
 void RankDigest::on(const BackwardEvent& event, const RunState&) {
   trains_ = true;
-  lone_.on_backward();
+  lone_.on_backward(last_);
   scale_.on_backward(event);
   trained_with_.on_backward(event, scale_.is_product());
   scale_known_ = event.surveyed;
@@ -35,16 +35,15 @@ void RankDigest::on(const BackwardEvent& event, const RunState&) {
 
 // Those before training make replicas equal.
 void RankDigest::on(const CollectiveEvent& event, const RunState& state) {
-  if (lone_.on(event, models_, last_, calls_)) {
-    trains_ = false;
-    skipped_ = SkippedSteps();
-  }
+  if (trains_) ++calls_;
+  lone_.on(event, models_, last_, calls_);
   if (const auto lone = lone_.take(event, state)) {
     optimizers_changed_ = true;
+    skipped_ = SkippedSteps();
+    last_.call_count = lone->call_count;
     if (sinks_.lone) sinks_.lone(*lone);
   }
   averages_ |= event.averages;
-  if (trains_) ++calls_;
   trained_with_.on(event);
   statistics_.on(event);
 }
@@ -128,6 +127,7 @@ void RankDigest::on(const TensorBitsEvent& event, const RunState&) {
 
 // To save running statistics is to use them.
 void RankDigest::on(const ArchiveTensorEvent& event, const RunState&) {
+  lone_.on(event, models_, last_, calls_);
   const bool is_save = event.access == ArchiveAccess::kWritten && last_.step > 0;
   if (!is_save || statistics_.were_used()) return;
   const auto has_it = [&](const auto& entry) { return entry.second.has_buffer(event.tensor); };

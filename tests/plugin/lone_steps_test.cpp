@@ -23,6 +23,16 @@ void warm_up(Net& net, bool looks_only) {
   }
 }
 
+void averaged_step(Net& net, torch::optim::Optimizer& optimizer, const Group& group,
+                   const Place& place) {
+  optimizer.zero_grad();
+  net(torch::randn({4, 8})).square().mean().backward();
+  for (const at::Tensor& parameter : net->parameters()) {
+    all_reduce(group, parameter.grad().div_(place.ranks));
+  }
+  optimizer.step();
+}
+
 Merged merged_run(const How& how) {
   Ranks ranks(2, [how](const Place& place) {
     const Group group = place.group();
@@ -33,12 +43,7 @@ Merged merged_run(const How& how) {
     for (const at::Tensor& parameter : net->parameters()) broadcast(group, parameter.detach());
     torch::optim::SGD optimizer(net->parameters(), torch::optim::SGDOptions(0.01).momentum(0.9));
     for (int step = 1; step <= 40; ++step) {
-      optimizer.zero_grad();
-      net(torch::randn({4, 8})).square().mean().backward();
-      for (const at::Tensor& parameter : net->parameters()) {
-        all_reduce(group, parameter.grad().div_(place.ranks));
-      }
-      optimizer.step();
+      averaged_step(net, optimizer, group, place);
       const torch::NoGradGuard no_grad;
       if (how.drifts && place.rank == 1 && step == 10) net->first->weight.mul_(1.01);
     }
@@ -57,6 +62,32 @@ TEST_CASE("A rank that warmed up alone before the broadcast is silent") {
 
 TEST_CASE("A rank that looked at gradients alone before the broadcast is silent") {
   const Merged merged = merged_run({.looks_only = true});
+  INFO(merged.said);
+  CHECK(merged.says("0 errors, 0 warnings,"));
+}
+
+TEST_CASE("A rank that looked for a rate alone before it told it is silent") {
+  Ranks ranks(2, [](const Place& place) {
+    const Group group = place.group();
+    torch::manual_seed(1);
+    Net net;
+    attach_diagnostics(net, quiet());
+    at::Tensor rate = torch::zeros({1});
+    if (place.rank == 0) {
+      const auto before = torch::nn::utils::parameters_to_vector(net->parameters()).detach();
+      warm_up(net, /*looks_only=*/false);
+      const torch::NoGradGuard no_grad;
+      torch::nn::utils::vector_to_parameters(before, net->parameters());
+      rate.fill_(0.02);
+    }
+    broadcast(group, rate);
+    torch::manual_seed(static_cast<std::uint64_t>(place.rank) + 2);
+    torch::optim::SGD optimizer(net->parameters(), rate.item<double>());
+    for (int step = 0; step < 20; ++step) averaged_step(net, optimizer, group, place);
+    return 0;
+  });
+  CHECK(ranks.exit_codes() == std::vector<int>{0, 0});
+  const Merged merged = merge();
   INFO(merged.said);
   CHECK(merged.says("0 errors, 0 warnings,"));
 }

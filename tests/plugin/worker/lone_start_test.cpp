@@ -6,9 +6,17 @@ namespace ddpscope::test {
 namespace {
 constexpr std::int64_t kTrained = 12;  // elements of net()
 
+void issue(Rank& rank, CollectiveKind kind, std::int64_t elements = 0) {
+  rank.send_large(
+      CollectiveEvent{.at = rank.now(), .group_size = 2, .kind = kind, .elements = elements});
+}
+
 void broadcast(Rank& rank, std::int64_t elements) {
-  rank.send_large(CollectiveEvent{
-      .at = rank.now(), .group_size = 2, .kind = CollectiveKind::kBroadcast, .elements = elements});
+  issue(rank, CollectiveKind::kBroadcast, elements);
+}
+
+void load(Rank& rank, std::int64_t elements) {
+  rank.send_large(ArchiveTensorEvent{.at = rank.now(), .now = {.elements = elements}});
 }
 
 void averaged_step(Rank& rank) {
@@ -43,18 +51,51 @@ TEST_CASE("Steps before a broadcast of all that is trained are of one rank alone
   CHECK(rank.digests.back().call_count - rank.lone[0].call_count == 2);
 }
 
+TEST_CASE("Steps before the first call of all, or a load, are of one rank alone", "[rank_digest]") {
+  Trained rank;
+  rank.step();
+  rank.step();
+  SECTION("a barrier") { issue(rank, CollectiveKind::kBarrier); }
+  SECTION("a broadcast of a rate, and what else follows it") {
+    broadcast(rank, 1);
+    issue(rank, CollectiveKind::kAllReduce, 1);
+  }
+  SECTION("a load of all that is trained") { load(rank, kTrained); }
+  SECTION("a load in parts") {
+    load(rank, kTrained - 4);
+    load(rank, 4);
+  }
+  averaged_step(rank);
+  REQUIRE(rank.lone.size() == 1);
+  CHECK(rank.lone[0].steps == 2);
+  CHECK(rank.digests.back().call_count - rank.lone[0].call_count == 1);
+}
+
 TEST_CASE("No steps are of one rank alone", "[rank_digest]") {
   Trained rank;
   SECTION("where parameters were sent before the first") { broadcast(rank, kTrained); }
-  SECTION("where less was sent after them") {
+  SECTION("where they were read before the first") { load(rank, kTrained); }
+  SECTION("where nothing came between them and those with others") { rank.step(); }
+  SECTION("where ranks summed up before less was sent") {
     rank.step();
+    issue(rank, CollectiveKind::kAllReduce, kTrained);
     broadcast(rank, kTrained - 1);
+  }
+  SECTION("where less was sent inside a step") {
+    rank.step();
+    rank.backward({kWeight, kBias, kHead});
+    broadcast(rank, kTrained - 1);
+    rank.end_step();
+  }
+  SECTION("where less was read") {
+    rank.step();
+    load(rank, kTrained - 1);
   }
   SECTION("where one trained between two parts") {
     rank.step();
-    broadcast(rank, kTrained - 4);
+    load(rank, kTrained - 4);
     rank.step();
-    broadcast(rank, 4);
+    load(rank, 4);
   }
   SECTION("where the ranks had averaged before") {
     averaged_step(rank);
