@@ -66,6 +66,20 @@ bool is_copy(const RunState& state, const TensorState& tensor, const std::string
          (cause == "cut" && is_beside_members(state, tensor));
 }
 
+namespace {
+/// Nothing but evaluation of the whole model read it, in which grad mode is off for all.
+bool is_only_evaluated(const RunState& state, const TensorState& tensor, std::int64_t begin) {
+  if (tensor.owners.empty()) return false;
+  const auto model = state.models().find(tensor.registrations.front().model);
+  if (model == state.models().end()) return false;
+  return std::ranges::any_of(model->second.tensors, [&](const RegisteredTensor& registered) {
+    const TensorState* other = state.tensor(registered.tensor.id);
+    return other != nullptr && other->gradient_cycle > begin &&
+           other->use.cycles_without_grad >= tensor.use.cycles_without_grad;
+  });
+}
+}  // namespace
+
 MissingCause missing_cause_of(const RunState& state, const TensorState& tensor,
                               std::int64_t cycles) {
   const std::int64_t begin = std::max<std::int64_t>(state.now().cycle - cycles, 0);
@@ -74,7 +88,10 @@ MissingCause missing_cause_of(const RunState& state, const TensorState& tensor,
   if (state.last_surveyed_cycle() <= begin) return {};
   if (use.last_cycle <= begin) return {.name = "not_used"};
   const std::string first_op = use.ops.empty() ? "" : use.ops.front();
-  if (use.last_grad_mode_cycle <= begin) return {.name = "grad_mode_off", .op = first_op};
+  if (use.last_grad_mode_cycle <= begin) {
+    if (is_only_evaluated(state, tensor, begin)) return {.name = "not_used"};
+    return {.name = "grad_mode_off", .op = first_op};
+  }
   const auto& end = use.end_before_step.has_value() ? use.end_before_step : use.end;
   if (use.no_backward_cycle > begin) return {.name = "no_backward"};
   if (!end.has_value() && tensor.reached_step < 0) return {.name = "no_backward"};

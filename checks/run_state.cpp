@@ -144,6 +144,10 @@ void RunState::on(const OpEvent& event) {
 void RunState::on(const BackwardEvent& event) {
   begin_cycle_if_new(event.at);
   trains_on(event.at.thread);
+  // What was an input of an older step is not used in this one.
+  for (const TensorId id : event.graph.old_leaves) {
+    tensors_.get(id, event_number_).reached_step = now_.step;
+  }
   for (const TensorId id : event.graph.leaves) reach(tensors_.get(id, event_number_));
   trace_.backward_began(event);
 }

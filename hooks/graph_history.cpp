@@ -147,8 +147,11 @@ GraphShape graph_shape(Capture& capture, const edge_list& roots) {
   walk_graph(roots, [&](Node& node, const Node* consumer) {
     if (node.num_outputs() == 0) {
       const auto* leaf = dynamic_cast<AccumulateGrad*>(&node);
-      if (leaf != nullptr && leaf->variable.defined()) {
-        shape.leaves.push_back(capture.announce(leaf->variable));
+      if (leaf == nullptr || !leaf->variable.defined()) return;
+      shape.leaves.push_back(capture.announce(leaf->variable));
+      const bool is_known = consumer != nullptr && consumer->thread_id() == thread;
+      if (is_known && marks.cycles_back(consumer->sequence_nr(), cycle) > 0) {
+        shape.old_leaves.push_back(shape.leaves.back());
       }
       return;
     }

@@ -12,9 +12,10 @@ namespace ddpscope {
 /// The graph below the roots of a backward.
 struct GraphShape {
   std::vector<TensorId> leaves;
-  std::int64_t nodes = 0;        ///< without leaves
-  std::int64_t cycles_back = 0;  ///< from this cycle to the one that made the oldest node
-  std::string oldest;            ///< that node
+  std::vector<TensorId> old_leaves;  ///< those that nodes of older cycles read
+  std::int64_t nodes = 0;            ///< without leaves
+  std::int64_t cycles_back = 0;      ///< from this cycle to the one that made the oldest node
+  std::string oldest;                ///< that node
   std::string entry;             ///< nearest to the root, the node that reads from an older cycle
   std::optional<Doing> entered;  ///< what made the entry
 };

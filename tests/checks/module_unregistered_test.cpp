@@ -66,6 +66,21 @@ TEST_CASE("module-unregistered names the module below which all uses lie", "[che
   CHECK(fact_of<bool>(program.findings[0], "wrong_device"));
 }
 
+TEST_CASE("module-unregistered is silent on inputs of steps whose graph was kept", "[check]") {
+  Program program("module-unregistered");
+  program.attach(1, {{.id = 1, .path = "net.head.weight"}});
+  program.optimizer(1, {1});
+  for (TensorId input = 5; input < 12; ++input) {
+    program.leaf(input);
+    std::vector<TensorId> leaves = {1, input};
+    leaves.insert(leaves.end(), program.old_leaves.begin(), program.old_leaves.end());
+    program.backward(leaves);
+    program.old_leaves.push_back(input);
+    program.step(1);
+  }
+  CHECK(program.findings.empty());
+}
+
 TEST_CASE("module-unregistered names no layer of LibTorch beside which a tensor is used",
           "[check]") {
   Program program("module-unregistered");

@@ -109,6 +109,19 @@ TEST_CASE("A layer that is never called gets no gradient") {
   check_findings({"grad-missing warning side - not_used -"});
 }
 
+TEST_CASE("A layer that evaluation alone calls is not used") {
+  Side net;
+  attach_diagnostics(net, quiet());
+  SGD optimizer(net->parameters(), 0.01);
+  train(optimizer, [&] {
+    const torch::NoGradGuard guard;
+    (net->main_loss() + net->side(input()).sum()).item<double>();
+    const torch::AutoGradMode with_grad(true);
+    return net->main_loss();
+  });
+  check_findings({"grad-missing warning side - not_used -"});
+}
+
 TEST_CASE("An output that enters no loss gets no gradient") {
   Side net;
   attach_diagnostics(net, quiet());

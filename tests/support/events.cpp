@@ -163,15 +163,16 @@ void Program::accumulate(const std::vector<TensorId>& leaves) {
 }
 
 void Program::backward(const std::vector<TensorId>& leaves, std::vector<TensorId> alive) {
-  send(std::make_unique<BackwardEvent>(BackwardEvent{.at = now(),
-                                                     .surveyed = true,
-                                                     .walked = true,
-                                                     .roots = roots,
-                                                     .roots_are_leaves = roots_are_leaves,
-                                                     .root_gradient = root_gradient,
-                                                     .stack = roots_are_leaves ? 90U : 0U,
-                                                     .graph = {.leaves = leaves},
-                                                     .alive_outputs = std::move(alive)}));
+  send(std::make_unique<BackwardEvent>(
+      BackwardEvent{.at = now(),
+                    .surveyed = true,
+                    .walked = true,
+                    .roots = roots,
+                    .roots_are_leaves = roots_are_leaves,
+                    .root_gradient = root_gradient,
+                    .stack = roots_are_leaves ? 90U : 0U,
+                    .graph = {.leaves = leaves, .old_leaves = old_leaves},
+                    .alive_outputs = std::move(alive)}));
   accumulate(leaves);
 }
 
