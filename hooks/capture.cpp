@@ -139,6 +139,7 @@ void Capture::give_turn() noexcept {
 void Capture::tell_cycle(const Stamp& at) {
   const bool rested = watch() == Watch::kNothing;
   const IssuedCalls calls = issued_calls_since(calls_told_);
+  arm_if_calls_stop(calls.count);
   if (rested && !is_step_recorded(at)) return;
   const Spent cycle = spent_since_cycle_end();
   if (rested) {
@@ -156,6 +157,11 @@ void Capture::tell_cycle(const Stamp& at) {
                     .compute_threads = at::get_num_threads(),
                     .loader_threads = loader_threads(),
                     .calls = calls});
+}
+
+void Capture::arm_if_calls_stop(std::int64_t calls) {
+  const std::lock_guard lock(time_mutex_);
+  if (pace_.stops(calls)) governor_.arm();
 }
 
 void Capture::choose_watch() {

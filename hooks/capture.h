@@ -15,6 +15,7 @@
 #include "hooks/tensor_registry.h"
 #include "hooks/write_log.h"
 #include "model/call_log.h"
+#include "model/call_pace.h"
 #include "model/cost_governor.h"
 #include "model/event_sink.h"
 #include "model/hot_code.h"
@@ -124,6 +125,8 @@ class Capture {
   TensorId announce_base(const at::Tensor& tensor);
   DDPSCOPE_HOT void rested_step_ended(const Stamp& before, StepClock::Change change);
   DDPSCOPE_HOT void tell_cycle(const Stamp& at);
+  /// What would part the replicas is looked at, though hooks rest.
+  DDPSCOPE_HOT void arm_if_calls_stop(std::int64_t calls);
   DDPSCOPE_HOT void choose_watch();
   DDPSCOPE_HOT void set_watch(Watch next) noexcept;
   void let_operators_rest() const noexcept;
@@ -146,6 +149,7 @@ class Capture {
   bool surveyed_ = true;
   Spent last_;
   std::atomic<std::int64_t> calls_told_{0};  ///< collectives up to the end of the last cycle
+  CallPace pace_;
   CostGovernor governor_;
   Spent first_;
 
