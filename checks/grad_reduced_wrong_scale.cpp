@@ -6,6 +6,7 @@
 #include "checks/check.h"
 #include "checks/rank_sides.h"
 #include "checks/reduction_text.h"
+#include "checks/unreduced_gradients.h"
 #include "checks/wrong_scale_text.h"
 #include "model/statistics.h"
 
@@ -99,8 +100,9 @@ class GradReducedWrongScale final : public Check {
     };
     if (4 * std::ranges::count_if(steps, is_wrong) > std::ssize(steps)) return;
     const ReductionRun run = first_run_of(steps, 1, is_wrong);
-    // What differs twice in a row is not reduced.
+    // What differs twice in a row, or was left out, is not reduced.
     if (run.first == nullptr || (run.first->differing > 0 && run.steps > 1)) return;
+    if (std::ranges::any_of(steps, was_left_out)) return;
     findings.push_back(describe(cohort, "not_linear", run));
   }
 

@@ -153,6 +153,23 @@ const ReductionStep& telling_step(const ReductionRun& run) {
   return calls == nullptr ? *run.first : *calls;
 }
 
+/// Steps that ranks which average left out now and then, as the last of an epoch.
+ReductionRun left_out_of(const Cohort& cohort) {
+  ReductionRun found;
+  if (!cohort.averages) return found;
+  for (const ReductionStep& step : cohort.reductions) {
+    if (!was_left_out(step)) continue;
+    if (found.steps++ == 0) found.first = &step;
+    found.last = &step;
+  }
+  return found;
+}
+
+std::string now_and_then_words(const ReductionRun& run, const Cohort& cohort) {
+  return fmt::format("; so in {} of {}, the last of them step {}", run.steps,
+                     counted(std::ssize(cohort.reductions), "compared step"), run.last->step);
+}
+
 /// What steps tell whatever the cause, by one of them.
 Finding finding_of(const ReductionRun& run, const ReductionStep& step, const Cohort& cohort,
                    const std::string& cause) {
@@ -184,14 +201,22 @@ Finding finding_of(const ReductionRun& run, const ReductionStep& step, const Coh
 }
 }  // namespace
 
+bool was_left_out(const ReductionStep& step) {
+  const bool is_counted = step.backwards > 0 && step.backwards_per_rank.empty();
+  return step.differing > 0 && is_counted &&
+         (step.calls == 0 || !step.reduces_last || !step.factors.empty());
+}
+
 void find_unreduced(const Cohort& cohort, bool is_live, Findings& findings) {
   const auto differ = [](const ReductionStep& step) { return step.differing > 0; };
-  const ReductionRun run = first_run_of(cohort.reductions, kInARow, differ);
+  const ReductionRun lasting = first_run_of(cohort.reductions, kInARow, differ);
+  const ReductionRun run = lasting.first != nullptr ? lasting : left_out_of(cohort);
   if (run.first == nullptr || are_apart(cohort, run.first->step)) return;
   const LocalUpdates local = local_updates(cohort, *run.first);
   if (is_live && local.kind == LocalUpdates::Kind::kMaybe) return;
   const bool may_be_local = local.kind != LocalUpdates::Kind::kNone;
-  const ReductionStep& step = may_be_local ? *run.first : telling_step(run);
+  const bool is_first = may_be_local || lasting.first == nullptr;
+  const ReductionStep& step = is_first ? *run.first : telling_step(run);
   const std::string cause = cause_of(step);
   Finding finding = finding_of(run, step, cohort, cause);
   // What has the sizes of the gradients and makes no replicas equal is hardly of something else.
@@ -205,6 +230,7 @@ void find_unreduced(const Cohort& cohort, bool is_live, Findings& findings) {
   const bool is_outside = is_silent && are_no_members(cohort, step);
   finding.why = is_silent ? why_silent(step, is_outside) : why_unreduced(step, cause);
   if (!is_misplaced) finding.why += severity_words(cohort);
+  if (lasting.first == nullptr) finding.why += now_and_then_words(run, cohort);
   if (step.step != run.first->step) {
     finding.why = fmt::format("of step {}: {}", step.step, finding.why);
   }

@@ -5,9 +5,13 @@
 
 namespace ddpscope {
 
+/// What differs in it was reduced by nothing, or parted after it: the program did so. In another
+/// step that alone differs, something went wrong.
+bool was_left_out(const ReductionStep& step);
+
 /// Gradients that differed between the ranks of `cohort` when they stepped, in two compared steps
-/// in a row: grad-not-reduced over all ranks. Adds nothing where they did not, nor, while they
-/// train, where that may be meant.
+/// in a row, or in steps that were left out: grad-not-reduced over all ranks. Adds nothing where
+/// they did not, nor, while they train, where that may be meant.
 void find_unreduced(const Cohort& cohort, bool is_live, Findings& findings);
 
 /// The same of ranks that average within smaller groups alone, which may be meant: a note.

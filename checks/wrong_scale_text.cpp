@@ -87,8 +87,8 @@ std::string why_not_linear(const ReductionStep& step, bool lasts) {
   }
   return lasts ? "something else than the sum reached the optimizer: a part that was not reduced, "
                  "another group, or a write before wait() had returned"
-               : "the steps before and after it were right: memory or a link that fails, or a "
-                 "write before wait() had returned";
+               : "the steps before and after it were right: what some ranks alone wrote to their "
+                 "gradients, a write before wait() had returned, or memory or a link that fails";
 }
 }  // namespace
 
@@ -167,8 +167,9 @@ std::vector<Fix> wrong_scale_fixes(const ReductionStep& step, std::string_view c
              "with that reason",
              kNeedsDecision}};
   }
-  return {{"check the memory and the links of the ranks' hosts", kNeedsDecision},
-          {"wait() for every collective before its tensor is read or written", kLikely}};
+  return {{"change averaged gradients on all ranks alike: reduce first what decides it", kLikely},
+          {"wait() for every collective before its tensor is read or written", kLikely},
+          {"check the memory and the links of the ranks' hosts", kNeedsDecision}};
 }
 
 std::vector<Fact> wrong_scale_facts(const ReductionStep& step, std::string_view cause,

@@ -36,7 +36,7 @@ void add_sketches_of(const RingReader& ring, std::int64_t step, const ValuesDiff
     const auto order = in_told_order(list, /*with_buffers=*/true);
     for (std::size_t i = 0; i < order.size(); ++i) {
       const GradientSketch sketch = decode_sketch(told->bytes, i);
-      if (order[i]->is_buffer != values.of_buffers || order[i]->declared) continue;
+      if (order[i]->is_buffer != values.of_buffers) continue;
       if ((of_trained && !order[i]->requires_grad) || !is_sketched(sketch)) continue;
       Sketched& one = all[order[i]->path];
       one.elements = std::max(static_cast<double>(elements_of(*order[i])), 1.0);

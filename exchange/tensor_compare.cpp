@@ -101,7 +101,7 @@ void add_fingerprints(ByPath<Fingerprints>& tensors, const Told& side, std::uint
   for (std::size_t i = 0; i < order.size() && (i + 1) * 8 <= bytes.size(); ++i) {
     const ListedTensor& tensor = *order[i];
     const std::uint64_t word = fingerprint_in(bytes, i);
-    if (tensor.is_buffer != difference.of_buffers || tensor.declared || word == 0) continue;
+    if (tensor.is_buffer != difference.of_buffers || word == 0) continue;
     Fingerprints& own = tensors.at(tensor.path);
     // One that a single rank unfroze is trained.
     own.tensor = {.model = list->second.model,

@@ -16,8 +16,7 @@ constexpr std::size_t kLeastTensor = 5;  // bytes
 
 constexpr std::uint64_t kBuffer = 1;
 constexpr std::uint64_t kRequiresGrad = 2;
-constexpr std::uint64_t kDeclared = 4;
-constexpr std::uint64_t kAllFlags = 7;
+constexpr std::uint64_t kAllFlags = 3;
 
 class Encoder {
  public:
@@ -76,8 +75,7 @@ class Decoder {
 };
 
 std::uint64_t flags_of(const ListedTensor& tensor) {
-  return (tensor.is_buffer ? kBuffer : 0) | (tensor.requires_grad ? kRequiresGrad : 0) |
-         (tensor.declared ? kDeclared : 0);
+  return (tensor.is_buffer ? kBuffer : 0) | (tensor.requires_grad ? kRequiresGrad : 0);
 }
 
 std::size_t shared_with(std::string_view before, std::string_view path) {
@@ -96,7 +94,6 @@ ListedTensor next_tensor(Decoder& in, const ListedTensor& before) {
   const std::uint64_t flags = in.number_up_to(kAllFlags);
   tensor.is_buffer = (flags & kBuffer) != 0;
   tensor.requires_grad = (flags & kRequiresGrad) != 0;
-  tensor.declared = (flags & kDeclared) != 0;
   return tensor;
 }
 }  // namespace
@@ -108,7 +105,7 @@ std::uint64_t hash_of(const TensorList& list) {
     hash.add(std::string_view(tensor.dtype));
     hash.add(std::uint64_t{tensor.shape.size()});
     for (const std::int64_t size : tensor.shape) hash.add(std::bit_cast<std::uint64_t>(size));
-    hash.add(flags_of(tensor) & ~kDeclared);
+    hash.add(flags_of(tensor));
   }
   return hash.value() == 0 ? 1 : hash.value();  // 0 would say nothing
 }

@@ -15,7 +15,6 @@ struct ListedTensor {
   std::vector<std::int64_t> shape;
   bool is_buffer = false;
   bool requires_grad = false;
-  bool declared = false;  ///< rank-local, sharded or external: not compared by value
 };
 
 struct TensorList {

@@ -43,7 +43,7 @@ std::string words_at(const std::vector<Blob>& blobs, std::int64_t step, const Pa
     const auto order = in_told_order(list, /*with_buffers=*/false);
     for (std::size_t i = 0; i < order.size() && (i + 1) * 8 <= told->bytes.size(); ++i) {
       const ListedTensor& tensor = *order[i];
-      if (!tensor.requires_grad || tensor.declared) continue;
+      if (!tensor.requires_grad) continue;
       const std::string place = place_of(model, tensor);
       if (!compared.contains(place)) continue;
       hash.add(std::string_view(place));

@@ -29,19 +29,18 @@ ModelTensors::ModelTensors(const ModelState& model, const RunState& state) {
   list_.model = model.label;
   for (const RegisteredTensor& registered : model.tensors) {
     std::string path = path_of(registered);
-    const bool declared = is_local(model, path, state);
-    if (declared) declared_.insert(registered.tensor.id);
-    auto& entries = registered.is_buffer ? buffers_ : parameters_;
-    if (!registered.is_buffer && !declared) {
-      positions_.emplace(registered.tensor.id, parameters_.size());
+    if (is_local(model, path, state)) {
+      declared_.insert(registered.tensor.id);
+      continue;
     }
-    entries.push_back({.tensor = registered.tensor.id, .declared = declared});
+    auto& tensors = registered.is_buffer ? buffers_ : parameters_;
+    if (!registered.is_buffer) positions_.emplace(registered.tensor.id, parameters_.size());
+    tensors.push_back(registered.tensor.id);
     list_.tensors.push_back({.path = std::move(path),
                              .dtype = registered.tensor.dtype,
                              .shape = registered.tensor.shape,
                              .is_buffer = registered.is_buffer,
-                             .requires_grad = registered.tensor.requires_grad,
-                             .declared = declared});
+                             .requires_grad = registered.tensor.requires_grad});
   }
   hash_ = hash_of(list_);
   received_bits_.resize((parameters_.size() + 7) / 8);
@@ -85,17 +84,16 @@ bool ModelTensors::all_are_owned(const RunState& state) const {
   });
 }
 
-std::uint64_t ModelTensors::bits_of(const Entry& entry, const Bits& bits) {
-  if (entry.declared) return 0;
-  const auto found = bits.find(entry.tensor);
+std::uint64_t ModelTensors::bits_of(TensorId tensor, const Bits& bits) {
+  const auto found = bits.find(tensor);
   return found == bits.end() ? 0 : found->second;
 }
 
 std::uint64_t ModelTensors::fingerprint(const Bits& bits, bool of_buffers) const {
   Hash hash;
   bool any = false;
-  for (const Entry& entry : of_buffers ? buffers_ : parameters_) {
-    const std::uint64_t one = bits_of(entry, bits);
+  for (const TensorId tensor : of_buffers ? buffers_ : parameters_) {
+    const std::uint64_t one = bits_of(tensor, bits);
     any |= one != 0;
     hash.add(one);
   }
@@ -104,9 +102,9 @@ std::uint64_t ModelTensors::fingerprint(const Bits& bits, bool of_buffers) const
 
 std::string ModelTensors::fingerprints(const Bits& bits) const {
   std::string bytes;
-  for (const auto* entries : {&parameters_, &buffers_}) {
-    for (const Entry& entry : *entries) {
-      const std::uint64_t one = bits_of(entry, bits);
+  for (const auto* tensors : {&parameters_, &buffers_}) {
+    for (const TensorId tensor : *tensors) {
+      const std::uint64_t one = bits_of(tensor, bits);
       for (int shift = 0; shift < 64; shift += 8) bytes.push_back(static_cast<char>(one >> shift));
     }
   }
@@ -116,9 +114,9 @@ std::string ModelTensors::fingerprints(const Bits& bits) const {
 std::string ModelTensors::sketches(const Sketches& read) const {
   std::vector<GradientSketch> all;
   bool any = false;
-  for (const auto* entries : {&parameters_, &buffers_}) {
-    for (const Entry& entry : *entries) {
-      const auto found = entry.declared ? read.end() : read.find(entry.tensor);
+  for (const auto* tensors : {&parameters_, &buffers_}) {
+    for (const TensorId tensor : *tensors) {
+      const auto found = read.find(tensor);
       all.push_back(found == read.end() ? kNoSketch : found->second);
       any |= !std::isnan(all.back().squares);
     }

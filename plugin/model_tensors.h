@@ -14,7 +14,8 @@
 
 namespace ddpscope {
 
-/// The registered tensors of one model in the order in which ranks compare them.
+/// The registered tensors of one model in the order in which ranks compare them, without those that
+/// are declared rank-local, sharded or external.
 class ModelTensors {
  public:
   ModelTensors(const ModelState& model, const RunState& state);
@@ -31,7 +32,7 @@ class ModelTensors {
   }
 
   bool has_buffer(TensorId tensor) const {
-    return std::ranges::find(buffers_, tensor, &Entry::tensor) != buffers_.end();
+    return std::ranges::find(buffers_, tensor) != buffers_.end();
   }
 
   /// Among the parameters; nothing for what is none, or is declared.
@@ -64,20 +65,15 @@ class ModelTensors {
   std::string sketches(const Sketches& read) const;
 
  private:
-  struct Entry {
-    TensorId tensor = 0;
-    bool declared = false;
-    friend bool operator==(const Entry&, const Entry&) = default;
-  };
   bool is_received(std::size_t place) const {
     return (static_cast<unsigned char>(received_bits_[place / 8]) >> place % 8 & 1) != 0;
   }
-  static std::uint64_t bits_of(const Entry& entry, const Bits& bits);
+  static std::uint64_t bits_of(TensorId tensor, const Bits& bits);
 
   TensorList list_;
   std::uint64_t hash_ = 0;
-  std::vector<Entry> parameters_;
-  std::vector<Entry> buffers_;
+  std::vector<TensorId> parameters_;
+  std::vector<TensorId> buffers_;
   std::unordered_multimap<TensorId, std::size_t> positions_;  // of parameters, not declared
   std::unordered_set<TensorId> declared_;
   std::string received_bits_;

@@ -66,9 +66,12 @@ StepDigest RankDigest::look_at_optimizers(const RunState& state) const {
   };
   for (const auto& [id, optimizer] : state.optimizers()) {
     std::int64_t members = 0;
+    std::int64_t local = 0;  // what each of them began with is not told apart
     for (const auto& group : optimizer.groups) {
-      members += std::ssize(group) - std::ranges::count_if(group, is_local);
+      local += std::ranges::count_if(group, is_local);
+      members += std::ssize(group);
     }
+    members -= local;
     if (optimizer.steps == 0 || members == 0 || is_replaced(optimizer, state)) continue;
     if (lone_.is_of_it(optimizer)) continue;
     if (digest.groups == 0 && !optimizer.options.empty()) {
@@ -82,7 +85,7 @@ StepDigest RankDigest::look_at_optimizers(const RunState& state) const {
     digest.groups += static_cast<std::int32_t>(optimizer.groups.size());
     digest.members += static_cast<std::int32_t>(members);
     const auto began = first_states_.find(id);
-    states_known &= began != first_states_.end();
+    states_known &= began != first_states_.end() && local == 0;
     if (!states_known) continue;
     states.add(began->second.fingerprint);
     with_state += began->second.members;

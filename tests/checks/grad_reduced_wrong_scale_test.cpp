@@ -14,6 +14,7 @@ std::vector<ReductionStep> steps_with(double ratio, std::int64_t count = 12) {
                      .sampled = 6,
                      .calls = 2,
                      .backwards = 1,
+                     .reduces_last = true,
                      .ratio = ratio,
                      .residual = 2e-8,
                      .noise = 1e-8,
@@ -231,6 +232,10 @@ TEST_CASE("grad-reduced-wrong-scale stays silent", "[check]") {
   }
   SECTION("on rounding that shows in one step more than in others") { steps[8].noise = 3e-7; }
   SECTION("on what rounding of four ranks can leave") { steps[8].noise = 9e-7; }
+  SECTION("on a step without any call, which is not reduced") {
+    steps[8].differing = 6;
+    steps[8].calls = 0;
+  }
   SECTION("on one odd step of few") {
     steps = steps_with(1, 5);
     steps[3].noise = 1e-3;
