@@ -75,14 +75,36 @@ bool is_why_it_died(const Finding& cause, const Finding& effect) {
           cause.id.starts_with("autograd-"));
 }
 
-/// A check that knows why LibTorch threw, and the operator that was left by that exception.
+/// A check that knows why LibTorch threw, and words of what it throws.
+struct KnowsWhy {
+  std::string_view id;
+  std::string_view words;
+};
+constexpr std::array<KnowsWhy, 12> kKnowWhy = {{
+    {"autograd-inplace-saved", "by an inplace operation"},
+    {"norm-buffer-overwritten", "by an inplace operation"},
+    {"autograd-multiview-inplace", "view"},
+    {"autograd-leaf-inplace", "leaf Variable"},
+    {"autograd-double-backward", "a second time"},
+    {"loss-target-range", "out of"},
+    {"loss-target-range", "between 0 and 1"},
+    {"loss-target-range", "Class values"},
+    {"memory-out-of-memory", ""},
+    {"norm-batch-of-one", "more than 1 value per channel"},
+    {"device-mismatch", ""},
+    {"loss-target-range", "assert"},
+}};
+
+/// The operator that was left by the exception that the cause explains: another may follow it in
+/// its step, where the program catches it.
 bool is_why_it_threw(const Finding& cause, const Finding& effect) {
-  static constexpr std::array<std::string_view, 9> kKnowWhy = {
-      "autograd-inplace-saved",   "autograd-multiview-inplace", "autograd-leaf-inplace",
-      "autograd-double-backward", "norm-buffer-overwritten",    "loss-target-range",
-      "memory-out-of-memory",     "norm-batch-of-one",          "device-mismatch"};
-  return cause.rank == effect.rank && cause.step == effect.step &&
-         std::ranges::find(kKnowWhy, cause.id) != kKnowWhy.end();
+  if (cause.rank != effect.rank || cause.step != effect.step) return false;
+  const FactValue* thrown = fact_of(effect, fact::kException);
+  const auto* text = thrown == nullptr ? nullptr : std::get_if<std::string>(thrown);
+  return std::ranges::any_of(kKnowWhy, [&](const KnowsWhy& known) {
+    return cause.id == known.id &&
+           (text == nullptr || text->find(known.words) != std::string::npos);
+  });
 }
 
 /// A Reducer that waited for gradients, and what LibTorch threw of it in the next pass. Of a

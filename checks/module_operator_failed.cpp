@@ -42,8 +42,8 @@ class ModuleOperatorFailed final : public FailureCheck {
     const bool is_known = last != last_ops_.end() && state.place_of(event.module) != nullptr;
     ThrownIn thrown = thrown_in(event, state);
     if (is_known || !thrown.op.empty()) {
-      hints_.insert_or_assign(
-          event.at.thread, failed_unseen(event, thrown, is_known ? &last->second : nullptr, state));
+      hint(event.at.thread,
+           failed_unseen(event, thrown, is_known ? &last->second : nullptr, state));
     }
     thrown_.insert_or_assign(event.at.thread, std::move(thrown));
   }
@@ -78,6 +78,18 @@ class ModuleOperatorFailed final : public FailureCheck {
     std::uint64_t thread = 0;
     Finding finding;
   };
+
+  /// What the program caught before it ran another operator that throws is not lost.
+  void hint(std::uint64_t thread, Finding&& finding) {
+    const auto [known, is_new] = hints_.try_emplace(thread, finding);
+    if (is_new) return;
+    Finding before = std::exchange(known->second, std::move(finding));
+    const Finding& now = known->second;
+    const bool is_other = before.module_path != now.module_path || before.op != now.op;
+    if (is_other && failures_.size() < kMaxPending) {
+      failures_.push_back({thread, std::move(before)});
+    }
+  }
 
   /// A step that completes says that the program recovered. Not of another thread, as of a worker
   /// that makes batches ahead: what it threw may be thrown again where its batch is asked for.

@@ -25,6 +25,9 @@ class NonfiniteCheck : public Check {
   void on_risky_input(const RiskyInputEvent& event, const RunState&, Findings&) override {
     trail_.add(event);
   }
+  void on_collective(const CollectiveEvent& event, const RunState&, Findings&) override {
+    trail_.add(event);
+  }
   void on_error(const ErrorEvent& event, const RunState&, Findings&) override { trail_.add(event); }
   void on_backward(const BackwardEvent& event, const RunState& state, Findings& findings) override;
   void on_backward_end(const BackwardEndEvent& event, const RunState& state,

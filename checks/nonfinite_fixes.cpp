@@ -17,10 +17,14 @@ constexpr std::string_view kMaximum = "subtract the maximum before it, as softma
 constexpr std::string_view kMasked = "leave at least one element in each row that is not -Inf";
 constexpr std::string_view kOneElement =
     "unbiased=false, or another dimension: of one element alone the unbiased one is NaN";
-constexpr std::array<OperatorFix, 18> kFixes = {{{"aten::_log_softmax", kMasked},
+constexpr std::string_view kPaths =
+    "CTCLossOptions().zero_infinity(true), or leave out targets that are longer than their input";
+constexpr std::array<OperatorFix, 20> kFixes = {{{"aten::_ctc_loss", kPaths},
+                                                 {"aten::_log_softmax", kMasked},
                                                  {"aten::_softmax", kMasked},
                                                  {"aten::acos", kArc},
                                                  {"aten::asin", kArc},
+                                                 {"aten::ctc_loss", kPaths},
                                                  {"aten::div", kDenominator},
                                                  {"aten::exp", kMaximum},
                                                  {"aten::log", kAboveZero},

@@ -41,6 +41,7 @@ void NonfiniteTrail::add(const NonfiniteNodeEvent& event) {
 
 void NonfiniteTrail::add(const SpoiltStepEvent& event) {
   rested_ = true;
+  averaged_ = averages_in_ == event.at.step;
   last_finite_ = event.last_finite;
   for (const auto& gradient : event.gradients) add(gradient);
 }
@@ -62,6 +63,10 @@ void NonfiniteTrail::add(const ErrorEvent& event) {
 void NonfiniteTrail::add(const RiskyInputEvent& event) {
   if (!risky_.empty() && risky_.front().at.step != event.at.step) risky_.clear();
   keep(risky_, event);
+}
+
+void NonfiniteTrail::add(const CollectiveEvent& event) {
+  if (event.averages && event.group_size > 1) averages_in_ = event.at.step;
 }
 
 void NonfiniteTrail::end_backward(const Stamp& at) {
@@ -90,7 +95,8 @@ NonfiniteTrail::Origin NonfiniteTrail::origin() const {
   if (!loss_is_bad && gradients_.empty() && !anomaly_) return kNone;
   if (is_old(0)) return kEarlier;
   if (loss_is_bad || (node_.has_value() && node_->saved_nan)) return kForward;
-  return node_.has_value() || loss_.has_value() || rested_ ? kBackward : kUnknown;
+  const bool is_of_rank = rested_ && !averaged_;
+  return node_.has_value() || loss_.has_value() || is_of_rank ? kBackward : kUnknown;
 }
 
 bool NonfiniteTrail::is_old(TensorId source) const {

@@ -28,6 +28,7 @@ class NonfiniteTrail {
   /// LibTorch threw; anomaly mode names the node.
   void add(const ErrorEvent& event);
   void add(const RiskyInputEvent& event);
+  void add(const CollectiveEvent& event);
   /// The loss comes before `BackwardEvent`.
   void begin_backward();
   void end_backward(const Stamp& at);
@@ -44,6 +45,8 @@ class NonfiniteTrail {
   const std::vector<NonfiniteGradientEvent>& gradients() const { return gradients_; }
   /// Nothing but the gradients was looked at, before their optimizer stepped.
   bool rested() const { return rested_; }
+  /// And that after they had been averaged: any rank may have made them so.
+  bool averaged() const { return rested_ && averaged_; }
   /// Then the last leaf whose gradient was finite; 0: there was none.
   TensorId last_finite() const { return last_finite_; }
   /// The first node that made NaN or Inf out of finite gradients; null if none was seen.
@@ -57,6 +60,8 @@ class NonfiniteTrail {
   std::optional<LossEvent> loss_;  ///< the first that was not finite, or else the last
   std::vector<NonfiniteGradientEvent> gradients_;
   bool rested_ = false;
+  bool averaged_ = false;
+  std::int64_t averages_in_ = -1;  ///< the last step in which gradients were averaged
   TensorId last_finite_ = 0;
   std::optional<NonfiniteNodeEvent> node_;
   bool anomaly_ = false;                ///< LibTorch threw because of the node

@@ -130,7 +130,7 @@ class NumericNonfiniteBackward final : public NonfiniteCheck {
     const TensorState* finite = state.tensor(between.leaf_after);
     finding.module_path.clear();
     place_between(between, state, finding);
-    finding.why = "passes over values rested in this step, so that no node was looked at";
+    finding.why = "passes over values rested in this step: no node was looked at, nor any clip";
     if (finite != nullptr && !finite->registrations.empty()) {
       finding.why =
           fmt::format("that of {}, which came before it, is finite; ", tensor_path(*finite)) +

@@ -47,6 +47,7 @@ class NumericNonfiniteGradient final : public NonfiniteCheck {
     }
     if (first == nullptr) return;
     findings.push_back(describe(*first, *gradient, parameters.size(), state));
+    if (trail().averaged()) say_averaged(findings.back());
     if (cleared) say_cleared(findings.back());
     findings.back().facts.push_back({fact::kSkipped, cleared});
   }
@@ -109,6 +110,15 @@ class NumericNonfiniteGradient final : public NonfiniteCheck {
                      {fact::kInfCount, origin.inf_count},
                      {fact::kOriginRanks, as_fact(origin.ranks)}};
     return finding;
+  }
+
+  static void say_averaged(Finding& finding) {
+    constexpr std::string_view kOfRank = " when it reached this rank's parameter";
+    const auto at = finding.what.find(kOfRank);
+    if (at == std::string::npos) return;
+    finding.what.replace(at, kOfRank.size(), " after the average over the ranks");
+    finding.why += "; it was not looked at before: any rank may have made it so";
+    finding.facts.push_back({fact::kCause, std::string(kAfterAveraging)});
   }
 
   static void say_cleared(Finding& finding) {

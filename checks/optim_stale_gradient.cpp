@@ -21,7 +21,7 @@ class OptimStaleGradient final : public Check {
  public:
   void on_gradient(const GradientEvent& event, const RunState& state, Findings&) override {
     const TensorState* tensor = state.tensor(event.tensor);
-    if (tensor == nullptr || !event.defined) return;
+    if (tensor == nullptr || !event.defined || tensor->left_with_root) return;
     for (const OptimizerId owner : tensor->owners) intervals_.add(owner, event);
     if (is_updated_by_program(*tensor, state)) own_.add(event);
   }
@@ -120,7 +120,7 @@ class OptimStaleGradient final : public Check {
 
   static Finding place(const OptimizerState& optimizer, const RunState& state) {
     Finding finding;
-    if (const ModelState* model = state.first_model()) finding.model = model->label;
+    if (const ModelState* model = state.model_of(optimizer)) finding.model = model->label;
     finding.subject = optimizer_label(optimizer);
     return finding;
   }

@@ -3,9 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <string_view>
+#include <vector>
 
 #include "checks/finding_text.h"
 #include "checks/site_text.h"
+#include "checks/thrown_in.h"
 #include "model/fact_keys.h"
 
 namespace ddpscope {
@@ -158,6 +161,67 @@ Finding out_of_range(const OutOfRangeEvent& event, const RunState& state) {
   if (event.ignore_index.has_value()) {
     finding.facts.push_back({fact::kIgnoreIndex, *event.ignore_index});
   }
+  return finding;
+}
+
+namespace {
+/// What operators on the CPU say of values that they do not accept.
+struct Refusal {
+  std::string_view text;
+  std::string_view argument;
+  std::string_view noun;
+  Fix fix;
+};
+
+const std::vector<Refusal>& refusals() {
+  static const auto* const known = new std::vector<Refusal>{
+      {"Target ",
+       "target",
+       "targets",
+       {"labels of 0 to the number of classes less one, and a filler value as ignore_index",
+        kLikely}},
+      {"index out of range in self",
+       "index",
+       "indices",
+       {"as many rows in the table as there are indices, from 0 on", kLikely}},
+      {"Class values must be",
+       "index",
+       "classes",
+       {"set num_classes to the largest class plus one; no negative classes", kLikely}},
+      {"between 0 and 1",
+       "input",
+       "probabilities",
+       {"binary_cross_entropy_with_logits where the input are logits; targets of 0 to 1", kLikely}},
+  };
+  return *known;
+}
+
+const Refusal* refusal_in(const std::string& message) {
+  const auto known = std::ranges::find_if(refusals(), [&message](const Refusal& one) {
+    return message.find(one.text) != std::string::npos;
+  });
+  if (known == refusals().end()) return nullptr;
+  const bool is_label = known->argument == "target";
+  return is_label && message.find("is out of bounds") == std::string::npos ? nullptr : &*known;
+}
+}  // namespace
+
+std::optional<Finding> thrown_out_of_range(const ErrorEvent& event, const RunState& state) {
+  const Refusal* const refusal = refusal_in(event.message);
+  if (refusal == nullptr) return std::nullopt;
+  const ThrownIn thrown = thrown_in(event, state);
+  Finding finding;
+  finding.severity = Severity::kError;
+  finding.phase = Phase::kForward;
+  finding.step = event.at.step;
+  finding.op = thrown.op;
+  place_in(event.module, state, finding);
+  finding.what =
+      fmt::format("{} are outside of the range of the operator that reads them", refusal->noun);
+  finding.why = "it threw: " + event.message.substr(0, event.message.find('\n'));
+  finding.fixes = {refusal->fix};
+  if (!thrown.site.frames.empty()) finding.sites.push_back(thrown.site);
+  finding.facts = {{fact::kOpArgument, std::string(refusal->argument)}};
   return finding;
 }
 

@@ -17,6 +17,14 @@ namespace {
 constexpr std::string_view kArrived = "numeric-nonfinite-gradient";
 constexpr char kOtherRank[] = "other_rank";
 
+bool has_cause(const Finding& finding, const std::string& word) {
+  const FactValue* cause = find_fact(finding, fact::kCause);
+  return cause != nullptr && *cause == FactValue(word);
+}
+
+/// Before it was looked at.
+bool was_averaged(const Finding& finding) { return has_cause(finding, kAfterAveraging); }
+
 bool is_in(const RankList& ranks, std::int64_t rank) {
   return std::ranges::binary_search(ranks, rank);
 }
@@ -92,7 +100,8 @@ void fold_in(const Cohort& cohort, const std::vector<Finding*>& all) {
     if (!is_in(cohort.ranks, finding->rank)) continue;
     const bool is_other = !is_in(ranks, finding->rank);
     const bool is_spread = is_other && finding->id.starts_with("numeric-nonfinite-") &&
-                           finding->severity == Severity::kError && finding->step > cause.step;
+                           finding->severity == Severity::kError &&
+                           finding->step >= cause.step + (was_averaged(*finding) ? 0 : 1);
     if (is_spread) {
       const std::string before = follow(*finding, cause);
       renamed[{finding->rank, before}] = finding->fingerprint;
@@ -115,9 +124,7 @@ struct HostCount {
 };
 
 bool began_on_its_rank(const Finding& finding) {
-  const FactValue* cause = find_fact(finding, fact::kCause);
-  const bool is_other = cause != nullptr && *cause == FactValue(std::string(kOtherRank));
-  return finding.id == kArrived && !is_other;
+  return finding.id == kArrived && !has_cause(finding, kOtherRank) && !was_averaged(finding);
 }
 
 /// Of the ranks of one cohort; hosts that are not known are none.
@@ -167,7 +174,8 @@ void suspect_hosts(const RanksComparedEvent& run, const std::vector<Finding*>& a
 }
 
 bool spreads_over_ranks(const Finding& finding) {
-  return finding.id == kArrived && finding.severity == Severity::kError && !finding.suppressed;
+  return finding.id == kArrived && finding.severity == Severity::kError && !finding.suppressed &&
+         !was_averaged(finding);
 }
 
 std::string origin_words(const RankList& ranks, const Cohort& cohort) {

@@ -8,6 +8,9 @@
 
 namespace ddpscope {
 
+/// The cause of gradients that were looked at only when they had been averaged.
+inline constexpr char kAfterAveraging[] = "after_averaging";
+
 /// Whether it tells of a gradient that averaging makes every rank's.
 bool spreads_over_ranks(const Finding& finding);
 

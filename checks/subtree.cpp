@@ -74,6 +74,22 @@ std::vector<TensorGroup> collapse_in(const RunState& state, const ModelState& mo
   for (TensorGroup& group : result) name_single(group);
   return result;
 }
+
+/// Of what no model registers: the model whose parameters its optimizer holds too. Where that holds
+/// none it is of a model that is not attached.
+const ModelState* model_beside(const TensorState& tensor, const RunState& state) {
+  if (tensor.owners.empty()) return state.first_model();
+  for (const OptimizerId owner : tensor.owners) {
+    for (const auto& group : state.optimizers().at(owner).groups) {
+      for (const OptimizerMember& member : group) {
+        const TensorState* other = state.tensor(member.tensor);
+        const bool is_of_model = other != nullptr && !other->registrations.empty();
+        if (is_of_model) return state.model_of(*other);
+      }
+    }
+  }
+  return nullptr;
+}
 }  // namespace
 
 std::vector<TensorGroup> collapse(const RunState& state,
@@ -93,7 +109,7 @@ std::vector<TensorGroup> collapse(const RunState& state,
     std::ranges::move(groups, std::back_inserter(result));
   }
   if (unregistered.tensors.empty()) return result;
-  if (const ModelState* model = state.first_model()) {
+  if (const ModelState* model = model_beside(*unregistered.tensors.front(), state)) {
     unregistered.model = model->id;
     unregistered.model_label = model->label;
   }

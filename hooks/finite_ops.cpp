@@ -164,6 +164,10 @@ bool is_average(std::string_view node) {
   return node.starts_with("Mean") || node.starts_with("Var") || node.starts_with("Std");
 }
 
+bool keeps_infinities(std::string_view node) {
+  return node.starts_with("ScaledDotProduct") || node.starts_with("CtcLoss");
+}
+
 bool inverts_zero(std::string_view node) {
   return node.starts_with("Rsqrt") || node.starts_with("Reciprocal");
 }

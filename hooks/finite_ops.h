@@ -25,6 +25,10 @@ bool leaves_domain(const std::string& node, double min, double absmax);
 /// 0 / 0 where there is nothing to average.
 bool is_average(std::string_view node);
 
+/// Attention keeps its mask and CTC the logarithms of its paths' probabilities, with -Inf on
+/// purpose.
+bool keeps_infinities(std::string_view node);
+
 /// Whether Inf and no NaN in its result means that it read 0.
 bool inverts_zero(std::string_view node);
 

@@ -30,9 +30,6 @@ bool returns_half(const Node& node) {
   return node.num_inputs() > 0 && node.input_metadata(0).options().dtype() == at::kHalf;
 }
 
-// It saves its mask, which holds -Inf on purpose, and sums that it returns without a node.
-bool is_attention(const Node& node) { return node.name().starts_with("ScaledDotProduct"); }
-
 // Mean and deviation of what it normalized, which it returns without a node, or what it made of
 // its running statistics.
 bool is_statistic(const at::Tensor& saved, const Node& reader) {
@@ -100,7 +97,7 @@ void NonfiniteSearch::see(const at::Tensor& saved) {
   }
   if (maker == reader.get()) return;
   if (maker == nullptr && is_statistic(saved, *reader)) return;
-  if (maker == nullptr && !values.is_finite() && is_attention(*reader)) return;
+  if (maker == nullptr && !values.is_finite() && keeps_infinities(reader->name())) return;
   Reads& reads = reads_[reader.get()];
   ++reads.tensors;
   add_to(reads.values, values);

@@ -74,6 +74,7 @@ class RankDigest {
   void add_structure(StepDigest& digest);
   void add_gradients(StepDigest& digest, const RunState& state, bool with_bits);
   void add_optimizers(StepDigest& digest, const RunState& state);
+  std::int64_t local_members(const OptimizerState& optimizer) const;
   StepDigest look_at_optimizers(const RunState& state) const;
   void add_values(StepDigest& digest);
   void show(const StepDigest& digest);

@@ -54,24 +54,26 @@ void RankDigest::add_optimizers(StepDigest& digest, const RunState& state) {
   digest.state = optimizers_.state;
 }
 
+std::int64_t RankDigest::local_members(const OptimizerState& optimizer) const {
+  const auto is_local = [this](const OptimizerMember& member) {
+    return std::ranges::any_of(
+        models_, [&](const auto& entry) { return entry.second.declares(member.tensor); });
+  };
+  std::int64_t local = 0;
+  for (const auto& group : optimizer.groups) local += std::ranges::count_if(group, is_local);
+  return local;
+}
+
 StepDigest RankDigest::look_at_optimizers(const RunState& state) const {
   StepDigest digest;
   Hash hash;
   Hash states;
   std::int64_t with_state = 0;
   bool states_known = true;
-  const auto is_local = [this](const OptimizerMember& member) {
-    return std::ranges::any_of(
-        models_, [&](const auto& entry) { return entry.second.declares(member.tensor); });
-  };
   for (const auto& [id, optimizer] : state.optimizers()) {
-    std::int64_t members = 0;
-    std::int64_t local = 0;  // what each of them began with is not told apart
-    for (const auto& group : optimizer.groups) {
-      local += std::ranges::count_if(group, is_local);
-      members += std::ssize(group);
-    }
-    members -= local;
+    const std::int64_t local = local_members(optimizer);
+    std::int64_t members = -local;
+    for (const auto& group : optimizer.groups) members += std::ssize(group);
     if (optimizer.steps == 0 || members == 0 || is_replaced(optimizer, state)) continue;
     if (lone_.is_of_it(optimizer)) continue;
     if (digest.groups == 0 && !optimizer.options.empty()) {
@@ -85,6 +87,7 @@ StepDigest RankDigest::look_at_optimizers(const RunState& state) const {
     digest.groups += static_cast<std::int32_t>(optimizer.groups.size());
     digest.members += static_cast<std::int32_t>(members);
     const auto began = first_states_.find(id);
+    // What each of them began with is not told apart.
     states_known &= began != first_states_.end() && local == 0;
     if (!states_known) continue;
     states.add(began->second.fingerprint);

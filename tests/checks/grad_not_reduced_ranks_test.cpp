@@ -72,43 +72,6 @@ TEST_CASE("grad-not-reduced tells why gradients differ between ranks", "[check]"
   CHECK(fact_in(finding, "first_path") == text_of("fc.weight"));
 }
 
-TEST_CASE("grad-not-reduced tells steps that are left out now and then", "[check]") {
-  ReductionStep step = differing_step();
-  std::string why;
-  SECTION("without any call") {
-    step.calls = 0;
-    why = "no collective was issued in that step; so in 2 of 12 compared steps, the last of them ";
-  }
-  SECTION("with a backward after the average") {
-    step.backwards = 2;
-    step.reduces_last = false;
-    why = "4 collectives were issued in that step and 2 backwards ran before step(): what the last";
-  }
-  SECTION("by a factor of one rank") {
-    step.factors = {{"1", {0}}, {"0.5", {1}}};
-    why = "4 collectives were issued in that step, and each rank multiplied its gradients by a fac";
-  }
-  SECTION("or not, where no digest tells of the step before") {
-    step.calls = 0;
-    step.backwards = 0;
-  }
-  SECTION("or not, where all was reduced") {}
-  std::vector<ReductionStep> steps;
-  for (std::int64_t number = 1; number <= 12; ++number) {
-    steps.push_back(step);
-    steps.back().step = number;
-    if (number % 6 > 0) steps.back().differing = 0;
-  }
-  const Findings findings = judged_over_ranks(steps);
-  REQUIRE(findings.size() == (why.empty() ? 0 : 1));
-  if (why.empty()) return;
-  CHECK(findings[0].severity == Severity::kError);
-  CHECK(findings[0].step == 6);
-  CHECK(findings[0].last_step == 12);
-  CHECK(findings[0].occurrences == 2);
-  CHECK(findings[0].why.starts_with(why));
-}
-
 TEST_CASE("grad-not-reduced takes calls of other sizes for no copies", "[check]") {
   ReductionStep step = differing_step();
   step.as_they_arrived = 6;

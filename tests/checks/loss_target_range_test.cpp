@@ -166,4 +166,31 @@ TEST_CASE("loss-target-range stays silent where nothing is outside", "[check]") 
   CHECK(program.findings.empty());
 }
 
+TEST_CASE("loss-target-range takes what the operator says where nobody looked", "[check]") {
+  std::string message;
+  SECTION("of a label") { message = "Target 9 is out of bounds."; }
+  SECTION("of a row") { message = "index out of range in self"; }
+  SECTION("of a class") { message = "Class values must be smaller than num_classes."; }
+  SECTION("of a probability") { message = "all elements of input should be between 0 and 1"; }
+  SECTION("but not of shapes") {}
+  Program program("loss-target-range");
+  program.attach(1, kNet);
+  program.send_now(ErrorEvent{.message = "The size of tensor a must match"});
+  program.send_now(ErrorEvent{.message = message});
+  program.send_now(ErrorEvent{.message = message});
+  REQUIRE(program.findings.size() == (message.empty() ? 0 : 1));
+  if (message.empty()) return;
+  CHECK(program.findings[0].severity == Severity::kError);
+  CHECK(program.findings[0].why == "it threw: " + message);
+  CHECK_FALSE(program.findings[0].fixes.empty());
+}
+
+TEST_CASE("loss-target-range does not repeat what it saw before the operator ran", "[check]") {
+  Program program("loss-target-range");
+  program.attach(1, kNet);
+  program.send_now(labels_from_one());
+  program.send_now(ErrorEvent{.message = "Target 4 is out of bounds."});
+  CHECK(program.findings.size() == 1);
+}
+
 }  // namespace ddpscope::test::loss_target_range_test

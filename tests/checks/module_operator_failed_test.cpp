@@ -245,6 +245,17 @@ TEST_CASE("module-operator-failed tells an operator once, not also by its module
   CHECK(program.findings.size() == 1);
 }
 
+TEST_CASE("module-operator-failed tells both operators that throw in one step", "[check]") {
+  Program program("module-operator-failed");
+  program.attach(1, {kNet[0], {.id = 2, .path = "tail.weight"}});
+  for (const ModuleId module : {kHead, kHead, kHead + 1}) {
+    program.op({.name = "aten::mm", .inputs = {20, 1}, .outputs = {21}, .module = module});
+    program.send_now(ErrorEvent{.message = "shapes cannot be multiplied", .module = module});
+  }
+  program.exit();
+  CHECK(program.findings.size() == 2);
+}
+
 TEST_CASE("module-operator-failed only notes what the program recovers from", "[check]") {
   Program program("module-operator-failed");
   program.attach(1, kNet);

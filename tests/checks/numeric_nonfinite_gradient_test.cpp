@@ -1,3 +1,4 @@
+#include "checks/spread_nonfinite.h"
 #include "tests/support/catch.h"
 #include "tests/support/compared_ranks.h"
 #include "tests/support/nonfinite_steps.h"
@@ -49,6 +50,25 @@ TEST_CASE("numeric-nonfinite-gradient speaks of the rank where ranks average", "
         "NaN");
   CHECK(run.program.findings[0].fixes[0].text ==
         "skip the step on all ranks by a reduced flag (maximum), not on one rank");
+}
+
+TEST_CASE("numeric-nonfinite-gradient does not know the rank where hooks rest in an average",
+          "[check]") {
+  const bool is_averaged = GENERATE(true, false);
+  NonfiniteSteps run("numeric-nonfinite-gradient,numeric-nonfinite-backward", /*optimizer=*/true,
+                     /*world_size=*/2);
+  const Stamp now = run.program.now();
+  run.program.send(std::make_unique<CollectiveEvent>(
+      CollectiveEvent{.at = now, .group_size = 2, .averages = is_averaged}));
+  SpoiltStepEvent spoilt{.at = now};
+  spoilt.gradients.push_back({.at = now, .tensor = kHead, .values = nans(4, 64)});
+  run.program.send_now(spoilt);
+  REQUIRE(run.program.findings.size() == (is_averaged ? 1 : 2));
+  const Finding& gradient = run.program.findings[is_averaged ? 0 : 1];
+  CHECK(gradient.id == kCheck);
+  CHECK(spreads_over_ranks(gradient) != is_averaged);
+  CHECK((gradient.what.find(" after the average over the ranks: ") != std::string::npos) ==
+        is_averaged);
 }
 
 TEST_CASE("numeric-nonfinite-gradient takes a backward without optimizers as a step", "[check]") {

@@ -54,6 +54,14 @@ TEST_CASE("what other ranks find after a gradient was averaged follows from it",
   CHECK(fact_in(spread.batch, "cause") == text_of("batch"));
 }
 
+TEST_CASE("what was averaged before it was looked at follows from its step", "[links]") {
+  Finding arrived = found_by(1, 6, kArrived);
+  Finding averaged = found_by(0, 6, kArrived, "after_averaging");
+  fold_spread_nonfinite(four_ranks(), {&averaged, &arrived});
+  CHECK(averaged.caused_by == arrived.fingerprint);
+  CHECK(fact_in(arrived, "origin_ranks") == ranks_of({1}));
+}
+
 TEST_CASE("the first of them says on which ranks it was so", "[links]") {
   const Spread spread;
   CHECK(fact_in(spread.arrived, "origin_ranks") == ranks_of({1}));

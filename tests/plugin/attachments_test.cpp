@@ -104,6 +104,27 @@ TEST_CASE("A model can be attached again after a detach") {
   check_findings({"module-unregistered error - tensor [8] - aten::mul"});
 }
 
+TEST_CASE("Nothing is found of a model that was detached or never attached") {
+  Net net;
+  Net other;
+  attach_diagnostics(net, quiet()).detach();
+  torch::optim::SGD optimizer(net->parameters(), 0.01);
+  for (int step = 0; step < 8; ++step) {
+    net->loss().backward();
+    optimizer.step();
+  }
+  CHECK(findings().empty());
+  attach_diagnostics(other, quiet());
+  torch::optim::SGD other_optimizer(other->parameters(), 0.01);
+  for (int step = 0; step < 8; ++step) {
+    other_optimizer.zero_grad();
+    (other->loss() + net->loss()).backward();
+    optimizer.step();
+    other_optimizer.step();
+  }
+  for (const Finding& finding : findings()) CHECK(finding.model.empty());
+}
+
 TEST_CASE("Models of one class that live together have labels of their own") {
   Net first;
   Net second;

@@ -1,0 +1,26 @@
+#include "checks/cause_links.h"
+
+#include "model/fact_keys.h"
+#include "tests/support/catch.h"
+
+namespace ddpscope::test {
+namespace {
+Finding threw(const std::string& text) {
+  Finding finding{.id = "module-operator-failed", .step = 5};
+  finding.facts = {{fact::kException, text}};
+  return finding;
+}
+}  // namespace
+
+TEST_CASE("what LibTorch threw follows from the check that knows its words", "[links]") {
+  const Finding twice{.id = "autograd-double-backward", .step = 5};
+  CHECK(explains(twice, threw("Trying to backward through the graph a second time")));
+  CHECK_FALSE(explains(twice, threw("The size of tensor a (3) must match the size of tensor b")));
+  const Finding labels{.id = "loss-target-range", .step = 5};
+  CHECK(explains(labels, threw("Target 9 is out of bounds.")));
+  CHECK(explains(labels, threw("all elements of input should be between 0 and 1")));
+  const Finding earlier{.id = "loss-target-range", .step = 4};
+  CHECK_FALSE(explains(earlier, threw("Target 9 is out of bounds.")));
+}
+
+}  // namespace ddpscope::test
