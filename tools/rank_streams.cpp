@@ -50,7 +50,8 @@ std::int64_t now_ms() {
 RankStreams::RankStreams(std::size_t rank, RankProcess& process, int log_dir)
     : streams_{Stream{std::move(process.output), LinePrefixer(fmt::format("[rank {}] ", rank)),
                       STDOUT_FILENO},
-               Stream{std::move(process.errors), LinePrefixer(fmt::format("[rank {}] ", rank)),
+               Stream{std::move(process.errors),
+                      LinePrefixer(fmt::format("[rank {}] ", rank), LastLine::kOfProgram),
                       STDERR_FILENO}},
       log_(open_log(rank, log_dir)) {}
 

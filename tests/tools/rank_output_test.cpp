@@ -2,6 +2,7 @@
 
 #include "tests/support/catch.h"
 
+using ddpscope::LastLine;
 using ddpscope::LinePrefixer;
 using namespace std::string_literals;
 
@@ -19,6 +20,24 @@ TEST_CASE("the last line is the last that says what went wrong", "[tools]") {
   lines.feed("sizes differ\nException raised from f at f.cpp:2 (most recent call first):\n");
   lines.feed("frame #0: forward\n  why: a\n  fix: b\n  see: ddpscope explain x\n \n");
   CHECK(lines.last_line() == "sizes differ");
+}
+
+TEST_CASE("the last line is the program's own, not one of ddpscope", "[tools]") {
+  LinePrefixer lines("> ", LastLine::kOfProgram);
+  lines.feed("rank 1: error: step 3 has no data [cache]\n");
+  lines.feed("rank 0 step 4 head: warning: 2 parameters received no gradient [grad-missing]\n");
+  lines.feed("  registered: main  src/train.cpp:8\n  why: a\n  see: ddpscope explain x\n");
+  lines.feed("checks: 40 run, 38 passed, 2 failed, 0 blocked\n  blocked: a-b: no rank\n");
+  lines.feed("overhead: 1.4 % of step time\nsuppressed: 0\n  suppression: a.txt:1: unused\n");
+  lines.feed("ddpscope: 1 error, 0 warnings, 0 notes; primary grad-missing in head\n");
+  CHECK(lines.last_line() == "rank 1: error: step 3 has no data [cache]");
+  lines.feed("ddpscope: error: a\nchecks: 3 failed\n  input: of this kind\n");
+  CHECK(lines.last_line() == "  input: of this kind");
+  lines.feed("rank 0 step 4 head: note: a [optim-empty]\n  of the program\n");
+  CHECK(lines.last_line() == "  of the program");
+  LinePrefixer launcher("");
+  launcher.feed("ddpscope: rank 1 failed first\nrank 0 step 4 a: error: b [grad-missing]\n");
+  CHECK(launcher.last_line() == "ddpscope: rank 1 failed first");
 }
 
 TEST_CASE("an incomplete line becomes a line when it is flushed", "[tools]") {

@@ -70,6 +70,18 @@ TEST_CASE("run names the rank that failed first and its last error line", "[tool
   CHECK(run.says("its last error line: bad"));
 }
 
+TEST_CASE("run takes no line of ddpscope for a rank's last error line", "[tools]") {
+  const TemporaryDir dir;
+  const std::string start = "ddpscope run --out " + (dir / "o") + " -- sh -c '";
+  const std::string told =
+      "{ echo \"rank 0 step 4 head: warning: a [grad-missing]\"; echo \"  why: b\"; "
+      "echo \"ddpscope: 1 error\"; } >&2; exit 3'";
+  CHECK(run_shell(start + "echo bad >&2; " + told).says("its last error line: bad\n"));
+  const auto silent = run_shell(start + told);
+  CHECK(silent.says("rank 0 failed first: exit code 3 after "));
+  CHECK_FALSE(silent.says("its last error line"));
+}
+
 TEST_CASE("run leaves how each rank ended in launch.json", "[tools]") {
   const TemporaryDir dir;
   run_shell("ddpscope run --nproc 2 --out " + (dir / "o") +
