@@ -205,6 +205,7 @@ void Worker::found(const Finding& original, bool is_first) {
   tell_if_cut_off();
   if (!finding.suppressed && int(finding.severity) > worst_.load()) {
     worst_line_ = render_place_line(finding);
+    worst_line_.pop_back();  // the end of the line
     worst_.store(int(finding.severity));
   }
   if (!written && is_first && finding.severity > Severity::kNote) {

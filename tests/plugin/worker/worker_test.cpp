@@ -89,6 +89,7 @@ TEST_CASE("A worker that is told to end judges what was put before", "[worker]")
   put_steps(worker, 1, 3);
   worker.finish(seconds(60), {});
   CHECK(has_empty_optimizer(worker.findings()));
+  CHECK(worker.first_line_of_worst().ends_with(" [optim-empty]"));
 }
 
 TEST_CASE("The summary tells what checks cost in the first cycles and after them", "[worker]") {
