@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "config/glob.h"
+#include "config/setting_hints.h"
 #include "config/setting_table.h"
 #include "config/text.h"
 
@@ -12,7 +13,6 @@ namespace ddpscope {
 namespace {
 constexpr std::array<std::string_view, 4> kOffWords = {"0", "off", "false", "no"};
 constexpr std::array<std::string_view, 4> kOnWords = {"1", "on", "true", "yes"};
-constexpr std::string_view kHelp = "help";
 constexpr std::string_view kFixKey = "correct the key; all keys: DDPSCOPE=help=1";
 constexpr std::string_view kFixValue = "correct the value; all keys: DDPSCOPE=help=1";
 constexpr std::string_view kFixOption =
@@ -28,29 +28,8 @@ bool is_option_name(std::string_view text) {
   return !text.empty() && text.find_first_not_of(kLetters) == std::string_view::npos;
 }
 
-std::string did_you_mean(std::string_view nearest_key, std::string_view allowed = {}) {
-  if (nearest_key.empty()) return "";
-  const std::string values = allowed.empty() ? "" : " Its value is " + std::string(allowed);
-  return "; did you mean " + quoted(nearest_key) + "?" + values;
-}
-
-std::string listed(const std::vector<std::string_view>& keys) {
-  std::string text;
-  for (const std::string_view key : keys) text.append(text.empty() ? "" : ", ").append(key);
-  return text;
-}
-
 std::string key_and_value(std::string_view key, std::string_view value) {
   return quoted(key) + " (value " + quoted(value) + ")";
-}
-
-/// Whether a second pair follows behind something else than a colon.
-bool holds_two_pairs(std::string_view entry) {
-  return std::ranges::any_of(setting_table(), [entry](const SettingRow& row) {
-    const std::size_t at = entry.find(std::string(row.key) + "=", 1);
-    return at != std::string_view::npos &&
-           std::string_view(",; ").find(entry[at - 1]) != std::string_view::npos;
-  });
 }
 
 bool is_option(std::string_view name) { return name.find('.') != std::string_view::npos; }
@@ -73,7 +52,7 @@ class Reader {
     if (equals == std::string_view::npos || equals == 0) {
       refuse({.key = std::string(entry),
               .allowed = "key=value",
-              .message = quoted(entry) + " is not key=value",
+              .message = quoted(entry) + " is not key=value" + value_hint(entry),
               .fix = "write key=value; a literal colon in a value is written \\:"});
       return;
     }
@@ -103,17 +82,11 @@ class Reader {
 
  private:
   void refuse_key(std::string_view key, std::string_view value) {
-    std::vector<std::string_view> keys = {kHelp};
-    for (const auto& known : setting_table()) keys.push_back(known.key);
-    const std::string_view near = nearest(key, keys);
-    const SettingRow* row = find_setting(near);
-    const std::string_view allowed = row == nullptr ? Switch::kAllowed : row->allowed;
-    const std::string known =
-        near.empty() ? "; keys are " + listed(keys) : did_you_mean(near, allowed);
+    const std::string_view near = nearest_key(key);
     refuse({.key = std::string(key),
             .value = std::string(value),
             .nearest_key = std::string(near),
-            .message = "unknown key " + key_and_value(key, value) + known,
+            .message = "unknown key " + key_and_value(key, value) + key_hint(near),
             .fix = std::string(kFixKey)});
   }
 
@@ -164,7 +137,7 @@ class Reader {
               .allowed = std::string(CheckGlobs::kAllowed),
               .nearest_key = std::string(near),
               .message = "checks=" + quoted(globs) + ": " + quoted(glob) + " matches no check" +
-                         did_you_mean(near),
+                         (near.empty() ? group_hint(ids_) : did_you_mean(near)),
               .fix = std::string(kFixCheck)});
       return false;
     }
@@ -185,22 +158,27 @@ class Reader {
       const std::string_view near = nearest(id, ids_);
       const std::string corrected = near.empty() ? "" : std::string(near) + "." + option;
       const bool is_known = std::ranges::find(options_, corrected) != options_.end();
-      refuse_option("check", key, value, is_known ? corrected : near);
+      refuse_option({"check", group_hint(ids_)}, key, value, is_known ? corrected : near);
     } else if (std::ranges::find(options_, key) == options_.end()) {
-      refuse_option("option", key, value, nearest(key, options_));
+      refuse_option({"option", option_hint(id, options_)}, key, value, nearest(key, options_));
     } else if (is_text(key, value)) {
       out_.settings.check_options[std::string(key)] = value;
     }
   }
 
-  void refuse_option(std::string_view unknown, std::string_view key, std::string_view value,
+  struct Unknown {
+    std::string_view part;
+    std::string known;  ///< told where nothing is near
+  };
+  void refuse_option(const Unknown& unknown, std::string_view key, std::string_view value,
                      std::string_view near) {
     refuse({.key = std::string(key),
             .value = std::string(value),
             .nearest_key = std::string(near),
-            .message = "unknown " + std::string(unknown) + " in key " + key_and_value(key, value) +
-                       did_you_mean(near),
-            .fix = std::string(unknown == "check" ? kFixCheck : kFixOption)});
+            .message = "unknown " + std::string(unknown.part) + " in key " +
+                       key_and_value(key, value) +
+                       (near.empty() ? unknown.known : did_you_mean(near)),
+            .fix = std::string(unknown.part == "check" ? kFixCheck : kFixOption)});
   }
 
   std::vector<std::string_view> ids_;

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "config/setting_table.h"
+#include "config/suppressions.h"
 #include "config/text.h"
 
 namespace ddpscope {
@@ -30,6 +31,23 @@ void apply(const PartialSettings& layer, const std::string& source, Settings& se
 
 void append(std::vector<SettingsProblem>& into, const std::vector<SettingsProblem>& problems) {
   into.insert(into.end(), problems.begin(), problems.end());
+}
+
+// Where what is wrong with the value of a setting is to be corrected.
+std::string place_of(const std::string& key, const Settings& settings) {
+  const std::string& source = settings.origins.at(key).source;
+  if (source == "environment") return "DDPSCOPE";
+  return source == "options" ? "Options" : settings.config_file;
+}
+
+/// The first of the file of suppressions; it may be a list of something else.
+std::vector<SettingsProblem> problem_of_suppressions(const Settings& settings) {
+  const std::string& path = settings.suppressions;
+  if (path.empty()) return {};
+  const std::string place = place_of("suppressions", settings);
+  const std::vector<std::string> problems = read_suppressions(path, place).problems;
+  if (problems.empty()) return {};
+  return {{.place = place, .key = "suppressions", .value = path, .message = problems.front()}};
 }
 
 // What a level may take where nothing says it.
@@ -83,6 +101,7 @@ Resolved resolve(const std::optional<std::string>& env_value, const PartialSetti
   append(out.problems, env.problems);
   append(out.problems, given.problems);
   append(out.problems, file.problems);
+  append(out.problems, problem_of_suppressions(out.settings));
   out.help_requested = env.help_requested || file.help_requested;
   return out;
 }

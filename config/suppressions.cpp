@@ -113,11 +113,12 @@ SuppressionFile parse_suppressions(std::string_view text, std::string_view path)
   return file;
 }
 
-SuppressionFile read_suppressions(const std::string& path) {
+SuppressionFile read_suppressions(const std::string& path, const std::string& place) {
   const FileText text = read_text_file(path, kMaxListBytes);
   if (text.failure.empty()) return parse_suppressions(text.text, path);
-  const std::string problem =
-      "suppressions=" + quoted(path) + " is not a readable file: " + escaped(text.failure);
+  const std::string problem = (place.empty() ? "" : escaped(place) + ": ") +
+                              "suppressions=" + quoted(path) +
+                              " is not a readable file: " + escaped(text.failure);
   return {.path = path, .entries = {}, .problems = {problem}};
 }
 

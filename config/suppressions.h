@@ -31,8 +31,8 @@ struct SuppressionFile {
 };
 
 SuppressionFile parse_suppressions(std::string_view text, std::string_view path);
-/// Reads a file; one that cannot be read is a problem.
-SuppressionFile read_suppressions(const std::string& path);
+/// Reads a file; one that cannot be read is a problem at `place`, which may be empty.
+SuppressionFile read_suppressions(const std::string& path, const std::string& place = {});
 
 bool matches(const Suppression& suppression, const Finding& finding);
 /// Whether `today` (YYYY-MM-DD) is after the last day.

@@ -4,7 +4,6 @@
 
 #include "checks/check_table.h"
 #include "config/env.h"
-#include "config/suppressions.h"
 #include "config/text.h"
 #include "plugin/log.h"
 #include "plugin/public_api.h"
@@ -57,10 +56,6 @@ Resolved resolve_settings(const PartialSettings& options, ActivatedBy activated_
       resolve(environment("DDPSCOPE"), options, activated_by, check_setting_names());
   if (resolved.state != ResolvedState::kOn) return resolved;
   if (!resolved.problems.empty()) throw_problems(resolved.problems);
-  if (const std::string& path = resolved.settings.suppressions; !path.empty()) {
-    const SuppressionFile file = read_suppressions(path);
-    if (!file.problems.empty()) throw SettingsFault{file.problems.front()};
-  }
   require_switches(resolved.settings.check_options);
   return resolved;
 }

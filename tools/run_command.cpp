@@ -49,7 +49,6 @@ RunSettings read_settings(const RunArguments& options, const std::string& variab
                        .out = resolved.settings.report_dir,
                        .fail_on = resolved.settings.fail_on,
                        .suppressions = resolved.settings.suppressions};
-  read_suppression_list(settings.suppressions);  // wrong ones are told before the ranks start
   if (options.out.empty() && settings.out.find('%') != std::string::npos) {
     throw CommandError(ExitStatus::kUsage,
                        "report_dir differs between ranks; name one folder with --out");

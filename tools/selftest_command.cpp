@@ -65,7 +65,6 @@ std::string scratch_settings(const std::string& variable, const std::string& lev
   if (!resolved.problems.empty()) {
     throw CommandError(ExitStatus::kUsage, resolved.problems.front().message);
   }
-  read_suppression_list(resolved.settings.suppressions);  // a wrong one is told before any start
   if (resolved.state == ResolvedState::kOff)
     throw CommandError(ExitStatus::kUsage, "DDPSCOPE says off: nothing is caught");
   std::vector<SettingOverride> overrides = {

@@ -82,7 +82,9 @@ TEST_CASE("a wrong entry is named in one line with the way out", "[config]") {
        R"(DDPSCOPE: console="brief; level=watch" is not one of auto|quiet|brief|full )"
        R"((default auto); pairs are joined by ":")"},
       {"=5", R"(DDPSCOPE: "=5" is not key=value)"},
-      {"level", R"(DDPSCOPE: "level" is not key=value)"},
+      {"level", R"(DDPSCOPE: "level" is not key=value; level is one of watch|values|stacks)"},
+      {"levle", R"(DDPSCOPE: "levle" is not key=value; did you mean "level"? )"
+                R"(Its value is one of watch|values|stacks)"},
       {"report_dir=", R"(DDPSCOPE: report_dir="" is not a path of at least one character )"
                       R"((default ddpscope-report))"},
       {"declare=a=extern",
@@ -94,7 +96,8 @@ TEST_CASE("a wrong entry is named in one line with the way out", "[config]") {
       {"checks=module-unregisterd", R"(DDPSCOPE: checks="module-unregisterd": )"
                                     R"("module-unregisterd" matches no check; )"
                                     R"(did you mean "module-unregistered"?)"},
-      {"checks=*,perff-*", R"(DDPSCOPE: checks="*,perff-*": "perff-*" matches no check)"},
+      {"checks=*,perff-*", R"(DDPSCOPE: checks="*,perff-*": "perff-*" matches no check; )"
+                           R"(ids begin with numeric-, module-, perf-)"},
       {"checks=-perf-loder", R"(DDPSCOPE: checks="-perf-loder": "perf-loder" matches no check; )"
                              R"(did you mean "perf-loader"?)"},
       {"perf-loder.limit=1", R"(DDPSCOPE: unknown check in key "perf-loder.limit" (value "1"); )"
@@ -104,10 +107,15 @@ TEST_CASE("a wrong entry is named in one line with the way out", "[config]") {
       {"perf-loader.limits=1", R"(DDPSCOPE: unknown option in key "perf-loader.limits" )"
                                R"((value "1"); did you mean "perf-loader.limit"?)"},
       {"numeric-nonfinite-forward.x=1",
-       R"(DDPSCOPE: unknown option in key "numeric-nonfinite-forward.x" (value "1"))"},
+       R"(DDPSCOPE: unknown option in key "numeric-nonfinite-forward.x" (value "1"); )"
+       R"(numeric-nonfinite-forward has no options)"},
+      {"perf-loader.everything_else=1",
+       R"(DDPSCOPE: unknown option in key "perf-loader.everything_else" (value "1"); )"
+       R"(options of perf-loader are limit)"},
       {"perf-loader.=1", R"(DDPSCOPE: "perf-loader." is not <check id>.<option>)"},
       {"perf-loader.a.b=1", R"(DDPSCOPE: "perf-loader.a.b" is not <check id>.<option>)"},
-      {".limit=1", R"(DDPSCOPE: unknown check in key ".limit" (value "1"))"},
+      {".limit=1", R"(DDPSCOPE: unknown check in key ".limit" (value "1"); )"
+                   R"(ids begin with numeric-, module-, perf-)"},
   };
   for (const auto& refused : cases) {
     INFO(refused.text);

@@ -147,6 +147,23 @@ TEST_CASE("options are held to the rules of the text", "[config]") {
   CHECK(resolved.settings.check_options.size() == 1);
 }
 
+TEST_CASE("a suppressions file that cannot be read is told where it is named", "[config]") {
+  const std::string text = R"(: suppressions="/nonexistent" is not a readable file: no such file)";
+  const auto message = [](const std::string& env, const PartialSettings& options = {}) {
+    const auto problems = resolve_env(env, options).problems;
+    REQUIRE(problems.size() == 1);
+    return problems[0].message;
+  };
+  PartialSettings options;
+  options.suppressions = "/nonexistent";
+  CHECK(message("suppressions=/nonexistent") == "DDPSCOPE" + text);
+  CHECK(message("1", options) == "Options" + text);
+  const ConfigFile file("suppressions=/nonexistent\n");
+  CHECK(message("config_file=" + file.path()) == file.path() + text);
+  const ConfigFile wrong("optim-empty\ngrad-*\n");
+  CHECK(message("suppressions=" + wrong.path()).starts_with(wrong.path() + ":1: no reason"));
+}
+
 TEST_CASE("options are taken as they are, a config file among them", "[config]") {
   const ConfigFile file("level=watch\nhistory=100\n");
   const auto parsed = parse_option_texts(

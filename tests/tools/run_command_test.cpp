@@ -138,6 +138,9 @@ TEST_CASE("run refuses wrong settings before it starts anything", "[tools]") {
   CHECK(run.code == 2);
   CHECK(run.says("did you mean \"checks\"?"));
   CHECK(!run.says("started"));
+  run = run_shell("DDPSCOPE=suppressions=/nonexistent '" DDPSCOPE_TOOL "'" + started);
+  CHECK(run.code == 2);
+  CHECK(run.says("error: DDPSCOPE: suppressions=\"/nonexistent\" is not a readable file"));
   run = run_shell("DDPSCOPE=report_dir=x%r '" DDPSCOPE_TOOL "' run -- echo started");
   CHECK(run.code == 2);
   CHECK(run.says("--out"));
