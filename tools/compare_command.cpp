@@ -24,7 +24,7 @@ struct CompareArguments {
   std::string suppressions;
 };
 
-/// By fingerprint. What is suppressed in both, or was live and is suppressed now, is in none.
+/// By fingerprint. What is suppressed and in one of them alone is in none.
 struct Difference {
   std::vector<const Finding*> added;
   std::vector<const Finding*> fixed;
@@ -44,9 +44,11 @@ Difference difference_of(const MergedReport& before, const MergedReport& after) 
   const Known now = known_in(after);
   Difference difference;
   for (const Finding& finding : after.findings) {
-    if (finding.suppressed) continue;
-    (then.contains(finding.fingerprint) ? difference.persisting : difference.added)
-        .push_back(&finding);
+    if (then.contains(finding.fingerprint)) {
+      difference.persisting.push_back(&finding);
+    } else if (!finding.suppressed) {
+      difference.added.push_back(&finding);
+    }
   }
   for (const Finding& finding : before.findings) {
     if (finding.suppressed || now.contains(finding.fingerprint)) continue;

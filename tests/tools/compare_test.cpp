@@ -66,6 +66,17 @@ TEST_CASE("a suppressed finding is not new", "[tools]") {
   }
 }
 
+TEST_CASE("a finding that both have suppressed persists", "[tools]") {
+  const TemporaryDir dir;
+  write_two(dir, Severity::kNote);
+  std::ofstream(dir / "ci.txt") << "2222222222222222  # known\n";
+  const auto run = run_shell(compare_in(dir, "--suppressions ci.txt a b"));
+  CHECK(run.code == 0);
+  CHECK(run.says("persisting:\nrank 0 step 0 layer-2222222222222222: error: "));
+  CHECK(run.says(" [optim-empty] (suppressed: known)\n"));
+  CHECK(run.says("ddpscope: 1 new, 1 fixed, 1 persisting\n"));
+}
+
 TEST_CASE("compare returns 3 where a side cannot be read, 4 where ranks are missing", "[tools]") {
   const TemporaryDir dir;
   write_two(dir, Severity::kNote);
