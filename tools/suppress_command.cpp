@@ -60,6 +60,13 @@ std::string checked_line(const SuppressArguments& options) {
   if (!parsed.problems.empty()) throw CommandError(ExitStatus::kUsage, parsed.problems.front());
   const bool is_one = parsed.entries.size() == 1;
   if (!is_one) throw CommandError(ExitStatus::kUsage, "no check and no fingerprint is named");
+  // The grammar has no way to write such a field.
+  if (parsed.entries.front().reason != trim(options.reason)) {
+    throw CommandError(
+        ExitStatus::kUsage,
+        "a # after a blank begins the reason; no field can hold it, but a ? can stand "
+        "for it");
+  }
   require_known(parsed.entries.front().id);
   if (expired(parsed.entries.front(), today_utc())) {
     throw CommandError(ExitStatus::kUsage, fmt::format("--until {} is past", options.until));

@@ -60,6 +60,9 @@ TEST_CASE("suppress refuses what a reader would refuse or never match", "[tools]
   CHECK(suppress.run("optim-empty:modul=a --reason r").says("unknown field \"modul\""));
   CHECK(suppress.run("\"optim-empty\" --reason \"$(printf 'a\\nb')\"").says("one line"));
   CHECK(suppress.run("'# x' --reason r").code == 2);
+  const auto cut = suppress.run("'optim-empty:module=a #b' --reason r");
+  CHECK(cut.code == 2);
+  CHECK(cut.says("error: a # after a blank begins the reason"));
   CHECK(suppress.run("0123 --reason r").code == 2);
   CHECK(suppress.run("--reason r").code == 2);
   CHECK(read(suppress.file).empty());
