@@ -67,13 +67,26 @@ std::string report_dir_pattern(const std::string& out) {
   return pattern;
 }
 
-/// Returns the run id that the ranks get.
-std::string set_diagnostics(ProcessEnvironment& environment, const RunArguments& options,
-                            const RunSettings& settings) {
+/// The variable `DDPSCOPE` of the ranks. Throws where it cannot carry the folder.
+std::string rank_variable(const std::string& own, const RunArguments& options,
+                          const RunSettings& settings) {
   std::vector<SettingOverride> overrides;
   if (!options.level.empty()) overrides.push_back({"level", options.level});
   overrides.push_back({"report_dir", report_dir_pattern(settings.out)});
-  environment.set("DDPSCOPE", with_overrides(environment.get("DDPSCOPE").value_or(""), overrides));
+  const std::string variable = with_overrides(own, overrides);
+  const ParsedSettings parsed = parse_environment(variable, check_setting_names());
+  if (!parsed.problems.empty()) {
+    throw CommandError(ExitStatus::kUsage, "--out: " + parsed.problems.front().message);
+  }
+  if (parsed.settings.report_dir != overrides.back().value) {
+    throw CommandError(ExitStatus::kUsage, "--out: report_dir cannot end in a blank");
+  }
+  return variable;
+}
+
+/// Returns the run id that the ranks get.
+std::string set_diagnostics(ProcessEnvironment& environment, const std::string& variable) {
+  environment.set("DDPSCOPE", variable);
   const std::string run_id = new_run_id();
   environment.set("DDPSCOPE_RUN_ID", run_id);
   environment.set(kLauncherVariable, "run");
@@ -168,10 +181,12 @@ int run_program(const RunArguments& options, const CommandContext& context) {
                        "no program is named: ddpscope run [options] -- PROG ARGS");
   }
   auto environment = context.environment;
-  const auto settings = read_settings(options, environment.get("DDPSCOPE").value_or(""));
+  std::string variable = environment.get("DDPSCOPE").value_or("");
+  const auto settings = read_settings(options, variable);
+  if (!settings.off) variable = rank_variable(variable, options, settings);
   const auto out = open_out(settings.out);
   std::string run_id;
-  if (!settings.off) run_id = set_diagnostics(environment, options, settings);
+  if (!settings.off) run_id = set_diagnostics(environment, variable);
   share_cores(environment, options.nproc);
   const auto port = options.master_port != 0 ? options.master_port : free_port();
   const LaunchPlan plan{.argv = context.program,

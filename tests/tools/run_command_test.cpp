@@ -146,6 +146,21 @@ TEST_CASE("run refuses wrong settings before it starts anything", "[tools]") {
   CHECK(run.says("--out"));
 }
 
+TEST_CASE("run refuses a folder that the settings of its ranks cannot carry", "[tools]") {
+  const TemporaryDir dir;
+  const auto run_into = [&dir](const std::string& name) {
+    return run_shell("cd " + dir.path() + " && ddpscope run --out \"$(printf '" + name +
+                     "')\" -- echo started");
+  };
+  const auto two_lines = run_into("a\\nb");
+  CHECK(two_lines.code == 2);
+  CHECK(two_lines.says(" is not text without control characters"));
+  CHECK_FALSE(two_lines.says("started"));
+  CHECK(run_into("c ").says("error: --out: report_dir cannot end in a blank"));
+  CHECK(std::filesystem::is_empty(dir.path()));
+  CHECK(run_into("a:%%b c").says("started"));
+}
+
 TEST_CASE("run moves an earlier report aside", "[tools]") {
   const TemporaryDir dir;
   const auto line = "ddpscope run --out " + (dir / "o") + " -- echo ";
