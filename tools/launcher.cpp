@@ -129,6 +129,7 @@ void Launcher::take_signals() {
 void Launcher::forward(int signal) {
   signal_running(signal);
   if (signal == SIGUSR1 || signal == SIGUSR2) return;
+  if (!result_.first_failure && result_.ended_by == 0) result_.ended_by = signal;
   const bool again = kill_at_.has_value();
   const auto wait_ms = again ? plan_.times.terminate_ms : plan_.times.interrupted_ms;
   const auto kill_at = now_ms() + wait_ms;
@@ -157,7 +158,8 @@ void Launcher::end_rank(std::size_t rank, const siginfo_t& info) {
   (info.si_code == CLD_EXITED ? end.code : end.signal) = info.si_status;
   if (!end.failed() || result_.first_failure) return;
   result_.first_failure = rank;
-  if (ranks_.size() > 1) say(fmt::format("rank {} failed; the others are stopped", rank));
+  const auto* const how = result_.ended_by != 0 ? "ended" : "failed";
+  if (ranks_.size() > 1) say(fmt::format("rank {} {}; the others are stopped", rank, how));
   terminate_at_ = now_ms() + plan_.times.settle_ms;
 }
 

@@ -42,6 +42,7 @@ struct RankEnd {
 struct LaunchResult {
   std::vector<RankEnd> ranks;
   std::optional<std::size_t> first_failure;
+  int ended_by = 0;     ///< signal that the launcher was given before any rank failed, or 0
   int start_error = 0;  ///< errno, where the program could not be started
 };
 

@@ -152,6 +152,11 @@ std::optional<std::size_t> first_failure(const JudgedReport& judged, const Launc
 int report_failure(std::optional<std::size_t> rank, const LaunchResult& result) {
   if (!rank) return 0;
   const auto& end = result.ranks[*rank];
+  if (result.ended_by != 0) {
+    say(fmt::format("the run was ended by {}, which ddpscope run was given",
+                    signal_words(result.ended_by)));
+    return end.exit_code();
+  }
   say(describe_failure(*rank, end));
   if (!end.last_error_line.empty()) say("  its last error line: " + end.last_error_line);
   return end.exit_code();

@@ -113,6 +113,17 @@ TEST_CASE("run passes SIGTERM to the ranks", "[tools]") {
   CHECK(run.code == 5);
 }
 
+TEST_CASE("run blames no rank for the signal that it was given itself", "[tools]") {
+  const TemporaryDir dir;
+  const auto run = run_shell("'" DDPSCOPE_TOOL "' run --nproc 2 --out " + (dir / "o") +
+                             " -- sh -c 'echo ready >&2; exec sleep 60' & "
+                             "sleep 1; kill -TERM $!; wait $!");
+  CHECK(run.code == 143);
+  CHECK(run.says("the run was ended by SIGTERM (signal 15), which ddpscope run was given"));
+  CHECK_FALSE(run.says("failed"));
+  CHECK_FALSE(run.says("its last error line"));
+}
+
 TEST_CASE("ranks end when the launcher is killed", "[tools]") {
   const TemporaryDir dir;
   const auto run = run_shell(
