@@ -16,6 +16,8 @@
 #include "records/record_json.h"
 #include "records/regular_file.h"
 #include "records/report_dir.h"
+#include "records/schema_table.h"
+#include "records/schema_walk.h"
 #include "records/step_line.h"
 #include "records/utf8.h"
 
@@ -55,7 +57,7 @@ class RankFileBuilder {
     problem_.cut_short = json.is_discarded() && !complete;
     if (!json.is_object()) return refuse("the line is no JSON object");
     try {
-      return take_record(json, line.size());
+      return take_record(json, line.size()) && fits_schema(json, line);
     } catch (const std::exception& error) {
       return refuse(error.what());
     }
@@ -86,6 +88,15 @@ class RankFileBuilder {
     Json json = Json::parse(line, nullptr, /*allow_exceptions=*/false);
     if (!json.is_discarded() || is_utf8(line)) return json;
     return Json::parse(valid_json_utf8(line), nullptr, /*allow_exceptions=*/false);
+  }
+
+  /// What a reader takes, `validate` takes as well: a report made of it fits the schema, too.
+  bool fits_schema(const Json& json, std::string_view line) {
+    const auto& owner = json["record"].get_ref<const std::string&>();
+    if (!is_owner(owner)) return true;
+    const std::string valid = is_utf8(line) ? "" : valid_json_utf8(line);
+    const auto wrong = wrong_value(valid.empty() ? line : valid, owner, line_);
+    return !wrong || refuse(wrong->text);
   }
 
   bool take_record(const Json& json, std::size_t bytes) {
@@ -140,6 +151,10 @@ class RankFileBuilder {
                                 kReportSchema));
     }
     RunRecord run = run_from_json(json);
+    if (run.rank >= run.world_size) {
+      return refuse(
+          fmt::format("run.rank is {} of {} ranks, counted from 0", run.rank, run.world_size));
+    }
     const bool same = run.run_id == file_.run.run_id && run.rank == file_.run.rank;
     if (has_run_ && !same) return refuse("a second run record is of another run or rank");
     const auto slash = file_.path.rfind('/');

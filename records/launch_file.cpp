@@ -6,6 +6,7 @@
 #include "records/line_shape.h"
 #include "records/regular_file.h"
 #include "records/report_dir.h"
+#include "records/schema_walk.h"
 #include "records/utf8.h"
 
 namespace ddpscope {
@@ -69,7 +70,11 @@ std::variant<LaunchRecord, ReadProblem> read_launch_file(const std::string& path
     return problem;
   }
   try {
-    return launch_from_json(json);
+    LaunchRecord launch = launch_from_json(json);
+    const auto wrong = wrong_value(text, "launch", /*first_line=*/1);
+    if (!wrong) return launch;
+    problem.text = wrong->text;
+    return problem;
   } catch (const std::exception& error) {
     problem.text = error.what();
     return problem;

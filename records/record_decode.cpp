@@ -213,6 +213,7 @@ SuppressionRecord suppression_from_json(const Json& json) {
 }
 
 Site site_from_json(const Json& json) {
+  if (member(json, "role") == nullptr) throw FormatError("a site has no \"role\"");
   Site site = {text(json, "role"), {}, enumerator(json, "state", SiteState())};
   for (const auto& each : list(json, "frames")) site.frames.push_back(frame(each));
   return site;

@@ -100,6 +100,7 @@ Json to_json(const RunRecord& run) {
                {"checks", texts(run.checks)},
                {"blocked", texts(run.blocked)},
                {"sources", texts(run.sources)}};
+  if (run.started.empty()) json.erase("started");
   if (run.device_index.has_value()) {
     json["device_index"] = *run.device_index;
     json["visible_devices"] = run.visible_devices;

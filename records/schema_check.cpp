@@ -81,18 +81,6 @@ class SchemaCheck {
     if (number == 1 && owner != "run") tell(number, "the first line is no run record");
     if (!is_owner(owner)) return;
     walk(line, owner, number);
-    if (owner == "run") check_rank(json, number);
-  }
-
-  void check_rank(const Json& run, std::int64_t number) {
-    const Json* rank = members::member(run, "rank");
-    const Json* ranks = members::member(run, "world_size");
-    if (rank == nullptr || ranks == nullptr || !members::fits(*rank) || !members::fits(*ranks))
-      return;
-    const auto index = rank->get<std::int64_t>();
-    const auto count = ranks->get<std::int64_t>();
-    if (index < count || count < 1) return;
-    tell(number, fmt::format("run.rank is {} of {} ranks, counted from 0", index, count));
   }
 
   std::string path_;

@@ -23,6 +23,8 @@ using std::string_view;
 constexpr std::size_t kMaxRows = 512;
 constexpr std::size_t kMaxShownKey = 64;
 
+enum class Absent : std::uint8_t { kFault, kAllowed };
+
 /// Counts the lines that the parser has read.
 struct TextProgress {
   std::int64_t line = 1;
@@ -70,8 +72,9 @@ struct Level {
 
 class SchemaWalk final : public nlohmann::json_sax<Json> {
  public:
-  SchemaWalk(string_view owner, const TextProgress& progress, const SchemaFaults& faults)
-      : root_(owner), progress_(progress), faults_(faults) {}
+  SchemaWalk(string_view owner, const TextProgress& progress, const SchemaFaults& faults,
+             Absent absent)
+      : root_(owner), progress_(progress), faults_(faults), absent_(absent) {}
 
   bool null() override { return scalar("null"); }
   bool boolean(bool /*value*/) override { return scalar("truth"); }
@@ -94,7 +97,7 @@ class SchemaWalk final : public nlohmann::json_sax<Json> {
   bool binary(Json::binary_t& /*value*/) override { return false; }
   bool start_object(std::size_t /*members*/) override { return open(false); }
   bool end_object() override {
-    tell_missing();
+    if (absent_ == Absent::kFault) tell_missing();
     levels_.pop_back();
     return true;
   }
@@ -127,6 +130,7 @@ class SchemaWalk final : public nlohmann::json_sax<Json> {
   bool is_newer_ = false;
   const TextProgress& progress_;
   const SchemaFaults& faults_;
+  Absent absent_;
   std::vector<Level> levels_;
   std::int64_t number_ = 0;
   std::string text_;
@@ -145,7 +149,7 @@ string_view SchemaWalk::expected() {
 }
 
 bool SchemaWalk::fits(string_view kind, string_view type) const {
-  if (take_nullable(type) && kind == "null") return true;
+  if ((take_nullable(type) || absent_ == Absent::kAllowed) && kind == "null") return true;
   if (const auto words = words_of_type(type); !words.empty()) {
     return kind == "text" && std::ranges::find(words, string_view(text_)) != words.end();
   }
@@ -231,12 +235,10 @@ std::string SchemaWalk::path() const {
   }
   return text;
 }
-}  // namespace
 
-SchemaEnd walk_schema(string_view text, string_view owner, std::int64_t first_line,
-                      const SchemaFaults& faults) {
-  TextProgress progress{.line = first_line};
-  SchemaWalk walk(owner, progress, faults);
+SchemaEnd walk_text(string_view text, string_view owner, TextProgress progress,
+                    const SchemaFaults& faults, Absent absent) {
+  SchemaWalk walk(owner, progress, faults, absent);
   const CountedText begin(text.data(), &progress);
   const CountedText end(text.data() + text.size(), &progress);
   if (Json::sax_parse(begin, end, &walk)) return SchemaEnd::kWhole;
@@ -248,6 +250,22 @@ SchemaEnd walk_schema(string_view text, string_view owner, std::int64_t first_li
          fmt::format("{}.schema is newer than {}, the newest that this version reads", owner,
                      kReportSchema));
   return SchemaEnd::kNewer;
+}
+}  // namespace
+
+SchemaEnd walk_schema(string_view text, string_view owner, std::int64_t first_line,
+                      const SchemaFaults& faults) {
+  return walk_text(text, owner, {.line = first_line}, faults, Absent::kFault);
+}
+
+std::optional<SchemaFault> wrong_value(string_view text, string_view owner,
+                                       std::int64_t first_line) {
+  std::optional<SchemaFault> first;
+  const auto keep = [&first](std::int64_t line, const std::string& fault) {
+    if (!first) first = {line, fault};
+  };
+  walk_text(text, owner, {.line = first_line}, keep, Absent::kAllowed);
+  return first;
 }
 
 }  // namespace ddpscope

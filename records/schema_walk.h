@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -20,5 +21,14 @@ enum class SchemaEnd : std::uint8_t {
 /// number `first_line`, without building a tree.
 SchemaEnd walk_schema(std::string_view text, std::string_view owner, std::int64_t first_line,
                       const SchemaFaults& faults);
+
+struct SchemaFault {
+  std::int64_t line = 0;
+  std::string text;
+};
+/// The first value of such a document that the schema does not have. What is absent or null is
+/// none: readers take it as not measured.
+std::optional<SchemaFault> wrong_value(std::string_view text, std::string_view owner,
+                                       std::int64_t first_line);
 
 }  // namespace ddpscope

@@ -63,6 +63,7 @@ class PlainStep final : public nlohmann::json_sax<Json> {
   bool is_ours() const { return depth_ == 1 && member_ != kNone; }
   bool take(std::int64_t value) {
     if (!is_ours()) return true;
+    if (is_whole() && value < 0) return false;
     if (member_ == kStep) record_.step = value;
     if (member_ == kCollectives) record_.collectives = value;
     if (member_ == kSeq) record_.seq = value;

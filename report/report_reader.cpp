@@ -7,6 +7,7 @@
 
 #include "records/json_members.h"
 #include "records/line_shape.h"
+#include "records/schema_walk.h"
 
 namespace ddpscope {
 namespace {
@@ -131,7 +132,14 @@ std::variant<MergedReport, ReadProblem> read_report_text(const std::string& path
         /*allow_exceptions=*/false);
     if (!json.is_object()) return problem;
     problem.newer_schema = newer_schema_in(json) != 0;
-    if (!problem.newer_schema) return builder.finish(json);
+    if (!problem.newer_schema) {
+      MergedReport report = builder.finish(json);
+      const auto wrong = wrong_value(text, "report", /*first_line=*/1);
+      if (!wrong) return report;
+      problem.line = wrong->line;
+      problem.text = wrong->text;
+      return problem;
+    }
     problem.text = fmt::format("the schema is newer than {}, the newest that this version reads",
                                kReportSchema);
   } catch (const std::exception& error) {

@@ -163,6 +163,31 @@ TEST_CASE("the rank is the same in name and record, and in range", "[records]") 
   CHECK(problem(run_line((1 << 20) + 1), "x").text == "\"rank\" is no rank from 0 to 2^20");
 }
 
+TEST_CASE("a value that the schema does not have is refused", "[records]") {
+  const auto text_of = [](nlohmann::ordered_json json, const std::string& pointer,
+                          const nlohmann::ordered_json& value) {
+    json[nlohmann::ordered_json::json_pointer(pointer)] = value;
+    const ReadProblem found = problem(run_line() + json.dump() + "\n");
+    CHECK(found.line == 2);
+    return found.text;
+  };
+  const auto finding = to_json(sample_finding());
+  CHECK(text_of(finding, "/step", -5) == "finding.step is no integer of 0 or more");
+  CHECK(text_of(finding, "/fingerprint", "xyz <b>") ==
+        "finding.fingerprint is no text of digits from 0 to f");
+  CHECK(text_of(finding, "/sites/0/role", "zz") ==
+        "finding.sites[0].role is none of saved, changed, used, created, registered, called");
+  CHECK(text_of(finding, "/sites/0/role", nullptr) == "a site has no \"role\"");
+  CHECK(text_of(to_json(sample_run(2, 4)), "/started", "yesterday") ==
+        "run.started is no time of RFC 3339 in UTC");
+  CHECK(text_of(to_json(sample_run(2, 4)), "/world_size", 2) ==
+        "run.rank is 2 of 2 ranks, counted from 0");
+  CHECK(text_of(to_json(StepRecord{}), "/step", -1) == "step.step is no integer of 0 or more");
+  auto nulls = finding;
+  nulls["step"] = nulls["suppressed"] = nulls["model"] = nullptr;
+  CHECK(file(run_line() + nulls.dump() + "\n").findings.size() == 1);
+}
+
 TEST_CASE("a world that no machine has is refused", "[records]") {
   RunRecord run = sample_run(2, std::int64_t{1} << 60);
   CHECK(problem(to_json(run).dump() + "\n").text == "\"world_size\" is no count of ranks");

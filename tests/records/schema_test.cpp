@@ -44,12 +44,14 @@ TEST_CASE("every record that is written fits the schema", "[records]") {
   for (const Json& json : {to_json(sample_model()), to_json(step), to_json(StepRecord{}),
                            to_json(finding), to_json(Finding{.id = "a-b", .fingerprint = "0"}),
                            to_json(progress), to_json(ProgressRecord{}), to_json(line),
-                           to_json(StepDigest{}), to_json(bare), to_json(sample_summary())}) {
+                           to_json(StepDigest{}), to_json(StepDigest{.skipped_steps = -1}),
+                           to_json(RunRecord{.run_id = "run-a", .rank = 1, .world_size = 2}),
+                           to_json(bare), to_json(sample_summary())}) {
     text += json.dump() + "\n";
   }
   const SchemaReport report = check_schema("rank-1.jsonl", text);
   CHECK(report.kind == "rank file");
-  CHECK(report.records == 12);
+  CHECK(report.records == 14);
   CHECK(faults(text, "rank-1.jsonl") == std::vector<std::string>());
 }
 

@@ -81,6 +81,37 @@ TEST_CASE("validate refuses what the other commands refuse", "[tools]") {
   }
 }
 
+TEST_CASE("the other commands refuse what validate refuses, and no report holds it", "[tools]") {
+  const TemporaryDir dir;
+  const std::string at = "cd " + dir.path() + " && ddpscope ";
+  Finding finding = finding_named("1111111111111111", Severity::kNote);
+  finding.sites = {{"saved", {{.function = "main"}}}};
+  for (const std::int64_t rank : {0, 1}) {
+    auto opened = JsonlWriter::open(
+        dir / "o",
+        {.run_id = "r1", .rank = rank, .world_size = 2, .started = "2026-01-01T00:00:00Z"});
+    finding.rank = rank;
+    opened.writer->write_finding(finding);
+    opened.writer->write_summary({});
+  }
+  CHECK(run_shell(at + "merge o && cp -r o good && cp o/rank-1.jsonl good.jsonl").code == 0);
+  for (const std::string edit :
+       {R"(s/"role": *"[a-z]*"/"role":"zz"/)", R"(s/"step": *0/"step":-5/)",
+        R"(s/"started": *"[^"]*"/"started":"yesterday"/)",
+        R"(s/"fingerprint": *"[^"]*"/"fingerprint":"xyz <b>"/)"}) {
+    INFO(edit);
+    run_shell(at + "version && sed '" + edit + "' good.jsonl >o/rank-1.jsonl && sed '" + edit +
+              "' good/report.json >wrong.json");
+    CHECK(run_shell(at + "validate o/rank-1.jsonl").code == 3);
+    for (const std::string command : {"merge o", "show o", "compare o good", "show wrong.json",
+                                      "compare good wrong.json", "validate wrong.json"}) {
+      INFO(command);
+      CHECK(run_shell(at + command).code == 3);
+    }
+    CHECK(run_shell(at + "validate o/report.json").code == 0);
+  }
+}
+
 TEST_CASE("validate says in one line that other JSON is no report", "[tools]") {
   const TemporaryDir dir;
   const auto run = run_shell("echo '{\"traceEvents\": []}' > " + (dir / "trace.json") +
