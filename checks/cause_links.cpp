@@ -65,8 +65,18 @@ bool is_replacement_seen_as(const Finding& cause, const Finding& effect) {
          same_number(cause, fact::kElements, effect, fact::kElements);
 }
 
-/// What a rank found in the step in which it died.
-bool is_why_it_died(const Finding& cause, const Finding& effect) {
+/// The setting halt_on ended the run because of it.
+bool is_why_it_halted(const Finding& cause, const Finding& effect) {
+  const FactValue* thrown = fact_of(effect, fact::kException);
+  const auto* text = thrown == nullptr ? nullptr : std::get_if<std::string>(thrown);
+  return text != nullptr && cause.rank == effect.rank &&
+         text->find("ddpscope: halt_on: ") != std::string::npos &&
+         text->find("[" + cause.id + "]") != std::string::npos;
+}
+
+/// What a rank found in the step in which it died, or because of which `halt_on` ended it.
+bool is_why_it_ended(const Finding& cause, const Finding& effect) {
+  if (is_why_it_halted(cause, effect)) return true;
   return cause.rank == effect.rank && cause.step == effect.step &&
          cause.severity == Severity::kError &&
          (cause.id == "module-operator-failed" || cause.id == "loss-target-range" ||
@@ -149,13 +159,23 @@ bool made_the_norm(const Finding& cause, const Finding& effect) {
          cause.step == effect.step;
 }
 
+/// Gradients that are never cleared grow, and with them the steps, until something overflows.
+bool grew_until(const Finding& cause, const Finding& effect) {
+  const FactValue* of = fact_of(effect, fact::kCause);
+  const bool is_read = of != nullptr && *of == FactValue(std::string("batch"));
+  return cause.id == "optim-stale-gradient" && cause.severity == Severity::kError && !is_read &&
+         cause.rank == effect.rank && cause.step < effect.step;
+}
+
 /// What made a gradient not finite; and, folded below it, the edge that its operator stood at.
 bool is_why_nonfinite(const Finding& cause, const Finding& effect) {
   const bool of_step = cause.rank == effect.rank && cause.step == effect.step;
   const bool made =
       cause.id == "numeric-nonfinite-forward" || cause.id == "numeric-nonfinite-backward";
   if (effect.id == "numeric-nonfinite-gradient") return of_step && made;
-  if (effect.id == "numeric-nonfinite-forward") return spoilt_the_parameters(cause, effect);
+  if (effect.id == "numeric-nonfinite-forward") {
+    return spoilt_the_parameters(cause, effect) || grew_until(cause, effect);
+  }
   const FactValue* op = fact_of(cause, fact::kForwardOp);
   const bool same_op = op != nullptr ? *op == FactValue(effect.op) : cause.op == effect.op;
   return effect.id == "numeric-risky-domain" && made && same_op && cause.rank == effect.rank;
@@ -164,7 +184,7 @@ bool is_why_nonfinite(const Finding& cause, const Finding& effect) {
 
 bool explains(const Finding& cause, const Finding& effect) {
   if (effect.id == "rank-first-failure") {
-    return is_why_it_died(cause, effect) || is_unfinished_reduction(cause, effect);
+    return is_why_it_ended(cause, effect) || is_unfinished_reduction(cause, effect);
   }
   if (effect.id == "module-operator-failed") {
     return is_why_it_threw(cause, effect) || is_unfinished_reduction(cause, effect);

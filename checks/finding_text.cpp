@@ -108,6 +108,14 @@ std::vector<std::string> paths_of(const TensorGroup& group) {
   return paths;
 }
 
+std::string named_in(const TensorGroup& group) {
+  constexpr std::size_t kNamed = 3;
+  std::vector<std::string> names = paths_of(group);
+  names.resize(std::min(names.size(), kNamed));
+  const std::size_t left = group.tensors.size() - names.size();
+  return joined(names) + (left > 0 ? fmt::format(" and {} more", left) : "");
+}
+
 std::string optimizer_label(const OptimizerState& optimizer) {
   if (!optimizer.name.empty()) return optimizer.name;
   return optimizer.type.empty() ? "optimizer" : optimizer.type;

@@ -35,6 +35,8 @@ std::string joined(const std::vector<std::string>& words, std::string_view betwe
 std::vector<FactScalar> as_fact(const std::vector<std::string>& words);
 /// The paths of a group's tensors, at most 64 of them.
 std::vector<std::string> paths_of(const TensorGroup& group);
+/// `fc.weight, fc.bias, norm.weight and 4 more`
+std::string named_in(const TensorGroup& group);
 std::string optimizer_label(const OptimizerState& optimizer);
 
 /// A finding at the place of a group, with the facts about its parameters.

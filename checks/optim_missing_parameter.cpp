@@ -19,6 +19,7 @@
 namespace ddpscope {
 namespace {
 constexpr std::int64_t kFirstCycles = 2;
+constexpr char kAddGroup[] = "optimizer.add_param_group(...) with these parameters";
 
 /// optim-missing-parameter; docs/checks/optim-missing-parameter.md
 class OptimMissingParameter final : public Check {
@@ -84,8 +85,8 @@ class OptimMissingParameter final : public Check {
   static std::string why_of(const TensorGroup& group, const Kind& kind) {
     std::string why = kind.built_before
                           ? "registered after the optimizer was built"
-                          : "the lists given to the optimizers do not name them; largest " +
-                                joined(largest_shapes(group.tensors));
+                          : "the lists given to the optimizers do not name " + named_in(group) +
+                                "; largest " + joined(largest_shapes(group.tensors));
     if (!kind.written_by.empty()) {
       why += fmt::format("; the program writes them itself with {}", kind.written_by);
     }
@@ -114,12 +115,13 @@ class OptimMissingParameter final : public Check {
     finding.why = why_of(group, kind);
     finding.fixes = {
         {"build the optimizer after the last change of the model", Applicability::kLikely},
-        {"optimizer.add_param_group(...) with these parameters", Applicability::kLikely},
+        {kAddGroup, Applicability::kLikely},
         {"requires_grad_(false), if they are to stay as they are", Applicability::kNeedsDecision}};
+    if (!kind.built_before) finding.fixes.erase(finding.fixes.begin());
     if (!kind.sent_in.empty()) {
       finding.fixes = {
           {"none, where the ranks that send them step them", Applicability::kNeedsDecision},
-          {finding.fixes[1].text, Applicability::kNeedsDecision}};
+          {kAddGroup, Applicability::kNeedsDecision}};
     }
     if (kind.beside_sent) {
       finding.fixes.insert(finding.fixes.begin(),

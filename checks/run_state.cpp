@@ -40,7 +40,10 @@ void RunState::on(const GradientEvent& event) {
   }
   tensor.gradient_cycle = event.at.cycle;
   ++tensor.gradients;
-  for (const Registration& at : tensor.registrations) models_with_gradient_.insert(at.model);
+  for (const Registration& at : tensor.registrations) {
+    models_with_gradient_.insert(at.model);
+    trained_models_.insert(at.model);
+  }
 }
 
 void RunState::on(const OptimizerStepEvent& event) {
@@ -248,6 +251,10 @@ const ModelState* RunState::model_of(const OptimizerState& optimizer) const {
 }
 
 const ModelState* RunState::first_model() const {
+  for (const ModelId id : trained_models_) {
+    const auto trained = models_.find(id);
+    if (trained != models_.end()) return &trained->second;
+  }
   return models_.empty() ? nullptr : &models_.begin()->second;
 }
 

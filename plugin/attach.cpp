@@ -1,5 +1,6 @@
 // Inner headers first: behind the public one their type names would be ambiguous.
 // clang-format off
+#include "config/env.h"
 #include "plugin/exchange_store.h"
 #include "plugin/held_signals.h"
 #include "plugin/session.h"
@@ -44,10 +45,16 @@ OptionTexts texts_of(const api0::Options& options) {
   return texts;
 }
 
+// In a shipped binary nothing is read, not even the options.
+bool is_dormant() {
+  return Session::running() == nullptr && environment("DDPSCOPE").value_or("").empty();
+}
+
 // The running session, started when this is the first attach; null when diagnostics are off.
 Session* session_for(const api0::Options& options) {
   try {
     const bool dormant_by_default = options.activation == Activation::kEnvironment;
+    if (dormant_by_default && is_dormant()) return nullptr;
     return Session::start(texts_of(options), dormant_by_default) ? Session::running() : nullptr;
   } catch (const SettingsFault& fault) {
     throw api0::SettingsError(fault.message);

@@ -83,14 +83,28 @@ std::string place_of(const Finding& finding, bool with_model) {
   return finding.model + "." + finding.module_path;
 }
 
+namespace {
+/// Of the root: subjects of other checks are collectives, optimizers, files.
+bool is_of_tensor(const Finding& finding) {
+  constexpr std::array<std::string_view, 4> kGroups = {"autograd-", "grad-", "module-", "numeric-"};
+  const auto is_group = [&finding](std::string_view group) {
+    return finding.id.starts_with(group);
+  };
+  return !finding.model.empty() && std::ranges::any_of(kGroups, is_group);
+}
+}  // namespace
+
 std::string tensor_place_of(const Finding& finding, bool with_model) {
   const std::string place = place_of(finding, with_model);
   // The subject of these is an optimizer.
   const bool is_of_optimizer =
       finding.id.starts_with("optim-") && finding.id != "optim-missing-parameter";
-  const bool names_tensor = !finding.module_path.empty() && is_identifier(finding.subject) &&
+  const bool names_tensor = is_identifier(finding.subject) && !is_of_optimizer &&
                             finding.what.find(finding.subject) == std::string::npos;
-  return names_tensor && !is_of_optimizer ? place + "." + finding.subject : place;
+  if (!names_tensor) return place;
+  if (!finding.module_path.empty()) return place + "." + finding.subject;
+  if (!is_of_tensor(finding)) return place;
+  return with_model ? place + "." + finding.subject : finding.subject;
 }
 
 std::vector<std::int64_t> ranks_of(const Finding& finding) {

@@ -23,4 +23,24 @@ TEST_CASE("what LibTorch threw follows from the check that knows its words", "[l
   CHECK_FALSE(explains(earlier, threw("Target 9 is out of bounds.")));
 }
 
+TEST_CASE("a rank that halt_on ended failed because of the finding that is named", "[links]") {
+  Finding failed{.id = "rank-first-failure", .step = 9};
+  failed.facts = {{fact::kException,
+                   std::string("ddpscope::HaltError \"ddpscope: halt_on: rank 0 step 4 net: error: "
+                               "gradients of earlier steps [optim-stale-gradient]\"")}};
+  CHECK(explains(Finding{.id = "optim-stale-gradient", .step = 4}, failed));
+  CHECK_FALSE(explains(Finding{.id = "optim-empty", .step = 4}, failed));
+}
+
+TEST_CASE("gradients that are never cleared explain what overflows later", "[links]") {
+  Finding stale{.id = "optim-stale-gradient", .severity = Severity::kError, .step = 4};
+  Finding overflow{.id = "numeric-nonfinite-forward", .step = 15};
+  CHECK(explains(stale, overflow));
+  overflow.facts = {{fact::kCause, std::string("batch")}};
+  CHECK_FALSE(explains(stale, overflow));
+  overflow.facts.clear();
+  stale.severity = Severity::kWarning;
+  CHECK_FALSE(explains(stale, overflow));
+}
+
 }  // namespace ddpscope::test

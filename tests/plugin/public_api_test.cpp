@@ -100,6 +100,7 @@ TEST_CASE("Activation by environment stays dormant without the variable") {
   const std::string dir = report_dir() + "/never";
   Loose net;
   attach_diagnostics(net, {.report_dir = dir, .activation = Activation::kEnvironment});
+  attach_diagnostics(net, {.overhead = -1, .activation = Activation::kEnvironment});  // not read
   SGD optimizer(net.parameters(), 0.01);
   train(optimizer, [&] { return net.loss(); });
   CHECK(findings().empty());

@@ -40,6 +40,21 @@ std::string page(const std::vector<Frame>& frames) {
 
 }  // namespace
 
+TEST_CASE("a tensor of the root is named, with its model where there are several", "[report]") {
+  Finding finding{.id = "grad-missing",
+                  .severity = Severity::kWarning,
+                  .step = 4,
+                  .model = "Net",
+                  .subject = "pos_embed",
+                  .what = "1 parameter got no gradient"};
+  CHECK(render_finding(finding).starts_with("rank 0 step 4 pos_embed: warning: 1 parameter"));
+  CHECK(render_finding(finding, {.with_model = true})
+            .starts_with("rank 0 step 4 Net.pos_embed: warning: 1 parameter"));
+  finding.id = "collective-hang";
+  finding.subject = "bucket";
+  CHECK(render_finding(finding).starts_with("rank 0 step 4 Net: warning: 1 parameter"));
+}
+
 TEST_CASE("a site is where the program's own first frame with a line is", "[report]") {
   const Frame header = of_library("at::relu", "/opt/include/ATen/ops/relu.h", 31);
   CHECK(shown({.frames = {header, own("Net::forward", "net.cpp", 7),
