@@ -68,15 +68,10 @@ bool is_copy(const RunState& state, const TensorState& tensor, const std::string
 
 namespace {
 /// Nothing but evaluation of the whole model read it, in which grad mode is off for all.
-bool is_only_evaluated(const RunState& state, const TensorState& tensor, std::int64_t begin) {
-  if (tensor.owners.empty()) return false;
-  const auto model = state.models().find(tensor.registrations.front().model);
-  if (model == state.models().end()) return false;
-  return std::ranges::any_of(model->second.tensors, [&](const RegisteredTensor& registered) {
-    const TensorState* other = state.tensor(registered.tensor.id);
-    return other != nullptr && other->gradient_cycle > begin &&
-           other->use.cycles_without_grad >= tensor.use.cycles_without_grad;
-  });
+bool is_only_evaluated(const RunState& state, const TensorState& tensor) {
+  const TensorState* trained = state.trained_in(tensor.registrations.front().model);
+  return trained != nullptr && !tensor.owners.empty() &&
+         trained->use.cycles_without_grad >= tensor.use.cycles_without_grad;
 }
 }  // namespace
 
@@ -89,7 +84,7 @@ MissingCause missing_cause_of(const RunState& state, const TensorState& tensor,
   if (use.last_cycle <= begin) return {.name = "not_used"};
   const std::string first_op = use.ops.empty() ? "" : use.ops.front();
   if (use.last_grad_mode_cycle <= begin) {
-    if (is_only_evaluated(state, tensor, begin)) return {.name = "not_used"};
+    if (is_only_evaluated(state, tensor)) return {.name = "not_used"};
     return {.name = "grad_mode_off", .op = first_op};
   }
   const auto& end = use.end_before_step.has_value() ? use.end_before_step : use.end;

@@ -42,7 +42,7 @@ void RunState::on(const GradientEvent& event) {
   ++tensor.gradients;
   for (const Registration& at : tensor.registrations) {
     models_with_gradient_.insert(at.model);
-    trained_models_.insert(at.model);
+    trained_[at.model] = event.tensor;
   }
 }
 
@@ -83,6 +83,7 @@ void RunState::on(const TreeEndEvent& event) {
   std::erase_if(module_places_,
                 [&](const auto& entry) { return entry.second.model == event.model; });
   models_.erase(event.model);
+  trained_.erase(event.model);
 }
 
 // A module of two models stays where it was; another one, at the address of one that died, does
@@ -231,31 +232,6 @@ bool RunState::eligible(const TensorState& tensor) const {
   const bool known = !tensor.registrations.empty() || !tensor.owners.empty();
   if (!known || tensor.is_buffer || !tensor.info.floating) return false;
   return tensor.info.requires_grad || tensor.trainable_cycle == now_.cycle;
-}
-
-const ModelState* RunState::model_of(const TensorState& tensor) const {
-  for (const Registration& at : tensor.registrations) {
-    const auto model = models_.find(at.model);
-    if (model != models_.end()) return &model->second;
-  }
-  return first_model();
-}
-
-const ModelState* RunState::model_of(const OptimizerState& optimizer) const {
-  for (const auto& group : optimizer.groups) {
-    for (const OptimizerMember& member : group) {
-      if (const TensorState* known = tensor(member.tensor)) return model_of(*known);
-    }
-  }
-  return first_model();
-}
-
-const ModelState* RunState::first_model() const {
-  for (const ModelId id : trained_models_) {
-    const auto trained = models_.find(id);
-    if (trained != models_.end()) return &trained->second;
-  }
-  return models_.empty() ? nullptr : &models_.begin()->second;
 }
 
 bool RunState::optimizers_known() const {

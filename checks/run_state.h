@@ -81,6 +81,8 @@ class RunState {
   const ModelState* model_of(const TensorState& tensor) const;
   /// That of its first member that is known; the first model where none is.
   const ModelState* model_of(const OptimizerState& optimizer) const;
+  /// The tensor of a model that got a gradient last; null if none did.
+  const TensorState* trained_in(ModelId model) const;
   /// Of those that a gradient has reached, if one has: a prototype that is only copied is none.
   const ModelState* first_model() const;
   bool gradient_reached(ModelId model) const { return models_with_gradient_.contains(model); }
@@ -216,7 +218,7 @@ class RunState {
   std::vector<DeclarationEvent> declarations_;
   std::vector<TensorId> repeated_leaves_;
   std::set<ModelId> models_with_gradient_;  // in this cycle
-  std::set<ModelId> trained_models_;        // in any
+  std::map<ModelId, TensorId> trained_;     // in any; the last tensor that got one
   TensorTable tensors_;
   OpTrace trace_{tensors_};
 };
