@@ -90,15 +90,16 @@ struct KnowsWhy {
   std::string_view id;
   std::string_view words;
 };
-constexpr std::array<KnowsWhy, 12> kKnowWhy = {{
+constexpr std::array<KnowsWhy, 13> kKnowWhy = {{
     {"autograd-inplace-saved", "by an inplace operation"},
     {"norm-buffer-overwritten", "by an inplace operation"},
-    {"autograd-multiview-inplace", "view"},
+    {"autograd-multiview-inplace", "being modified inplace"},
     {"autograd-leaf-inplace", "leaf Variable"},
     {"autograd-double-backward", "a second time"},
-    {"loss-target-range", "out of"},
-    {"loss-target-range", "between 0 and 1"},
+    {"loss-target-range", "out of bounds"},
+    {"loss-target-range", "should be between 0 and 1"},
     {"loss-target-range", "Class values"},
+    {"loss-target-range", "out of range"},
     {"memory-out-of-memory", ""},
     {"norm-batch-of-one", "more than 1 value per channel"},
     {"device-mismatch", ""},
@@ -161,10 +162,12 @@ bool made_the_norm(const Finding& cause, const Finding& effect) {
 
 /// Gradients that are never cleared grow, and with them the steps, until something overflows.
 bool grew_until(const Finding& cause, const Finding& effect) {
-  const FactValue* of = fact_of(effect, fact::kCause);
-  const bool is_read = of != nullptr && *of == FactValue(std::string("batch"));
-  return cause.id == "optim-stale-gradient" && cause.severity == Severity::kError && !is_read &&
-         cause.rank == effect.rank && cause.step < effect.step;
+  constexpr double kGrown = 1e10;
+  const FactValue* absmax = fact_of(effect, fact::kInputAbsmax);
+  const auto* largest = absmax == nullptr ? nullptr : std::get_if<double>(absmax);
+  return cause.id == "optim-stale-gradient" && cause.severity == Severity::kError &&
+         largest != nullptr && *largest > kGrown && cause.rank == effect.rank &&
+         cause.step < effect.step;
 }
 
 /// What made a gradient not finite; and, folded below it, the edge that its operator stood at.

@@ -68,10 +68,11 @@ bool is_copy(const RunState& state, const TensorState& tensor, const std::string
 
 namespace {
 /// Nothing but evaluation of the whole model read it, in which grad mode is off for all.
-bool is_only_evaluated(const RunState& state, const TensorState& tensor) {
+bool is_only_evaluated(const RunState& state, const TensorState& tensor, std::int64_t begin) {
+  if (tensor.registrations.empty() || tensor.owners.empty()) return false;
   const TensorState* trained = state.trained_in(tensor.registrations.front().model);
-  return trained != nullptr && !tensor.owners.empty() &&
-         trained->use.cycles_without_grad >= tensor.use.cycles_without_grad;
+  return trained != nullptr && trained->gradient_cycle > begin &&
+         trained->use.reads_without_grad >= tensor.use.reads_without_grad;
 }
 }  // namespace
 
@@ -84,7 +85,7 @@ MissingCause missing_cause_of(const RunState& state, const TensorState& tensor,
   if (use.last_cycle <= begin) return {.name = "not_used"};
   const std::string first_op = use.ops.empty() ? "" : use.ops.front();
   if (use.last_grad_mode_cycle <= begin) {
-    if (is_only_evaluated(state, tensor)) return {.name = "not_used"};
+    if (is_only_evaluated(state, tensor, begin)) return {.name = "not_used"};
     return {.name = "grad_mode_off", .op = first_op};
   }
   const auto& end = use.end_before_step.has_value() ? use.end_before_step : use.end;

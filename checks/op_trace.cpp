@@ -255,8 +255,8 @@ void OpTrace::place(TensorState& leaf, const OpEvent& event,
   use.last_cycle = event.at.cycle;
   if (event.grad_mode) {
     use.last_grad_mode_cycle = event.at.cycle;
-  } else if (std::exchange(use.last_cycle_without_grad, event.at.cycle) != event.at.cycle) {
-    ++use.cycles_without_grad;
+  } else {
+    ++use.reads_without_grad;
   }
   const bool named = std::ranges::find(use.ops, event.op) != use.ops.end();
   if (!named && use.ops.size() < kMaxNamedOps) use.ops.push_back(event.op);

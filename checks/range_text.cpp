@@ -188,7 +188,7 @@ const std::vector<Refusal>& refusals() {
        "index",
        "classes",
        {"set num_classes to the largest class plus one; no negative classes", kLikely}},
-      {"between 0 and 1",
+      {" should be between 0 and 1",
        "input",
        "probabilities",
        {"binary_cross_entropy_with_logits where the input are logits; targets of 0 to 1", kLikely}},

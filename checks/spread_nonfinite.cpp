@@ -91,6 +91,12 @@ void mark_root(const Finding& cause, const std::vector<Finding*>& all) {
 void fold_in(const Cohort& cohort, const std::vector<Finding*>& all) {
   const auto origins = origins_in(cohort, all);
   if (origins.empty()) return;
+  // Where it began was not looked at: what comes of it tells no rank.
+  const bool is_late = std::ranges::any_of(all, [&](const Finding* finding) {
+    return was_averaged(*finding) && is_in(cohort.ranks, finding->rank) &&
+           finding->step < origins.front()->step;
+  });
+  if (is_late) return;
   const RankList ranks = ranks_of(origins);
   for (Finding* origin : origins) say_where_it_began(*origin, ranks, cohort);
   Finding& cause = *origins.front();

@@ -35,8 +35,7 @@ struct TensorUse {
   std::int64_t last_cycle = 0;
   std::int64_t last_grad_mode_cycle = 0;  ///< the last with grad mode on
   std::int64_t cycles = 0;                ///< surveyed ones in which it was read
-  std::int64_t cycles_without_grad = 0;   ///< those of them with grad mode off at some time
-  std::int64_t last_cycle_without_grad = 0;
+  std::int64_t reads_without_grad = 0;    ///< operators that read it with grad mode off
   /// The last in which its optimizer stepped after it was read, with no backward between.
   std::int64_t no_backward_cycle = 0;
   std::vector<std::string> ops;  ///< distinct, in order of first use, without views

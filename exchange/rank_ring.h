@@ -20,7 +20,7 @@ namespace ddpscope {
 // the process. Little endian, version in its head, internal: only ddpscope of this version reads
 // it.
 
-inline constexpr std::uint32_t kRingVersion = 10;
+inline constexpr std::uint32_t kRingVersion = 11;
 inline constexpr std::size_t kDigestSlots = 4096;
 
 struct RingSizes {
@@ -137,6 +137,9 @@ class RingReader {
   /// That its head promises and the file no longer has.
   std::size_t missing_bytes() const;
   Heartbeat heartbeat() const;
+  /// Those that are not shown.
+  const LoneSteps& lone_steps() const;
+  void show_lone_steps();
   /// All of it, until `show` leaves a part; what follows is of that part.
   const RingPart& shown() const;
   void show(const RingPart& part);

@@ -55,9 +55,8 @@ std::optional<ring::Beat> said(const ring::Words<ring::Beat>& words, std::uint64
 }
 
 std::optional<LoneSteps> said(const ring::Words<LoneSteps>& words, std::uint64_t, std::uint64_t) {
-  constexpr std::int64_t kMost = std::int64_t{1} << 40;
   const auto lone = std::bit_cast<LoneSteps>(words);
-  return lone.steps > 0 && lone.steps < kMost ? std::optional(lone) : std::nullopt;
+  return lone.steps > 0 ? std::optional(lone) : std::nullopt;
 }
 
 template <class Record>
@@ -148,8 +147,7 @@ std::string RingReader::File::take_head() {
   beat_count = counter(ring::kBeatCount);
   kept_used = std::min<std::uint64_t>(counter(ring::kKeptUsed), sizes.kept_bytes);
   recent_used = std::min<std::uint64_t>(counter(ring::kRecentUsed), sizes.recent_bytes);
-  const char* const told_lone = beats.bytes.data() + ring::kLoneSteps;
-  lone = read_slot<LoneSteps>(told_lone, 0).value_or(LoneSteps{});
+  lone = read_slot<LoneSteps>(beats.bytes.data() + ring::kLoneSteps, 0).value_or(LoneSteps{});
   part = {.first_call = call_count - std::min<std::uint64_t>(call_count, sizes.calls),
           .call_count = call_count,
           .first_digest = digest_count - std::min<std::uint64_t>(digest_count, sizes.digests),
@@ -232,6 +230,12 @@ Heartbeat RingReader::heartbeat() const {
             .ended = beat->ended != 0};
   }
   return {};
+}
+
+const LoneSteps& RingReader::lone_steps() const { return file_->lone; }
+void RingReader::show_lone_steps() {
+  file_->lone = {};
+  file_->shown.reset();
 }
 
 void RingReader::show(const RingPart& part) {

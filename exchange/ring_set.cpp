@@ -49,6 +49,16 @@ std::vector<RingPlace> list_rings(const std::string& dir) {
   return places;
 }
 
+namespace {
+/// Ranks of which each made as many steps before their first call forgot to average in them.
+bool are_steps_of_all(const std::vector<RingReader>& rings) {
+  return rings.size() > 1 && std::ranges::all_of(rings, [&rings](const RingReader& ring) {
+           const LoneSteps& lone = ring.lone_steps();
+           return lone.by_call != 0 && lone.steps == rings.front().lone_steps().steps;
+         });
+}
+}  // namespace
+
 RingSet open_rings(const std::vector<RingPlace>& places, const std::string& run_id) {
   RingSet set;
   std::map<std::int64_t, RingReader> by_rank;
@@ -67,6 +77,9 @@ RingSet open_rings(const std::vector<RingPlace>& places, const std::string& run_
     }
   }
   for (auto& [rank, ring] : by_rank) set.rings.push_back(std::move(ring));
+  if (are_steps_of_all(set.rings)) {
+    for (RingReader& ring : set.rings) ring.show_lone_steps();
+  }
   return set;
 }
 

@@ -161,7 +161,9 @@ void Capture::tell_cycle(const Stamp& at) {
 
 void Capture::arm_if_calls_stop(std::int64_t calls) {
   const std::lock_guard lock(time_mutex_);
-  if (pace_.stops(calls)) governor_.arm();
+  if (pace_.stops(calls)) calls_stopped_ = true;
+  if (calls > 0) calls_stopped_ = false;
+  if (calls_stopped_ && governor_.arm()) calls_stopped_ = false;
 }
 
 void Capture::choose_watch() {

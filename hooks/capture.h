@@ -150,6 +150,7 @@ class Capture {
   Spent last_;
   std::atomic<std::int64_t> calls_told_{0};  ///< collectives up to the end of the last cycle
   CallPace pace_;
+  bool calls_stopped_ = false;  // and what follows was not yet watched
   CostGovernor governor_;
   Spent first_;
 

@@ -172,10 +172,11 @@ void CostGovernor::loop_began() {
   armed_until_ = cycles_ + full_cycles_;
 }
 
-void CostGovernor::arm() {
-  if (last_armed_ != 0 && cycles_ - last_armed_ < kArmAtMostEvery) return;
+bool CostGovernor::arm() {
+  if (last_armed_ != 0 && cycles_ - last_armed_ < kArmAtMostEvery) return false;
   last_armed_ = cycles_ + 1;
   armed_until_ = std::max(armed_until_, cycles_ + 1 + kArmedCycles);
+  return true;
 }
 
 }  // namespace ddpscope

@@ -56,8 +56,9 @@ class CostGovernor {
 
   /// How much of the next cycle is watched. `may_rest`: hooks may rest in whole cycles.
   DDPSCOPE_HOT Watch cycle_ended(const Cycle& ended, bool may_rest);
-  /// Something is wrong: the next cycles are watched in full. At most once in 64 cycles.
-  void arm();
+  /// Something is wrong: the next cycles are watched in full. At most once in 64 cycles, else
+  /// false.
+  bool arm();
   /// A loop with an optimizer of its own begins: as many cycles as at the start are watched in
   /// full. At most four times.
   void loop_began();

@@ -50,7 +50,10 @@ static_assert(sizeof(StepDigest) == 176);
 /// Steps that a rank made alone before it trained with others, and what it had counted by then;
 /// plain bytes.
 struct LoneSteps {
-  std::int64_t steps = 0;
+  std::int32_t steps = 0;
+  /// 1: no values were brought to the rank at their end, only the first call came. Where all ranks
+  /// made as many, they are steps of all of them.
+  std::int32_t by_call = 0;
   std::int32_t optimizer_steps = 0;
   std::int32_t forwards = 0;
   std::int32_t backwards = 0;

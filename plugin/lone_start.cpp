@@ -14,16 +14,23 @@ bool makes_equal(CollectiveKind kind) {
 void LoneStart::on(const CollectiveEvent& event, const Models& models, const StepDigest& last,
                    std::int32_t calls) {
   if (averages_ || event.group_size < 2) return;
+  ends_ &= last.step == found_.steps;  // where hooks rest, no backward says that a step began
   if (event.kind == CollectiveKind::kBroadcast) add(event.elements, models, last);
   const bool in_step = before_ == last.step;
-  if (!exchanged_ && !in_step && makes_equal(event.kind)) end_with(last);
+  if (!exchanged_ && !in_step && !ends_ && makes_equal(event.kind)) {
+    end_with(last, /*by_call=*/true);
+  }
   exchanged_ |= (in_step || last.step > 0) && !ends_;
-  if (ends_) found_.call_count = calls;
+  if (ends_ && !event.averages) found_.call_count = calls;
 }
 
 void LoneStart::on(const ArchiveTensorEvent& event, const Models& models, const StepDigest& last,
                    std::int32_t calls) {
-  if (averages_ || event.access != ArchiveAccess::kRead) return;
+  const bool is_trained = std::ranges::any_of(models, [&event](const auto& entry) {
+    return entry.second.place_of(event.tensor).has_value();
+  });
+  if (averages_ || event.access != ArchiveAccess::kRead || !is_trained) return;
+  if (before_ == last.step) return;  // inside a step
   add(event.now.elements, models, last);
   if (ends_) found_.call_count = calls;
 }
@@ -35,16 +42,18 @@ void LoneStart::on_backward(const StepDigest& last) {
 }
 
 void LoneStart::add(std::int64_t elements, const Models& models, const StepDigest& last) {
+  if (last.step == 0) return;
   brought_ += static_cast<std::uint64_t>(std::max<std::int64_t>(elements, 0));
   std::uint64_t trained = 0;
   for (const auto& [id, model] : models) trained += trained_elements(model.list());
-  if (brought_ > 0 && brought_ >= trained) end_with(last);
+  if (brought_ > 0 && brought_ >= trained) end_with(last, /*by_call=*/false);
 }
 
-void LoneStart::end_with(const StepDigest& last) {
+void LoneStart::end_with(const StepDigest& last, bool by_call) {
   if (last.step == 0) return;
   ends_ = true;
-  found_ = {.steps = last.step,
+  found_ = {.steps = static_cast<std::int32_t>(last.step),
+            .by_call = by_call ? 1 : 0,
             .optimizer_steps = last.optimizer_steps,
             .forwards = last.forwards,
             .backwards = last.backwards};

@@ -14,8 +14,9 @@ namespace ddpscope {
 
 /// Finds the steps that a rank made alone before it trained with others, as to warm up or to look
 /// for a learning rate. They end, between two steps, where as many elements as it trains are sent
-/// to it or read from an archive, or in the first call of all, if that is a broadcast or a barrier;
-/// and the first average of gradients follows. What ranks had before is nothing to compare.
+/// to it or read from an archive, or in the first call since they began, if that is a broadcast or
+/// a barrier; and the first average of gradients follows. What ranks had before is nothing to
+/// compare.
 class LoneStart {
  public:
   using Models = std::map<ModelId, ModelTensors>;
@@ -35,7 +36,7 @@ class LoneStart {
 
  private:
   void add(std::int64_t elements, const Models& models, const StepDigest& last);
-  void end_with(const StepDigest& last);
+  void end_with(const StepDigest& last, bool by_call);
 
   std::uint64_t brought_ = 0;  // elements, since the last backward
   std::int64_t before_ = -1;   // the step that ended last when the last backward began

@@ -11,7 +11,6 @@
 #include <iterator>
 
 #include "checks/check_table.h"
-#include "checks/ranks_judge.h"
 #include "config/glob.h"
 #include "plugin/gpu_libraries.h"
 #include "records/jsonl_writer.h"
@@ -100,11 +99,6 @@ void add_coverage(RunRecord& run, const Settings& settings) {
     if (const std::string why = obstacle(row, run, settings); !why.empty()) {
       run.blocked.emplace(row.id, why);
     }
-  }
-  if (run.world_size > 1) return;
-  const RanksJudgeOptions options{.enabled = {run.checks.begin(), run.checks.end()}};
-  for (const auto& [id, told] : judge_ranks({.world_size = 1}, options).coverage) {
-    run.blocked.emplace(id, told.why);
   }
 }
 

@@ -172,10 +172,12 @@ TEST_CASE("loss-target-range takes what the operator says where nobody looked", 
   SECTION("of a row") { message = "index out of range in self"; }
   SECTION("of a class") { message = "Class values must be smaller than num_classes."; }
   SECTION("of a probability") { message = "all elements of input should be between 0 and 1"; }
-  SECTION("but not of shapes") {}
+  SECTION("but not of shapes or settings") {}
   Program program("loss-target-range");
   program.attach(1, kNet);
   program.send_now(ErrorEvent{.message = "The size of tensor a must match"});
+  program.send_now(
+      ErrorEvent{.message = "dropout probability has to be between 0 and 1, but got 1.5"});
   program.send_now(ErrorEvent{.message = message});
   program.send_now(ErrorEvent{.message = message});
   REQUIRE(program.findings.size() == (message.empty() ? 0 : 1));

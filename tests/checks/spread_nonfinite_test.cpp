@@ -1,5 +1,7 @@
 #include "checks/spread_nonfinite.h"
 
+#include <algorithm>
+
 #include "model/fingerprint.h"
 #include "tests/support/catch.h"
 #include "tests/support/compared_ranks.h"
@@ -60,6 +62,13 @@ TEST_CASE("what was averaged before it was looked at follows from its step", "[l
   fold_spread_nonfinite(four_ranks(), {&averaged, &arrived});
   CHECK(averaged.caused_by == arrived.fingerprint);
   CHECK(fact_in(arrived, "origin_ranks") == ranks_of({1}));
+}
+
+TEST_CASE("no rank is named after a step that nobody looked at before its average", "[links]") {
+  Finding averaged = found_by(1, 6, kArrived, "after_averaging");
+  Finding later = found_by(0, 7, kArrived);
+  fold_spread_nonfinite(four_ranks(), {&averaged, &later});
+  CHECK(std::ranges::count(later.facts, "origin_ranks", &Fact::key) == 0);
 }
 
 TEST_CASE("the first of them says on which ranks it was so", "[links]") {

@@ -7,6 +7,7 @@
 #include <fstream>
 
 #include "tests/exchange/compared_rings.h"
+#include "tests/exchange/ring_files.h"
 
 namespace ddpscope::test {
 namespace {
@@ -43,6 +44,33 @@ TEST_CASE("what is no ring of this run and rank is left out with one remark", "[
   REQUIRE(set.rings.size() == 1);
   REQUIRE(set.remarks.size() == 1);
   CHECK(set.remarks[0].starts_with(path + ": "));
+}
+
+TEST_CASE("steps before the first call that all ranks made are steps of all", "[compare]") {
+  const TemporaryDir dir;
+  std::int32_t of_second = 0;
+  std::int32_t by_call = 1;
+  bool are_shown = false;
+  SECTION("where these are as many") {
+    of_second = 3;
+    are_shown = true;
+  }
+  SECTION("not where one made none") {}
+  SECTION("not where one made others") { of_second = 2; }
+  SECTION("not where what they hold was sent after them") {
+    of_second = 3;
+    by_call = 0;
+  }
+  for (const std::int64_t rank : {0, 1}) {
+    RingWriter writer;
+    REQUIRE(open_ring(writer, dir.path(), kSmallRing, rank) == "");
+    for (std::int64_t step = 0; step < 8; ++step) writer.put(StepDigest{.step = step});
+    const std::int32_t steps = rank == 0 ? 3 : of_second;
+    if (steps > 0) writer.put(LoneSteps{.steps = steps, .by_call = by_call});
+  }
+  const RingSet set = open_rings(list_rings(dir.path()), "run");
+  REQUIRE(set.rings.size() == 2);
+  CHECK(set.rings[0].digest(1).has_value() == are_shown);
 }
 
 TEST_CASE("a ring that was cut off anywhere is left out with one remark", "[compare]") {

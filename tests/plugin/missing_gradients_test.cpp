@@ -199,6 +199,23 @@ TEST_CASE("A layer under a guard gets no gradient") {
                   "grad-missing warning side - grad_mode_off aten::addmm"});
 }
 
+TEST_CASE("A layer under a guard gets no gradient, though the whole model is evaluated") {
+  Side net;
+  attach_diagnostics(net, quiet());
+  SGD optimizer(net->parameters(), 0.01);
+  train(optimizer, [&] {
+    at::Tensor extra;
+    {
+      const torch::NoGradGuard guard;
+      (net->main_loss() + net->side(input()).sum()).item<double>();
+      extra = net->side(input());
+    }
+    return net->main_loss() * extra.square().mean();
+  });
+  check_findings({"autograd-cut warning side - grad_mode_off aten::addmm",
+                  "grad-missing warning side - grad_mode_off aten::addmm"});
+}
+
 TEST_CASE("A function that returns no gradient is named as the cause") {
   struct Scaled : Module {
     at::Tensor loss() { return ReturnsNothing::apply(layer(input()), scale).square().mean(); }

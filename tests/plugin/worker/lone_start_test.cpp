@@ -16,7 +16,8 @@ void broadcast(Rank& rank, std::int64_t elements) {
 }
 
 void load(Rank& rank, std::int64_t elements) {
-  rank.send_large(ArchiveTensorEvent{.at = rank.now(), .now = {.elements = elements}});
+  rank.send_large(
+      ArchiveTensorEvent{.at = rank.now(), .tensor = kWeight, .now = {.elements = elements}});
 }
 
 void averaged_step(Rank& rank) {
