@@ -156,7 +156,10 @@ const ReductionStep& telling_step(const ReductionRun& run) {
 /// Steps that ranks which average left out now and then, as the last of an epoch.
 ReductionRun left_out_of(const Cohort& cohort) {
   ReductionRun found;
-  if (!cohort.averages) return found;
+  const auto is_reduced = [](const ReductionStep& step) {
+    return step.differing == 0 && !step.is_alone();
+  };
+  if (!cohort.averages || std::ranges::none_of(cohort.reductions, is_reduced)) return found;
   for (const ReductionStep& step : cohort.reductions) {
     if (!was_left_out(step)) continue;
     if (found.steps++ == 0) found.first = &step;

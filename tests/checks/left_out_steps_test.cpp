@@ -43,7 +43,7 @@ TEST_CASE("grad-not-reduced tells steps that are left out now and then", "[check
   SECTION("or not, where all was reduced") {}
   std::vector<ReductionStep> steps;
   for (std::int64_t number = 1; number <= 12; ++number) {
-    steps.push_back(step);
+    steps.push_back(number % 6 == 0 ? step : left_out());
     steps.back().step = number;
     if (number % 6 > 0) steps.back().differing = 0;
   }
@@ -55,6 +55,12 @@ TEST_CASE("grad-not-reduced tells steps that are left out now and then", "[check
   CHECK(findings[0].last_step == 12);
   CHECK(findings[0].occurrences == 2);
   CHECK(findings[0].why.starts_with(why));
+}
+
+TEST_CASE("grad-not-reduced leaves one step that was compared to other checks", "[check]") {
+  ReductionStep step = left_out();
+  step.calls = 0;
+  CHECK(judged({step}).empty());
 }
 
 }  // namespace ddpscope::test::left_out_steps_test
