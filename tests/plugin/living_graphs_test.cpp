@@ -28,6 +28,22 @@ TEST_CASE("A gradient penalty is silent") {
   check_silent();
 }
 
+TEST_CASE("Inputs of steps whose graph is kept are not called unregistered") {
+  struct Recurrent : Module {
+    torch::nn::GRUCell cell = register_module("cell", torch::nn::GRUCell(8, 8));
+  } net;
+  attach_diagnostics(net, quiet());
+  SGD optimizer(net.parameters(), 0.01);
+  at::Tensor hidden = torch::zeros({5, 8});
+  for (int step = 0; step < 4; ++step) {
+    hidden = net.cell(torch::randn({5, 8}, torch::requires_grad()), hidden);
+    optimizer.zero_grad();
+    hidden.square().mean().backward({}, /*retain_graph=*/true);
+    optimizer.step();
+  }
+  CHECK(find(findings(), "module-unregistered") == nullptr);
+}
+
 TEST_CASE("Truncated back-propagation through time is silent") {
   struct Recurrent : Module {
     torch::nn::GRUCell cell = register_module("cell", torch::nn::GRUCell(8, 8));
