@@ -20,6 +20,7 @@ using reductions::StepComparison;
 using reductions::Steps;
 
 constexpr std::size_t kMaxSteps = 4096;
+constexpr std::int64_t kMostly = 4;  // times as many
 constexpr double kSameNumber = 1e-6;
 constexpr double kSameValues = 1e-5;
 
@@ -47,7 +48,9 @@ void add_rank(Parameter& parameter, const ToldReduction& told, double clip_facto
   if (parameter.ranks++ == 0) {
     parameter.fingerprint = told.fingerprint;
     parameter.weight = weight;
+    parameter.arrived = told.before.sums;
   }
+  parameter.arrived_alike &= parameter.arrived == told.before.sums;
   parameter.differs |= parameter.fingerprint != told.fingerprint;
   const double seen = weight == kUnknownWeight ? 1 : weight;
   const bool is_kept = is_as_it_arrived(told, clip_factor * seen);
@@ -184,6 +187,8 @@ void compare_reductions(const RingList& rings, bool complete, Cohort& cohort) {
     add_counts(*ring, static_cast<double>(rings.size()), steps);
   }
   ReducedNames names(*rings.front(), rings.size());
+  std::int64_t averaged = 0;
+  std::int64_t combined = 0;
   // Two models may step in turn: what lasts is told by the steps of one.
   for (const std::uint32_t model : models_in(steps)) {
     const Step* before = nullptr;
@@ -204,12 +209,15 @@ void compare_reductions(const RingList& rings, bool complete, Cohort& cohort) {
       }
       if (result.undivided > 0) result.first_undivided = names.at(comparison.undivided(), number);
       if (result.noise > 0) result.worst = names.at(comparison.residual(), number);
+      averaged += result.averaged;
+      combined += result.combined;
       overlap.add(result, follows, cohort.reductions.size());
       cohort.reductions.push_back(std::move(result));
     }
     if (!overlap.is_usual()) continue;
     for (const std::size_t place : overlap.unknown) cohort.reductions[place].forget_values();
   }
+  cohort.averages |= averaged > kMostly * combined;
 }
 
 }  // namespace ddpscope

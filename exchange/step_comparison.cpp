@@ -95,6 +95,14 @@ void StepComparison::add_differing(const ReducedPlace& place, const Parameter& p
   result_.largest_difference = std::max(result_.largest_difference, spread_of(parameter));
 }
 
+// By its values, whatever the calls are that brought them there: each rank had another gradient of
+// its own, and now all have the same multiple of their sum.
+void StepComparison::add_averaged(const Parameter& parameter, bool is_linear) {
+  const bool is_of_all = parameter.brought == ranks_ && !parameter.arrived_alike;
+  if (parameter.differs || parameter.kept_on > 0 || !is_of_all) return;
+  ++(is_linear ? result_.averaged : result_.combined);
+}
+
 // Of what is a multiple of the sum, nothing is left. The multiple may be another one for each
 // parameter, as where layers are clipped by themselves. A program that clears gradients between
 // its backwards either keeps what it had elsewhere, and adds it, or drops it. One that overlaps its
@@ -113,6 +121,7 @@ void StepComparison::add_to_sum(const ReducedPlace& place, const Parameter& para
     ++result_.of_step_before;
     return;
   }
+  add_averaged(parameter, is_linear);
   if (!best->cancels) {
     least_ = std::min(least_, best->ratio);
     most_ = std::max(most_, best->ratio);

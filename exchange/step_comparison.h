@@ -23,6 +23,8 @@ struct Parameter {
   bool grew_after = false;       ///< a gradient arrived at what was averaged, on some rank
   std::int64_t kept_on = 0;      ///< number of ranks on which it is
   std::int64_t kept_by = -1;     ///< the last of these
+  Sums arrived = {};             ///< on the first rank
+  bool arrived_alike = true;     ///< and so on all
   bool is_finite = true;
   bool is_summed = true;    ///< what arrived is known, and nothing but sums and factors changed it
   bool is_weighed = false;  ///< by another factor on each rank
@@ -67,6 +69,7 @@ class StepComparison {
  private:
   void find_ratio();
   void add_differing(const ReducedPlace& place, const Parameter& parameter);
+  void add_averaged(const Parameter& parameter, bool is_linear);
   void add_to_sum(const ReducedPlace& place, const Parameter& parameter, const Step* before);
   bool is_of(const Step& before, const ReducedPlace& place, const Parameter& parameter,
              double limit) const;

@@ -165,7 +165,9 @@ struct ReductionStep {
                                      ///< the norm after
   double noise = 0;                  ///< the same over the norms before: rounding shows in it
   ReducedParameter worst;
-  std::int64_t not_linear = 0;      ///< of which more than 1 % is no multiple of the sum
+  std::int64_t averaged = 0;    ///< arrived as another one on each rank, and all step with one mean
+  std::int64_t combined = 0;    ///< likewise, and they step with what is no multiple of the sum
+  std::int64_t not_linear = 0;  ///< of which more than 1 % is no multiple of the sum
   std::int64_t of_one_rank = 0;     ///< what all step with is what arrived on one of them alone
   std::int64_t that_rank = -1;      ///< the one
   std::int64_t of_step_before = 0;  ///< the mean of what arrived in that one, and not in this
@@ -200,7 +202,7 @@ struct Cohort {
   /// Disjoint parts of them that average over groups of their own as well; empty where there are
   /// none, or not for each rank.
   std::vector<RankList> parts;
-  bool averages = false;        ///< a collective wrote gradients
+  bool averages = false;        ///< a collective wrote gradients, or what they hold tells so
   bool equal_at_start = false;  ///< parameters were bit-equal before the first step
   /// Some step's collectives had a tenth of the elements of the parameters or more, but for
   /// broadcasts before the first step.

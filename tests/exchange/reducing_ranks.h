@@ -89,13 +89,19 @@ class TwoRanks {
                     .backwards = backwards,
                     .call_count = rank.get() == &run_[1] ? calls_of_second_ : 3});
     }
-    const RingSet set = open_rings(list_rings(run_.dir()), "r1");
-    const RanksComparedEvent event = compare_ranks(set.rings, {.world_size = ranks});
+    const RanksComparedEvent event = compare(ranks);
     REQUIRE(event.cohorts.size() == 1);
     return event.cohorts[0].reductions;
   }
 
+  bool average() { return compare(2).cohorts.at(0).averages; }
+
  private:
+  RanksComparedEvent compare(std::int64_t ranks) {
+    const RingSet set = open_rings(list_rings(run_.dir()), "r1");
+    return compare_ranks(set.rings, {.world_size = ranks});
+  }
+
   TestRun run_{2};
   std::int32_t calls_of_second_ = 3;
 };
