@@ -176,6 +176,16 @@ struct Overlap {
   /// One step may have the gradients of another by chance.
   bool is_usual() const { return late > 0 && 2 * late >= known; }
 };
+
+bool average_by_value(const std::vector<ReductionStep>& steps) {
+  std::int64_t averaged = 0;
+  std::int64_t combined = 0;
+  for (const ReductionStep& step : steps) {
+    averaged += step.averaged;
+    combined += step.combined;
+  }
+  return averaged > kMostly * combined;
+}
 }  // namespace
 
 void compare_reductions(const RingList& rings, bool complete, Cohort& cohort) {
@@ -187,8 +197,6 @@ void compare_reductions(const RingList& rings, bool complete, Cohort& cohort) {
     add_counts(*ring, static_cast<double>(rings.size()), steps);
   }
   ReducedNames names(*rings.front(), rings.size());
-  std::int64_t averaged = 0;
-  std::int64_t combined = 0;
   // Two models may step in turn: what lasts is told by the steps of one.
   for (const std::uint32_t model : models_in(steps)) {
     const Step* before = nullptr;
@@ -209,15 +217,13 @@ void compare_reductions(const RingList& rings, bool complete, Cohort& cohort) {
       }
       if (result.undivided > 0) result.first_undivided = names.at(comparison.undivided(), number);
       if (result.noise > 0) result.worst = names.at(comparison.residual(), number);
-      averaged += result.averaged;
-      combined += result.combined;
       overlap.add(result, follows, cohort.reductions.size());
       cohort.reductions.push_back(std::move(result));
     }
     if (!overlap.is_usual()) continue;
     for (const std::size_t place : overlap.unknown) cohort.reductions[place].forget_values();
   }
-  cohort.averages |= averaged > kMostly * combined;
+  cohort.averages = cohort.averages || average_by_value(cohort.reductions);
 }
 
 }  // namespace ddpscope

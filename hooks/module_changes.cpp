@@ -5,6 +5,10 @@
 #include "hooks/module_hooks.h"
 #include "hooks/module_tracker.h"
 
+namespace torch::jit {
+struct Module;
+}
+
 namespace ddpscope {
 namespace {
 using torch::nn::Module;
@@ -23,6 +27,7 @@ struct Change {
 using RegisterParameter = Change<0, at::Tensor&, Module*, std::string, at::Tensor, bool>;
 using RegisterBuffer = Change<1, at::Tensor&, Module*, std::string, at::Tensor>;
 using Unregister = Change<2, void, Module*, const std::string&>;
+using TrainScript = Change<3, void, torch::jit::Module*, bool>;
 // What the program asks of a model also shows where it stands.
 template <int kWhich, class... Arguments>
 struct ModelChange {
@@ -51,6 +56,7 @@ bool install_module_changes() noexcept {
       "_ZN5torch2nn6Module17unregister_moduleERKNSt7__cxx1112basic_stringIcSt11char_"
       "traitsIcESaIcEEE");
   live &= Train::install("_ZN5torch2nn6Module5trainEb");
+  live &= TrainScript::install("_ZN5torch3jit6Module5trainEb");
   live &= ToDevice::install("_ZN5torch2nn6Module2toEN3c106DeviceEb");
   live &= ToDtype::install("_ZN5torch2nn6Module2toEN3c1010ScalarTypeEb");
   live &= ToBoth::install("_ZN5torch2nn6Module2toEN3c106DeviceENS2_10ScalarTypeEb");

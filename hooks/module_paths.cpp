@@ -3,6 +3,18 @@
 #include "hooks/module_tracker.h"
 
 namespace ddpscope {
+
+bool ModuleTracker::Root::is_over() const {
+  if (named_tensors) return false;
+  return script.is_any() ? script.is_over() : life.is_over();
+}
+
+bool ModuleTracker::Root::is_training() const {
+  if (named_tensors || script.is_any()) return named_tensors || script.is_training();
+  const std::shared_ptr<torch::nn::Module> alive = life.lock();
+  return alive != nullptr && alive->is_training();
+}
+
 ModuleId ModuleTracker::module_at(std::string_view path) {
   const std::lock_guard lock(mutex_);
   for (const Root& root : roots_) {
@@ -49,9 +61,8 @@ bool ModuleTracker::in_eval(ModuleId module) {
   bool any = false;
   for (const Root& root : roots_) {
     if (is_known && !holds(root)) continue;
-    const std::shared_ptr<Module> alive = root.life.lock();
-    if (root.named_tensors || (alive != nullptr && alive->is_training())) return false;
-    any |= alive != nullptr;
+    if (root.is_training()) return false;
+    any |= !root.is_over();
   }
   return any;
 }

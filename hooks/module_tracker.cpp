@@ -14,51 +14,7 @@
 namespace ddpscope {
 namespace {
 using torch::nn::Module;
-constexpr int kMaxDepth = 200;
 constexpr std::size_t kManyRoots = 64;
-
-std::string join(const std::string& path, const std::string& name) {
-  return path.empty() ? name : path + "." + name;
-}
-
-struct Walk {
-  Capture& capture;
-  TreeEvent& event;
-  WeakTensors* parameters = nullptr;
-
-  void add(const std::string& path, const std::string& name, const at::Tensor& tensor,
-           bool is_buffer) {
-    if (!tensor.defined()) return;
-    TensorSlot& slot = capture.tensors().slot(tensor);
-    slot.announced = true;  // the tree tells it
-    call_names().lies_at(slot.id, tensor);
-    if (is_buffer) slot.buffer = true;
-    if (!is_buffer && parameters != nullptr) {
-      parameters->emplace_back(join(path, name), tensor.getIntrusivePtr());
-    }
-    event.tensors.push_back({.module_path = path,
-                             .name = name,
-                             .is_buffer = is_buffer,
-                             .tensor = describe(tensor, slot.id)});
-  }
-
-  void visit(const Module& module, const std::string& path, int depth) {
-    event.modules.push_back({.id = module_id(&module),
-                             .path = path,
-                             .type = c10::demangle(typeid(module).name()),
-                             .training = module.is_training()});
-    for (const auto& item : module.named_parameters(/*recurse=*/false)) {
-      add(path, item.key(), item.value(), /*is_buffer=*/false);
-    }
-    for (const auto& item : module.named_buffers(/*recurse=*/false)) {
-      add(path, item.key(), item.value(), /*is_buffer=*/true);
-    }
-    if (depth == kMaxDepth) return;
-    for (const auto& child : module.named_children()) {
-      if (child.value() != nullptr) visit(*child.value(), join(path, child.key()), depth + 1);
-    }
-  }
-};
 
 std::uint64_t hash_of(const TreeEvent& event) {
   Hash hash;
@@ -94,6 +50,15 @@ ModelId ModuleTracker::attach(Capture& capture, Module& root) {
   return attach(capture, root, ModuleLife::of_object(root));
 }
 
+ModelId ModuleTracker::attach(Capture& capture, const torch::jit::Module& root) {
+  const std::lock_guard lock(mutex_);
+  forget_dead(capture, object_of(root));
+  Root& entry = find_or_add(capture, object_of(root), class_of(root));
+  entry.script = ScriptLife(root);
+  look_anew(capture, entry);
+  return entry.model;
+}
+
 ModelId ModuleTracker::attach(Capture& capture, Module& root, const ModuleLife& life) {
   const std::lock_guard lock(mutex_);
   forget_dead(capture, &root);
@@ -104,10 +69,9 @@ ModelId ModuleTracker::attach(Capture& capture, Module& root, const ModuleLife& 
 }
 
 // Another object may stand where one died; and a program may make models by the thousand.
-void ModuleTracker::forget_dead(Capture& capture, const Module* place) {
+void ModuleTracker::forget_dead(Capture& capture, const void* place) {
   const auto is_gone = [&](const Root& root) {
-    const bool meant = root.module == place || roots_.size() >= kManyRoots;
-    return meant && !root.named_tensors && root.life.is_over();
+    return (root.object == place || roots_.size() >= kManyRoots) && root.is_over();
   };
   for (auto root = roots_.begin(); root != roots_.end();) {
     if (!is_gone(*root)) {
@@ -123,14 +87,14 @@ void ModuleTracker::forget_dead(Capture& capture, const Module* place) {
 // What dies leaves its memory to others: no tensor found there later belongs to it.
 void ModuleTracker::tell_ends(Capture& capture) {
   for (Root& root : roots_) {
-    if (!root.named_tensors && root.life.is_over()) tell_end(capture, root);
+    if (root.is_over()) tell_end(capture, root);
   }
 }
 
 void ModuleTracker::tell_end(Capture& capture, Root& root) {
   if (std::exchange(root.end_told, true)) return;
-  const bool died = !root.named_tensors && root.life.is_over();
-  capture.put(TreeEndEvent{.at = capture.marker().now(), .model = root.model, .died = died});
+  capture.put(
+      TreeEndEvent{.at = capture.marker().now(), .model = root.model, .died = root.is_over()});
 }
 
 ModelId ModuleTracker::attach(Capture& capture, const NamedTensors& tensors,
@@ -152,10 +116,10 @@ ModelId ModuleTracker::attach(Capture& capture, const NamedTensors& tensors,
   return entry.model;
 }
 
-ModuleTracker::Root& ModuleTracker::find_or_add(Capture& capture, const Module* module,
+ModuleTracker::Root& ModuleTracker::find_or_add(Capture& capture, const void* object,
                                                 const std::string& class_name) {
   const auto is_same = [&](const Root& root) {
-    return module != nullptr && root.module == module && root.class_name == class_name;
+    return object != nullptr && root.object == object && root.class_name == class_name;
   };
   if (auto known = std::ranges::find_if(roots_, is_same); known != roots_.end()) return *known;
   capture.marker().model_attached();
@@ -164,7 +128,7 @@ ModuleTracker::Root& ModuleTracker::find_or_add(Capture& capture, const Module* 
   const std::string label = label_for(class_name, /*model=*/0);
   Root& root = roots_.emplace_back();
   root.model = ++last_model_;
-  root.module = module;
+  root.object = object;
   root.owner = std::this_thread::get_id();
   root.class_name = class_name;
   root.label = label;
@@ -174,7 +138,7 @@ ModuleTracker::Root& ModuleTracker::find_or_add(Capture& capture, const Module* 
 std::string ModuleTracker::label_for(const std::string& wanted, ModelId model) const {
   // A name that the program gives may be that of a model which has died.
   const auto is_free = [model](const Root& root) {
-    return root.model == model || (model != 0 && !root.named_tensors && root.life.is_over());
+    return root.model == model || (model != 0 && root.is_over());
   };
   std::set<std::string_view> taken;
   for (const Root& root : roots_) {
@@ -258,25 +222,20 @@ void ModuleTracker::look(Capture& capture, Root& root) {
                   .model = root.model,
                   .label = root.label,
                   .class_name = root.class_name};
-  Walk walk{.capture = capture, .event = event};
+  TreeWalk walk(capture, event);
   if (root.named_tensors) {
-    event.modules.push_back({.path = "", .type = root.class_name});
-    for (const auto& [name, weak] : root.tensors) {
-      const auto impl = weak.lock();
-      if (!impl.defined()) continue;
-      const auto dot = name.rfind('.');
-      const bool nested = dot != std::string::npos;
-      walk.add(nested ? name.substr(0, dot) : "", nested ? name.substr(dot + 1) : name,
-               at::Tensor(impl), /*is_buffer=*/false);
-    }
+    walk.visit(root.tensors, root.class_name);
+    return tell(capture, root, std::move(event));
+  }
+  if (const auto script = root.script.lock()) {
+    walk.visit(*script);
   } else if (const std::shared_ptr<Module> module = root.life.lock()) {
-    root.tensors.clear();
-    walk.parameters = &root.tensors;
-    walk.visit(*module, "", 0);
-    root.buffers.follow(capture, *module);
+    walk.visit(*module);
   } else {
     return;
   }
+  root.tensors = walk.take_parameters();
+  root.buffers.follow(capture, walk.buffers());
   tell(capture, root, std::move(event));
 }
 

@@ -17,13 +17,14 @@
 #include "hooks/module_life.h"
 #include "hooks/near_tls.h"
 #include "hooks/quiet_buffers.h"
+#include "hooks/script_life.h"
+#include "hooks/tree_walk.h"
 #include "model/tree_event.h"
 
 namespace ddpscope {
 
 class Capture;
 using NamedTensors = std::vector<std::pair<std::string, at::Tensor>>;
-using WeakTensors = std::vector<std::pair<std::string, c10::weak_intrusive_ptr<c10::TensorImpl>>>;
 
 /// Knows the attached roots and tells the sink what is registered below them, at attach and again
 /// whenever a module or a registration changed.
@@ -34,6 +35,7 @@ class ModuleTracker {
   ModelId attach(Capture& capture, std::shared_ptr<torch::nn::Module> root);
   ModelId attach(Capture& capture, torch::nn::Module& root);
   ModelId attach(Capture& capture, torch::nn::Module& root, const ModuleLife& life);
+  ModelId attach(Capture& capture, const torch::jit::Module& root);
   ModelId attach(Capture& capture, const NamedTensors& tensors, std::string class_name);
   void detach(Capture& capture, ModelId model);
   void rename(Capture& capture, ModelId model, std::string label);
@@ -62,8 +64,9 @@ class ModuleTracker {
  private:
   struct Root {
     ModelId model = 0;
-    const torch::nn::Module* module = nullptr;
+    const void* object = nullptr;  ///< the module, or the object of TorchScript
     ModuleLife life;
+    ScriptLife script;
     WeakTensors tensors;
     QuietBuffers buffers;
     bool named_tensors = false;
@@ -76,13 +79,15 @@ class ModuleTracker {
     std::uint64_t tree_hash = 0;
     std::vector<ModuleId> modules;
     std::map<std::string, ModuleId, std::less<>> by_path;
+
+    bool is_over() const;  ///< never, of named tensors
+    bool is_training() const;
   };
 
-  void forget_dead(Capture& capture, const torch::nn::Module* place);
+  void forget_dead(Capture& capture, const void* place);
   void tell_ends(Capture& capture);
   void tell_end(Capture& capture, Root& root);
-  Root& find_or_add(Capture& capture, const torch::nn::Module* module,
-                    const std::string& class_name);
+  Root& find_or_add(Capture& capture, const void* object, const std::string& class_name);
   /// Which no other model has: `Net`, `Net#2`.
   std::string label_for(const std::string& wanted, ModelId model) const;
   void look(Capture& capture, Root& root);
@@ -115,9 +120,5 @@ class ModuleCalls {
   DDPSCOPE_NEAR static inline constinit thread_local std::size_t depth_ = 0;
   DDPSCOPE_NEAR static inline constinit thread_local std::array<ModuleId, 64> calls_{};
 };
-
-inline ModuleId module_id(const torch::nn::Module* module) noexcept {
-  return reinterpret_cast<std::uintptr_t>(module);
-}
 
 }  // namespace ddpscope

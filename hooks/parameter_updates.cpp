@@ -15,7 +15,7 @@ constexpr std::int64_t kFirstUpdates = 100;
 constexpr std::int64_t kOneOf = 16;
 constexpr std::size_t kMaxBytes = std::size_t{16} << 20;
 
-std::size_t bits_of(const at::Tensor& tensor) {
+std::size_t hash_of_bits(const at::Tensor& tensor) {
   const auto* const data = static_cast<const char*>(tensor.unsafeGetTensorImpl()->data());
   return std::hash<std::string_view>{}(std::string_view(data, tensor.nbytes()));
 }
@@ -77,7 +77,7 @@ void ParameterUpdates::add(Capture& capture, const torch::optim::OptimizerParamG
   seen.step = capture.marker().now().step;
   if (!seen.moves && tensor.nbytes() <= budget_) {
     budget_ -= tensor.nbytes();
-    member.bits = bits_of(tensor);
+    member.bits = hash_of_bits(tensor);
   }
   members_.push_back(member);
 }
@@ -92,7 +92,7 @@ bool ParameterUpdates::finish(Capture& capture, const ParamGroups& groups, Membe
   if (after.count != member.before.count) return false;
   member.update.update_ratio = update_ratio(member.before, after);
   seen_[member.position].moves = member.update.update_ratio > 0;
-  if (member.bits.has_value()) member.update.unchanged = bits_of(tensor) == *member.bits;
+  if (member.bits.has_value()) member.update.unchanged = hash_of_bits(tensor) == *member.bits;
   return true;
 }
 

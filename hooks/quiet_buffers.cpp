@@ -7,21 +7,9 @@
 namespace ddpscope {
 namespace {
 constexpr std::int64_t kQuietSteps = 16;
-
-void add_buffers(const torch::nn::Module& module, std::vector<at::Tensor>& found, int depth) {
-  for (const auto& item : module.named_buffers(/*recurse=*/false)) {
-    if (item.value().defined()) found.push_back(item.value());
-  }
-  if (depth == 0) return;
-  for (const auto& child : module.named_children()) {
-    if (child.value() != nullptr) add_buffers(*child.value(), found, depth - 1);
-  }
-}
 }  // namespace
 
-void QuietBuffers::follow(Capture& capture, const torch::nn::Module& root) {
-  std::vector<at::Tensor> registered;
-  add_buffers(root, registered, /*depth=*/200);
+void QuietBuffers::follow(Capture& capture, const std::vector<at::Tensor>& registered) {
   std::vector<Buffer> buffers;
   for (const at::Tensor& tensor : registered) {
     const TensorId id = capture.id_of(tensor);

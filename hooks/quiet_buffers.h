@@ -1,6 +1,6 @@
 #pragma once
 
-#include <torch/nn/module.h>
+#include <ATen/core/Tensor.h>
 
 #include <vector>
 
@@ -13,8 +13,8 @@ class Capture;
 /// Follows the versions of the registered buffers of one root, to tell those that nothing writes.
 class QuietBuffers {
  public:
-  /// What `root` registers now; what it registered before keeps its history.
-  void follow(Capture& capture, const torch::nn::Module& root);
+  /// What the root registers now; what it registered before keeps its history.
+  void follow(Capture& capture, const std::vector<at::Tensor>& registered);
   /// Tells each buffer once that has not been written for 16 steps.
   void step_ended(Capture& capture);
   /// Those that are alive.

@@ -32,17 +32,10 @@ ScriptRoots& script_roots() {
   return *leaked;
 }
 
-std::string class_of(const ScriptModule& module) {
-  const auto name = module.type()->name();
-  return name ? name->name() : "ScriptModule";
-}
-
 void ScriptRoots::take(Capture& capture, const ScriptModule& module) {
-  NamedTensors named;
   std::set<TensorId> ids;
-  for (const auto& item : module.named_parameters(/*recurse=*/true)) {
-    named.emplace_back(item.name, item.value);
-    ids.insert(capture.id_of(item.value));
+  for (const at::Tensor& parameter : module.parameters(/*recurse=*/true)) {
+    ids.insert(capture.id_of(parameter));
   }
   const auto holds = [](const std::set<TensorId>& all, const std::set<TensorId>& some) {
     return std::ranges::includes(all, some);
@@ -55,7 +48,7 @@ void ScriptRoots::take(Capture& capture, const ScriptModule& module) {
     if (holds(ids, root.tensors)) capture.modules().detach(capture, root.model);
   }
   std::erase_if(roots_, [&](const ScriptRoot& root) { return holds(ids, root.tensors); });
-  const ModelId model = capture.modules().attach(capture, named, class_of(module));
+  const ModelId model = capture.modules().attach(capture, module);
   roots_.push_back({.model = model, .tensors = std::move(ids)});
 }
 

@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <optional>
+#include <tuple>
 
 #include "hooks/capture.h"
 #include "hooks/inferred_calls.h"
@@ -136,6 +137,14 @@ struct Normalization {
 };
 using InstanceNorm = Normalization<1>;
 
+DDPSCOPE_NEAR thread_local int batch_norms = 0;  ///< that are hooked, and run
+struct InBatchNorm {
+  InBatchNorm() { ++batch_norms; }
+  ~InBatchNorm() { --batch_norms; }
+  InBatchNorm(const InBatchNorm&) = delete;
+  InBatchNorm& operator=(const InBatchNorm&) = delete;
+};
+
 struct BatchNorm {
   using Hooked = Normalization<0>::Hooked;
   DDPSCOPE_HOT static at::Tensor call(const at::Tensor& input, const MaybeTensor& weight,
@@ -155,6 +164,7 @@ struct BatchNorm {
     const bool is_told = without_grad()
                              ? mean.has_value() && mean->defined()
                              : instance_norms == 0 && (is_survey() || has_few_values(input));
+    const InBatchNorm scope_of_call;
     const auto run = [&] {
       return Normalization<0>::call(input, weight, bias, mean, variance, training, momentum,
                                     epsilon, cudnn_enabled);
@@ -175,6 +185,30 @@ struct BatchNorm {
                              (scope == NormScope::kUnlisted || scope == NormScope::kOtherThread);
     if (is_left_out || (is_told && scope != NormScope::kAllRanks)) tell_norm(scope);
     return result;
+  }
+};
+
+/// What batch norm calls. TorchScript runs batch norm itself without a call that could be hooked.
+struct BatchNormInside {
+  using Result = std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, std::int64_t>;
+  using Hooked =
+      Interposed<BatchNormInside,
+                 Result(const at::Tensor&, const MaybeTensor&, const MaybeTensor&,
+                        const MaybeTensor&, const MaybeTensor&, bool, double, double, bool)>;
+  static Result call(const at::Tensor& input, const MaybeTensor& weight, const MaybeTensor& bias,
+                     const MaybeTensor& mean, const MaybeTensor& variance, bool training,
+                     double momentum, double epsilon, bool cudnn_enabled) {
+    const bool is_seen = batch_norms > 0 || instance_norms > 0;
+    if (!is_seen && training && !without_grad() && (is_survey() || has_few_values(input))) {
+      as_observer("training_op", [&](Capture& capture) {
+        tell(capture, "aten::batch_norm", {&weight, &mean, shape_of(input), NormScope::kRank});
+      });
+    }
+    const auto run = [&] {
+      return Hooked::original(input, weight, bias, mean, variance, training, momentum, epsilon,
+                              cudnn_enabled);
+    };
+    return run_operator("aten::batch_norm", run, input, weight, bias, mean, variance);
   }
 };
 
@@ -229,6 +263,9 @@ bool install_training_ops() noexcept {
   install_mode_asked();
   bool live = BatchNorm::Hooked::install(
       "_ZN2at4_ops10batch_norm4callERKNS_6TensorERKSt8optionalIS2_ES8_S8_S8_bddb", BatchNorm::call);
+  live &= BatchNormInside::Hooked::install_for_watched(
+      "_ZN2at4_ops22_batch_norm_impl_index4callERKNS_6TensorERKSt8optionalIS2_ES8_S8_S8_bddb",
+      BatchNormInside::call);
   live &= InstanceNorm::Hooked::install_in(
       operator_hooks(),
       "_ZN2at4_ops13instance_norm4callERKNS_6TensorERKSt8optionalIS2_ES8_S8_S8_bddb",

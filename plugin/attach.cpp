@@ -11,7 +11,6 @@
 #include "plugin/public_findings.h"
 // clang-format on
 
-#include <torch/csrc/jit/api/module.h>
 #include <torch/version.h>
 
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
@@ -114,12 +113,8 @@ Attachment attach_diagnostics(torch::nn::Module& model, const Options& options) 
 }
 
 Attachment attach_diagnostics(torch::jit::Module& model, const Options& options) {
-  NamedTensors tensors;
-  for (const auto& item : model.named_parameters()) tensors.emplace_back(item.name, item.value);
-  return AttachmentAccess::make(options, [&](Capture& capture) {
-    const auto type = model.type()->name();
-    return capture.modules().attach(capture, tensors, type ? type->name() : "ScriptModule");
-  });
+  return AttachmentAccess::make(
+      options, [&](Capture& capture) { return capture.modules().attach(capture, model); });
 }
 
 Attachment attach_diagnostics(const NamedTensors& tensors, const Options& options) {

@@ -191,7 +191,7 @@ class DDPSCOPE_API Attachment {
 /// Thread: the one that trains the model.
 DDPSCOPE_API Attachment attach_diagnostics(torch::nn::Module& model, const Options& options = {});
 
-/// The same for a TorchScript module.
+/// The same for a TorchScript module, by any handle of the same object.
 DDPSCOPE_API Attachment attach_diagnostics(torch::jit::Module& model, const Options& options = {});
 
 /// The same for tensors without modules. The same names with new tensors update the attachment.
