@@ -33,12 +33,21 @@ Finding frozen_norm_updates(const ModelState& model, const FrozenNorms& norms, s
   finding.what = fmt::format("{} {} running statistics in training mode (frozen_norm_updates)",
                              counted(count, "frozen normalisation layer"),
                              count == 1 ? "updates its" : "update their");
-  finding.why = fmt::format(
-      "{} of these layers are frozen, but train(true) of a parent keeps the layers in training "
-      "mode: {} in a row",
-      counted(norms.parameters, "parameter"), counted(steps, "step"));
-  finding.fixes = {{"call eval() of the frozen part after every train()", kLikely},
-                   {"override train(bool) of its class", kLikely}};
+  finding.why = norms.is_all
+                    ? fmt::format(
+                          "no parameter of the model trains, but it is in training mode, as "
+                          "every model is until its eval(): {} in a row",
+                          counted(steps, "step"))
+                    : fmt::format(
+                          "{} of these layers are frozen, but train(true) of a parent keeps the "
+                          "layers in training mode: {} in a row",
+                          counted(norms.parameters, "parameter"), counted(steps, "step"));
+  if (norms.is_all) {
+    finding.fixes = {{"call eval() of the model before it is used", kLikely}};
+  } else {
+    finding.fixes = {{"call eval() of the frozen part after every train()", kLikely},
+                     {"override train(bool) of its class", kLikely}};
+  }
   finding.facts.push_back({fact::kFrozenParametersCount, norms.parameters});
   finding.facts.push_back({fact::kStepsInModeCount, steps});
   return finding;

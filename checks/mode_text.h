@@ -12,6 +12,7 @@ namespace ddpscope {
 struct FrozenNorms {
   std::vector<std::string> paths;
   std::int64_t parameters = 0;
+  bool is_all = false;  ///< no parameter of the model trains
 };
 
 /// An operator that ran in training mode during an evaluation.

@@ -92,7 +92,8 @@ class ModuleMode final : public Check {
       updating[place.first].paths.push_back(place.second);
       updating[place.first].parameters += mode->parameters;
     }
-    for (const auto& [model, norms] : updating) {
+    for (auto& [model, norms] : updating) {
+      norms.is_all = !modes_.any_trains(model);
       if (state.models().contains(model)) {
         findings.push_back(frozen_norm_updates(state.models().at(model), norms, kNormSteps));
       }

@@ -22,6 +22,12 @@ const ModuleModes::Mode* ModuleModes::find(const Place& place) const {
   return found == modes_.end() ? nullptr : &found->second;
 }
 
+bool ModuleModes::any_trains(ModelId model) const {
+  return std::ranges::any_of(modes_, [model](const auto& entry) {
+    return entry.first.first == model && entry.second.trainable > 0;
+  });
+}
+
 bool is_written(const TensorTable& tensors, const ModuleModes::Place& place, std::int64_t after) {
   const auto is_here = [&](const Registration& at) {
     return ModuleModes::Place(at.model, at.module_path) == place;

@@ -21,6 +21,7 @@ class ModuleModes {
 
   void update(const TreeEvent& event);
   const Mode* find(const Place& place) const;
+  bool any_trains(ModelId model) const;  ///< a parameter of it
 
  private:
   std::map<Place, Mode> modes_;

@@ -10,7 +10,7 @@ bool are_frozen(const ValuesDiffer& values) {
 }
 
 std::int64_t first_bad_step(const ValuesDiffer& values, const Cohort& cohort) {
-  if (values.step == 0 || are_frozen(values) || !cohort.averages) return values.step;
+  if (is_of_start(values) || are_frozen(values) || !cohort.averages) return values.step;
   for (const ReductionStep& step : cohort.reductions) {
     const bool is_between = step.step >= std::max<std::int64_t>(values.equal_until, 1);
     if (is_between && step.differing > 0) return std::min(step.step + 1, values.step);
@@ -31,7 +31,7 @@ bool are_apart(const Cohort& cohort, std::int64_t step) {
 }
 
 std::string differing_input(const ValuesDiffer& values, const Cohort& cohort) {
-  if (values.step == 0 || are_frozen(values)) return "";
+  if (is_of_start(values) || are_frozen(values)) return "";
   const auto before = [&](std::int64_t step) { return step <= values.step; };
   const auto has = [&](DigestField field) {
     const auto differ = std::ranges::find(cohort.digests, field, &DigestsDiffer::field);

@@ -15,6 +15,9 @@ bool are_frozen(const ValuesDiffer& values);
 /// those are compared now and then, and gradients that differ make them differ.
 std::int64_t first_bad_step(const ValuesDiffer& values, const Cohort& cohort);
 
+/// They differ since they are there: before the first step, or when they were registered later.
+inline bool is_of_start(const ValuesDiffer& values) { return values.step == 0 || values.are_new; }
+
 /// They differ before the first step although broadcasts as large as all of them had run.
 bool were_broadcast(const ValuesDiffer& values, const Cohort& cohort);
 

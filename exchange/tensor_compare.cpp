@@ -8,6 +8,7 @@
 #include <unordered_map>
 
 #include "exchange/missing_on_ranks.h"
+#include "exchange/new_tensors.h"
 #include "exchange/sides.h"
 #include "exchange/sketch_compare.h"
 #include "exchange/written_buffers.h"
@@ -265,6 +266,7 @@ ValuesDiffer compare_values(const RingList& rings, const DigestsDiffer& differen
   }
   result.differing = std::ssize(result.tensors);
   if (result.differing == 0) result.compared = compared;
+  result.are_new = are_new(rings, result);
   put_frozen_last(result);
   return result;
 }

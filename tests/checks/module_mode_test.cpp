@@ -103,6 +103,25 @@ TEST_CASE("module-mode warns of frozen layers that were loaded after another tra
   CHECK(cause_of(program.findings[0]) == "frozen_norm_updates");
 }
 
+TEST_CASE("module-mode tells of a model that is frozen as a whole and used as it was made",
+          "[check]") {
+  Program program("module-mode");
+  program.attach(2, {{.id = 9, .path = "weight"}});
+  program.attach(1,
+                 {{.id = 5, .path = "bn.running_mean", .requires_grad = false, .is_buffer = true},
+                  {.id = 2, .path = "bn.weight", .requires_grad = false}});
+  program.optimizer(1, {9});
+  program.send_now(kNormTrains);
+  for (int i = 0; i < 10; ++i) {
+    program.backward({9});
+    program.step(1);
+    program.zero_grad(1);
+  }
+  REQUIRE(program.findings.size() == 1);
+  CHECK(program.findings[0].why.starts_with("no parameter of the model trains"));
+  CHECK(program.findings[0].fixes.at(0).text == "call eval() of the model before it is used");
+}
+
 TEST_CASE("module-mode stays silent on layers of a moving average", "[check]") {
   Program program("module-mode");
   attach_in(program, {});

@@ -62,6 +62,19 @@ TEST_CASE("rank-parameters-differ tells of broadcasts before", "[check]") {
       finding.fixes.at(0).text.starts_with("broadcast every parameter and buffer of rank 0 after"));
 }
 
+TEST_CASE("rank-parameters-differ tells of what was registered while ranks trained", "[check]") {
+  ValuesDiffer values = drift();
+  values.are_new = true;
+  const Finding finding = judge_run(with(values), kId).at(0);
+  CHECK(finding.severity == Severity::kError);
+  CHECK(finding.what ==
+        "1 of 62 parameters differ between ranks when step 8 began and were registered after step "
+        "4 (init_not_synced)");
+  CHECK(finding.fixes.at(0).text.starts_with("broadcast what is registered later"));
+  CHECK(fact_in(finding, "cause") == text_of("init_not_synced"));
+  CHECK(fact_in(finding, "differing_input") == text_of("absent"));
+}
+
 TEST_CASE("rank-parameters-differ tells that only the start was sent", "[check]") {
   RanksComparedEvent run = with(drift());
   exchange_nothing(run);
