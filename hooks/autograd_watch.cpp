@@ -63,7 +63,8 @@ void tell_roots(Capture& capture, const edge_list& roots, BackwardEvent& event) 
 struct EngineCall {
   bool keep_graph = false;
   bool create_graph = false;
-  bool accumulates = true;  ///< false: autograd::grad()
+  bool accumulates = true;    ///< false: autograd::grad()
+  bool is_to_inputs = false;  ///< it runs, and frees, what leads to some tensors alone
   const variable_list* root_gradients = nullptr;
 };
 
@@ -92,7 +93,7 @@ DDPSCOPE_HOT void begin_backward(Capture& capture, const edge_list& roots,
                       .keep_graph = asked.keep_graph,
                       .creates_graph = asked.create_graph,
                       .roots_alive = roots_alive(capture)};
-  remember_roots(capture, roots, asked.keep_graph);
+  remember_roots(capture, roots, {asked.keep_graph, asked.is_to_inputs});
   event.walked = event.surveyed || graph_grows();
   if (event.walked) event.graph = graph_shape(capture, roots);
   if (event.surveyed) {
@@ -187,6 +188,7 @@ DDPSCOPE_HOT variable_list on_execute(Engine* self, const edge_list& roots,
   OutermostBackward call(roots, {.keep_graph = keep_graph,
                                  .create_graph = create_graph,
                                  .accumulates = accumulate_grad,
+                                 .is_to_inputs = !outputs.empty(),
                                  .root_gradients = &inputs});
   if (!create_graph) RestingWriters::begin();
   variable_list gradients = InterposedExecute::original(self, roots, inputs, keep_graph,

@@ -66,7 +66,7 @@ struct Pass {
   std::uint64_t number = 0;
   NodeKey key;
   Doing by;
-  bool keep_graph = false;
+  Leaves leaves;
 };
 
 /// The root of a pass. The reference is weak: it keeps no node and no tensor.
@@ -122,6 +122,17 @@ NodePointer root_of(const Pass& pass) {
   const std::lock_guard lock(all.mutex);
   const auto found = std::ranges::find(all.roots, pass.number, &Root::pass);
   return found == all.roots.end() ? nullptr : found->node.lock();
+}
+
+// Before the failing one, the newest first. Those that left what does not lead to their inputs come
+// last: what they freed of a graph that they share is not known.
+std::vector<Pass> earlier_passes() {
+  Passes& all = passes();
+  const std::lock_guard lock(all.mutex);
+  std::vector<Pass> known(all.newest.rbegin(), all.newest.rend());
+  if (!known.empty()) known.erase(known.begin());
+  std::ranges::stable_partition(known, [](const Pass& pass) { return !pass.leaves.beside; });
+  return known;
 }
 
 // Nodes the roots share with an earlier pass; its graph is known while its root lives.
@@ -183,10 +194,10 @@ std::int64_t roots_alive(const Capture& capture) {
   return std::ranges::count_if(all.roots, [step](const Root& root) { return root.step < step; });
 }
 
-void remember_roots(Capture& capture, const edge_list& roots, bool keep_graph) {
+void remember_roots(Capture& capture, const edge_list& roots, Leaves leaves) {
   if (roots.empty() || roots.front().function == nullptr) return;
   const NodePointer& root = roots.front().function;
-  Pass pass{.key = key_of(*root), .by = doing_now(capture), .keep_graph = keep_graph};
+  Pass pass{.key = key_of(*root), .by = doing_now(capture), .leaves = leaves};
   freed_node.reset();
   Passes& all = passes();
   const std::lock_guard lock(all.mutex);
@@ -213,17 +224,11 @@ void tell_freed(Capture& capture, const edge_list& roots) {
                         .node = freed_name(),
                         .second = doing_now(capture),
                         .rested = capture.marker().has_rested()};
-  std::deque<Pass> known;
-  {
-    Passes& all = passes();
-    const std::lock_guard lock(all.mutex);
-    known = all.newest;
-  }
-  if (!known.empty()) known.pop_back();  // the failing one
+  const std::vector<Pass> known = earlier_passes();
   std::size_t asked = 0;
-  for (auto pass = known.rbegin(); pass != known.rend() && asked < kFirstPasses; ++pass, ++asked) {
+  for (auto pass = known.begin(); pass != known.end() && asked < kFirstPasses; ++pass, ++asked) {
     const bool older = pass->key.thread != freed.thread || pass->key.sequence < freed.sequence;
-    if (pass->keep_graph || older) continue;
+    if (pass->leaves.whole || older) continue;
     const NodePointer root = root_of(*pass);
     const Shared shared = shared_with(*pass, root, roots);
     if (shared.nodes == 0) continue;

@@ -18,8 +18,13 @@ bool graph_grows() noexcept;
 /// How many of the last 64 roots before this step are alive.
 std::int64_t roots_alive(const Capture& capture);
 
+/// What a backward leaves of its graph.
+struct Leaves {
+  bool whole = false;   ///< it was told to keep it
+  bool beside = false;  ///< what does not lead to the inputs that it was given
+};
 /// Remembers the roots of a backward that begins.
-void remember_roots(Capture& capture, const torch::autograd::edge_list& roots, bool keep_graph);
+void remember_roots(Capture& capture, const torch::autograd::edge_list& roots, Leaves leaves);
 
 /// What this thread makes from now on belongs to the next cycle, unless another backward of this
 /// cycle follows.

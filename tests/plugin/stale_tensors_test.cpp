@@ -33,12 +33,6 @@ std::string place(const Finding& finding, const std::string& role) {
 }
 std::string this_file(int line) { return "stale_tensors_test.cpp:" + std::to_string(line); }
 
-const Finding& only(const std::vector<Finding>& all, const std::string& id) {
-  const Finding* found = find(all, id);
-  REQUIRE(found != nullptr);
-  return *found;
-}
-
 /// Of what `leaf` gives, outside of any guard.
 void expect_refused_write(Gate& net, const std::function<at::Tensor()>& leaf) {
   attach_diagnostics(net, quiet());
@@ -232,34 +226,6 @@ TEST_CASE("A write that is older than the history is told as evicted") {
   const auto all = findings();
   CHECK(text_fact(only(all, "autograd-inplace-saved"), "writer_kind") == "unknown");
   CHECK(find(all, "tool-ring-evicted") != nullptr);
-}
-
-TEST_CASE("A second backward through a freed graph is named with both passes") {
-  Gate net;
-  attach_diagnostics(net, quiet());
-  net.train();
-  const at::Tensor loss = net.loss();
-  const int first = __LINE__ + 1;
-  loss.backward();
-  const int second = __LINE__ + 1;
-  CHECK_THROWS_AS(loss.backward(), c10::Error);
-  check_findings({"autograd-double-backward error - - - aten::mean"});
-  const auto all = findings();
-  const Finding& found = only(all, "autograd-double-backward");
-  CHECK(text_fact(found, "first_site") == this_file(first));
-  CHECK(text_fact(found, "second_site") == this_file(second));
-}
-
-TEST_CASE("Two losses that share a graph are told from where they share it") {
-  Gate net;
-  attach_diagnostics(net, quiet());
-  net.train();
-  const at::Tensor fake = torch::tanh(net.forward(input()));
-  at::Tensor first = fake.square().mean();
-  first.backward();
-  first = at::Tensor();
-  CHECK_THROWS_AS(fake.abs().mean().backward(), c10::Error);
-  check_findings({"autograd-double-backward error - - - aten::tanh"});
 }
 
 TEST_CASE("A running total with history is found as a graph that grows") {

@@ -8,12 +8,6 @@ struct Gate : torch::nn::Module {
 };
 
 std::string this_file(int line) { return "written_views_test.cpp:" + std::to_string(line); }
-
-const Finding& only(const std::vector<Finding>& all, const std::string& id) {
-  const Finding* found = find(all, id);
-  REQUIRE(found != nullptr);
-  return *found;
-}
 }  // namespace
 
 TEST_CASE("A view of several that is written in place is named with both sites") {

@@ -123,6 +123,12 @@ const Finding* find(const std::vector<Finding>& findings, const std::string& id)
   return nullptr;
 }
 
+const Finding& only(const std::vector<Finding>& all, const std::string& id) {
+  const Finding* found = find(all, id);
+  REQUIRE(found != nullptr);
+  return *found;
+}
+
 void check_findings(std::vector<std::string> expected) {
   std::sort(expected.begin(), expected.end());
   CHECK(lines_now() == expected);

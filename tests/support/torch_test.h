@@ -24,6 +24,8 @@ std::string text_fact(const Finding& finding, const std::string& key);
 
 /// The first finding of this id; null if there is none.
 const Finding* find(const std::vector<Finding>& findings, const std::string& id);
+/// The same, where there must be one.
+const Finding& only(const std::vector<Finding>& all, const std::string& id);
 
 /// A finding at or above warning: `id severity module_path subject cause op`, `-` for what is
 /// empty. Exactly these must exist now, and when the process has ended.
