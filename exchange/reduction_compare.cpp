@@ -22,6 +22,7 @@ using reductions::Steps;
 constexpr std::size_t kMaxSteps = 4096;
 constexpr std::int64_t kMostly = 4;  // times as many
 constexpr double kSameNumber = 1e-6;
+constexpr double kSameRatio = 0.02;
 constexpr double kSameValues = 1e-5;
 
 bool is_near(double value, double target) {
@@ -146,12 +147,30 @@ void add_counts(const RingReader& ring, double ranks, Steps& steps) {
       step.divides_loss |= divides_by_ranks(loss_scale, batches.at(digest->step), ranks,
                                             static_cast<double>(backwards));
       step.loss_scale = std::max(step.loss_scale, loss_scale);
+      step.scale_is_known |= digest->loss_scale > 0;
       step.second_order |= digest->second_order;
       step.divides_by_period |= divides_by_period(loss_scale, backwards);
     }
     last = digest;
   }
 }
+
+/// A scale that grows or backs off between steps in which it is known looks like another divisor.
+struct LastScale {
+  std::optional<double> ratio;
+
+  void look_at(const StepComparison& comparison, bool is_known, ReductionStep& result) {
+    if (!comparison.is_unscaled()) return;
+    if (is_known) {
+      ratio = result.ratio;
+    } else if (!ratio || !is_near_ratio(*ratio, *result.ratio)) {
+      result.ratio.reset();
+    }
+  }
+  static bool is_near_ratio(double a, double b) {
+    return std::abs(a - b) <= kSameRatio * std::abs(b);
+  }
+};
 
 std::set<std::uint32_t> models_in(const Steps& steps) {
   std::set<std::uint32_t> models;
@@ -201,6 +220,7 @@ void compare_reductions(const RingList& rings, bool complete, Cohort& cohort) {
   for (const std::uint32_t model : models_in(steps)) {
     const Step* before = nullptr;
     Overlap overlap;
+    LastScale scale;
     std::int64_t last = 0;
     for (const auto& [number, step] : steps) {
       const bool follows = before != nullptr && number == last + 1;
@@ -209,6 +229,7 @@ void compare_reductions(const RingList& rings, bool complete, Cohort& cohort) {
       before = &step;
       last = number;
       if (result.sampled == 0) continue;
+      scale.look_at(comparison, step.scale_is_known, result);
       names.tell_calls(model, result);
       if (result.differing > 0) result.first_differing = names.at(comparison.differing(), number);
       if (result.as_they_arrived == result.sampled && result.calls > 0) {

@@ -85,7 +85,8 @@ void StepComparison::find_ratio() {
   const bool is_told = std::ranges::any_of(std::array{1.0, ranks, 1 / ranks}, [&](double factor) {
     return is_factor(unscaled, factor);
   });
-  if (is_told && step_.loss_scale > ranks * ranks) result_.ratio = unscaled;
+  is_unscaled_ = is_told && step_.loss_scale > ranks * ranks;
+  if (is_unscaled_) result_.ratio = unscaled;
 }
 
 void StepComparison::add_differing(const ReducedPlace& place, const Parameter& parameter) {

@@ -47,6 +47,7 @@ struct Step {
   std::int64_t backwards = 0;
   std::map<std::string, RankList> backwards_on;
   double loss_scale = 0;           ///< the last that is known, of any rank
+  bool scale_is_known = false;     ///< in this very step
   bool divides_loss = false;       ///< some rank did, by the number of ranks and of backwards
   bool divides_by_period = false;  ///< likewise, by the number of backwards alone
   bool second_order = false;  ///< some rank's last backward was autograd::grad() with create_graph
@@ -65,6 +66,8 @@ class StepComparison {
   ReducedPlace differing() const { return differing_; }
   ReducedPlace undivided() const { return undivided_; }
   ReducedPlace residual() const { return residual_; }
+  /// The ratio is that to the loss before it was scaled up.
+  bool is_unscaled() const { return is_unscaled_; }
 
  private:
   void find_ratio();
@@ -78,6 +81,7 @@ class StepComparison {
   std::size_t ranks_;
   bool complete_;
   bool is_earlier_ = false;
+  bool is_unscaled_ = false;
   ReductionStep result_;
   double least_ = std::numeric_limits<double>::infinity();  ///< ratio of one parameter
   double most_ = -least_;

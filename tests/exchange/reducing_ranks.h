@@ -73,6 +73,18 @@ class TwoRanks {
 
   void silence_second() { calls_of_second_ = 0; }
 
+  /// `loss_scale`: 0 where it is not known.
+  void digest(std::int64_t step, double loss_scale) {
+    for (auto& rank : run_) {
+      rank->digest({.step = step,
+                    .structure = 7,
+                    .loss_scale = loss_scale,
+                    .backwards = static_cast<std::int32_t>(step),
+                    .call_count = static_cast<std::int32_t>(step)});
+    }
+  }
+  std::vector<ReductionStep> reductions() { return compare(2).cohorts.at(0).reductions; }
+
   void batch(const std::string& text) {
     for (auto& rank : run_) {
       rank->writer.put(Blob{.kind = BlobKind::kBatch, .number = 0, .step = 1, .bytes = text});
