@@ -110,7 +110,10 @@ const std::vector<Hint>& autograd_hints() {
        /*of_bucket_views=*/true},
       {"Can't detach views in-place",
        "a gradient that the program assigned is a view, which zero_grad() cannot detach",
-       {{"assign a clone() of it as gradient", kSafe}}},
+       {{"set what it is a view of to zero in place, without zero_grad() of the optimizer",
+         kLikely},
+        {"assign a clone() of it, unless the gradients are to stay one buffer that is reduced",
+         kNeedsDecision}}},
   };
   return *known;
 }

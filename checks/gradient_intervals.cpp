@@ -11,7 +11,7 @@ void GradientIntervals::add(OptimizerId owner, const GradientEvent& event) {
   Member& member = members_[owner][event.tensor];
   if (event.before != GradientBefore::kKept) {
     member.cleared = true;
-    member.since_clear = 0;
+    member.since_clear = member.steps = 0;
   }
   ++member.accumulations;
   ++member.since_clear;
@@ -20,17 +20,22 @@ void GradientIntervals::add(OptimizerId owner, const GradientEvent& event) {
 void GradientIntervals::clear(OptimizerId optimizer) {
   for (auto& [id, member] : members_[optimizer]) {
     member.cleared = true;
-    member.since_clear = 0;
+    member.since_clear = member.steps = 0;
   }
 }
 
+// A cycle may have several steps of an optimizer, as of a critic: one that was not cleared is
+// enough.
 void GradientIntervals::end(Member& member, std::int64_t cycle) {
+  if (member.cycle != cycle && member.stale_cycle != member.cycle) member.stale_cycles = 0;
+  member.cycle = cycle;
   if (member.cleared) {
-    member.stale_cycles = 0;
+    member.clear_cycle = cycle;
   } else if (member.stale_cycle != cycle) {
     member.stale_cycle = cycle;
     ++member.stale_cycles;
   }
+  ++member.steps;
   member.was_cleared = member.cleared;
   member.cleared = false;
   member.accumulations = 0;
@@ -41,8 +46,10 @@ GradientIntervals::Closed GradientIntervals::close(OptimizerId optimizer, std::i
   for (auto& [id, member] : members_[optimizer]) {
     if (member.accumulations == 0) continue;
     end(member, cycle);
-    if (member.stale_cycles >= kIntervalCycles) {
+    if (!member.was_cleared && member.stale_cycles >= kIntervalCycles) {
       closed.stale.push_back(id);
+      closed.steps = std::max(closed.steps, member.steps);
+      closed.now_and_then |= member.clear_cycle > 0 && member.clear_cycle + 1 >= cycle;
       closed.accumulations = std::max(closed.accumulations, member.since_clear);
     } else {
       closed.all = false;

@@ -17,6 +17,8 @@ class GradientIntervals {
     std::vector<TensorId> stale;     ///< not cleared in 3 cycles in a row
     bool all = false;                ///< no other member got a gradient
     std::int64_t accumulations = 0;  ///< the most since a stale one was cleared
+    std::int64_t steps = 0;          ///< likewise, of the optimizer
+    bool now_and_then = false;       ///< another step of these cycles found them cleared
     std::int64_t longest = 0;        ///< the most since a cleared one was cleared
   };
 
@@ -33,10 +35,13 @@ class GradientIntervals {
   struct Member {
     std::int64_t accumulations = 0;
     std::int64_t since_clear = 0;
+    std::int64_t steps = 0;  ///< since then
     bool cleared = false;
     bool was_cleared = false;       ///< before the last step
     std::int64_t stale_cycles = 0;  ///< in a row
     std::int64_t stale_cycle = 0;   ///< the last one
+    std::int64_t cycle = 0;         ///< of the last step
+    std::int64_t clear_cycle = 0;   ///< of the last step that found it cleared; 0: none did
   };
   static void end(Member& member, std::int64_t cycle);
 

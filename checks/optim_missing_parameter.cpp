@@ -10,6 +10,7 @@
 #include "checks/check.h"
 #include "checks/finding_text.h"
 #include "checks/held_copy.h"
+#include "checks/left_out_text.h"
 #include "checks/ownerless.h"
 #include "checks/run_state.h"
 #include "checks/sent_parameters.h"
@@ -19,7 +20,6 @@
 namespace ddpscope {
 namespace {
 constexpr std::int64_t kFirstCycles = 2;
-constexpr char kAddGroup[] = "optimizer.add_param_group(...) with these parameters";
 
 /// optim-missing-parameter; docs/checks/optim-missing-parameter.md
 class OptimMissingParameter final : public Check {
@@ -44,14 +44,6 @@ class OptimMissingParameter final : public Check {
   }
 
  private:
-  struct Kind {
-    bool built_before = false;
-    std::string written_by;
-    std::string sent_in = {};  ///< by other ranks, which step it
-    bool beside_sent = false;  ///< others are
-    auto operator<=>(const Kind&) const = default;
-  };
-
   void judge(const RunState& state, Findings& findings) {
     const bool some_stepped = std::ranges::any_of(
         state.optimizers(), [](const auto& entry) { return entry.second.steps > 0; });
@@ -59,19 +51,20 @@ class OptimMissingParameter final : public Check {
       return entry.second.steps == 0 || entry.second.members_known;
     });
     if (!some_stepped || !all_known) return;
-    std::map<Kind, std::vector<const TensorState*>> missing;
+    std::map<LeftOut, std::vector<const TensorState*>> missing;
     for (const auto& [id, tensor] : state.tensors().all()) {
       if (!is_ownerless(state, tensor) || reported_.contains(id)) continue;
       // A copy that is overwritten from elsewhere is not trained on purpose.
       if (tensor.written_by == "aten::copy_") continue;
       reported_.insert(id);
-      missing[{was_built_before(state, tensor, kFirstCycles), tensor.written_by, sent_.call_of(id)}]
+      const bool built_before = was_built_before(state, tensor, kFirstCycles);
+      missing[{built_before, tensor.written_by, sent_.call_of(id), sent_.is_sent_from_here(id)}]
           .push_back(&tensor);
     }
     const bool some_sent = std::ranges::any_of(
         missing, [](const auto& entry) { return !entry.first.sent_in.empty(); });
     for (auto& [found, tensors] : missing) {
-      Kind kind = found;
+      LeftOut kind = found;
       if (!kind.built_before && kind.sent_in.empty() && sent_.gathers(tensors, state)) {
         kind.sent_in = call_word(CollectiveKind::kAllGather);
       }
@@ -82,22 +75,7 @@ class OptimMissingParameter final : public Check {
     }
   }
 
-  static std::string why_of(const TensorGroup& group, const Kind& kind) {
-    std::string why = kind.built_before
-                          ? "registered after the optimizer was built"
-                          : "the lists given to the optimizers do not name " + named_in(group) +
-                                "; largest " + joined(largest_shapes(group.tensors));
-    if (!kind.written_by.empty()) {
-      why += fmt::format("; the program writes them itself with {}", kind.written_by);
-    }
-    if (!kind.sent_in.empty()) {
-      why += fmt::format("; after step() ranks send them to each other in {}", kind.sent_in);
-    }
-    if (kind.beside_sent) why += "; others like them are sent here by the ranks that step those";
-    return why;
-  }
-
-  static Finding describe(const TensorGroup& group, Kind kind, const RunState& state) {
+  static Finding describe(const TensorGroup& group, LeftOut kind, const RunState& state) {
     const HeldCopy copy = held_copy_of(group.tensors, state, kFirstCycles);
     kind.built_before |= copy.optimizer != nullptr && copy.model.empty();
     const std::string cause = kind.built_before ? "built_before" : "group_omits";
@@ -112,22 +90,8 @@ class OptimMissingParameter final : public Check {
                                counted(elements_of(group.tensors), "element"),
                                group.tensors.size() == 1 ? "gets gradients" : "get gradients",
                                group.tensors.size() == 1 ? "is" : "are", cause);
-    finding.why = why_of(group, kind);
-    finding.fixes = {
-        {"build the optimizer after the last change of the model", Applicability::kLikely},
-        {kAddGroup, Applicability::kLikely},
-        {"requires_grad_(false), if they are to stay as they are", Applicability::kNeedsDecision}};
-    if (!kind.built_before) finding.fixes.erase(finding.fixes.begin());
-    if (!kind.sent_in.empty()) {
-      finding.fixes = {
-          {"none, where the ranks that send them step them", Applicability::kNeedsDecision},
-          {kAddGroup, Applicability::kNeedsDecision}};
-    }
-    if (kind.beside_sent) {
-      finding.fixes.insert(finding.fixes.begin(),
-                           {"if another rank steps it: broadcast it after step(), as those others",
-                            Applicability::kLikely});
-    }
+    finding.why = why_left_out(group, kind);
+    finding.fixes = fixes_for_left_out(kind);
     if (copy.optimizer != nullptr) say_copy(copy, finding);
     finding.facts.push_back({fact::kCause, cause});
     finding.facts.push_back(

@@ -46,9 +46,10 @@ class OptimStaleGradient final : public Check {
       const std::string label = optimizer_label(optimizer);
       say_stale({.parameters = closed.stale,
                  .all = closed.all,
+                 .now_and_then = closed.now_and_then,
                  .accumulations = closed.accumulations,
                  .period = watched.period,
-                 .updates = fmt::format("{} of {}", counted(optimizer.steps, "step"), label),
+                 .updates = fmt::format("{} of {}", counted(closed.steps, "step"), label),
                  .clearing = fmt::format("zero_grad() of {}", label),
                  .optimizers = {label},
                  .cleared = intervals_.cleared()},

@@ -19,7 +19,7 @@ std::int64_t first_bad_step(const ValuesDiffer& values, const Cohort& cohort) {
 }
 
 bool were_broadcast(const ValuesDiffer& values, const Cohort& cohort) {
-  return values.step == 0 && cohort.broadcasts_at_start;
+  return values.step == 0 && cohort.broadcasts_at_start && !are_frozen(values);
 }
 
 bool are_apart(const Cohort& cohort, std::int64_t step) {

@@ -18,7 +18,8 @@ std::int64_t first_bad_step(const ValuesDiffer& values, const Cohort& cohort);
 /// They differ since they are there: before the first step, or when they were registered later.
 inline bool is_of_start(const ValuesDiffer& values) { return values.step == 0 || values.are_new; }
 
-/// They differ before the first step although broadcasts as large as all of them had run.
+/// They differ before the first step although broadcasts as large as all that is trained had run,
+/// and are of those.
 bool were_broadcast(const ValuesDiffer& values, const Cohort& cohort);
 
 /// What the ranks differed in before trained parameters did; empty if nothing was seen.

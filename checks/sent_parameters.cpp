@@ -24,7 +24,12 @@ void SentParameters::on(const CollectiveEvent& event) {
   if (!stepped_ || event.group_size < 2) return;
   if (!brings_tensors(event.kind)) return;
   for (const TensorId id : event.tensors) {
-    if (id != 0) sent_[id] = event.kind;
+    if (id == 0) continue;
+    if (event.is_root) {
+      from_here_.insert(id);
+    } else {
+      sent_[id] = event.kind;
+    }
   }
   if (event.kind == CollectiveKind::kAllGather) gathered_ += event.elements * event.group_size;
 }

@@ -28,10 +28,13 @@ bool is_cleared_in_part(const TensorState& stale, const std::vector<TensorId>& c
 }
 
 Finding about(const TensorGroup& group, const StaleGradients& stale, const RunState& state) {
-  const bool others = is_cleared_in_part(*group.tensors.front(), stale.cleared, state);
-  const std::string cause = others ? "outside_optimizer" : "never_zeroed";
+  const bool others =
+      !stale.now_and_then && is_cleared_in_part(*group.tensors.front(), stale.cleared, state);
+  const std::string cause = stale.now_and_then ? "not_each_step"
+                            : others           ? "outside_optimizer"
+                                               : "never_zeroed";
   Finding finding = about(group);
-  finding.severity = others ? Severity::kWarning : Severity::kError;
+  finding.severity = others || stale.now_and_then ? Severity::kWarning : Severity::kError;
   const auto count = static_cast<std::int64_t>(group.tensors.size());
   finding.what =
       fmt::format("gradients of earlier steps are still in {}{} ({}; {})",
@@ -39,8 +42,12 @@ Finding about(const TensorGroup& group, const StaleGradients& stale, const RunSt
                   counted(elements_of(group.tensors), "element"), cause);
   finding.why = fmt::format("{} since they were last cleared, {}, no reset in between{}",
                             counted(stale.accumulations, "accumulation"), stale.updates,
-                            others ? "; others were cleared before the step" : "");
-  finding.fixes = {{stale.clearing + " before each first backward", Applicability::kLikely}};
+                            others               ? "; others were cleared before the step"
+                            : stale.now_and_then ? ": one serves several steps"
+                                                 : "");
+  finding.fixes = {{stale.clearing + (stale.now_and_then ? " before the backward of each step"
+                                                         : " before each first backward"),
+                    Applicability::kLikely}};
   if (others) {
     finding.fixes.push_back(
         {"or clear these too: " + joined(paths_of(group)), Applicability::kLikely});

@@ -13,6 +13,7 @@ namespace ddpscope {
 struct StaleGradients {
   std::vector<TensorId> parameters;
   bool all = false;                ///< of those that are updated together
+  bool now_and_then = false;       ///< they are cleared before some of the updates
   std::int64_t accumulations = 0;  ///< the most since one was cleared
   std::int64_t period = 0;         ///< accumulations per step before; 0: not learned
   std::string updates;             ///< `4 steps of SGD`

@@ -148,7 +148,7 @@ class Comparison {
     compare_sync_patterns(rings, cohort);
     compare_epochs(rings, cohort);
     compare_nonfinite(rings, cohort);
-    forget_steps_apart(cohort);
+    if (auto remark = forget_steps_apart(rings, cohort); !remark.empty()) add_remarks({remark});
   }
 
   void compare_across(const std::vector<RankList>& cohorts) {

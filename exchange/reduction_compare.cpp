@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <cstdio>
+#include <map>
 #include <set>
 #include <vector>
 
@@ -196,6 +197,15 @@ struct Overlap {
   bool is_usual() const { return late > 0 && 2 * late >= known; }
 };
 
+/// A call whose result came back to another model is no copy of this one's gradients.
+void leave_calls_to_others(std::vector<ReductionStep>& steps) {
+  std::map<std::int64_t, std::int64_t> models_back;
+  for (const ReductionStep& step : steps) {
+    models_back[step.step] += step.calls > 0 && step.as_they_arrived == 0 && step.differing == 0;
+  }
+  for (ReductionStep& step : steps) step.may_be_copies &= step.calls > models_back[step.step];
+}
+
 bool average_by_value(const std::vector<ReductionStep>& steps) {
   std::int64_t averaged = 0;
   std::int64_t combined = 0;
@@ -244,6 +254,7 @@ void compare_reductions(const RingList& rings, bool complete, Cohort& cohort) {
     if (!overlap.is_usual()) continue;
     for (const std::size_t place : overlap.unknown) cohort.reductions[place].forget_values();
   }
+  leave_calls_to_others(cohort.reductions);
   cohort.averages = cohort.averages || average_by_value(cohort.reductions);
 }
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <optional>
 
+#include "exchange/own_steps.h"
+
 namespace ddpscope {
 namespace {
 bool is_of_members(DigestField field) {
@@ -22,9 +24,12 @@ std::optional<std::int64_t> first_apart(const Cohort& cohort) {
 }
 }  // namespace
 
-void forget_steps_apart(Cohort& cohort) {
-  const auto first = first_apart(cohort);
-  if (!first) return;
+std::string forget_steps_apart(const RingList& rings, Cohort& cohort) {
+  if (cohort.digests.empty()) return "";
+  const auto own = cohort.averages ? first_own_steps(rings) : std::nullopt;
+  auto first = first_apart(cohort);
+  if (own) first = std::min(first.value_or(own->step), own->step);
+  if (!first) return "";
   const auto is_apart = [first](const auto& found) { return found.step >= *first; };
   std::erase_if(cohort.digests, is_apart);
   std::erase_if(cohort.gradients, is_apart);
@@ -34,6 +39,9 @@ void forget_steps_apart(Cohort& cohort) {
   std::erase_if(cohort.epochs, is_apart);
   std::erase_if(cohort.stragglers, is_apart);
   std::erase_if(cohort.loss_weights, is_apart);
+  if (!own || own->step > *first) return "";
+  return "rank " + std::to_string(own->rank) + " makes steps alone from step " +
+         std::to_string(own->step) + " on: from there the ranks' steps are not compared";
 }
 
 }  // namespace ddpscope

@@ -44,13 +44,17 @@ BackendGroup& BackendGroups::add(const c10d::Backend& backend, std::string_view 
   hash.add(std::string_view(backend.getGroupUid()));
   hash.add(store_name);
   const std::string name = backend.getBackendName();
-  return add(
-      {.address = &backend, .backend = name, .size = backend.getSize(), .identity = hash.value()});
+  return add({.address = &backend,
+              .backend = name,
+              .size = backend.getSize(),
+              .rank = backend.getRank(),
+              .identity = hash.value()});
 }
 
 BackendGroup& BackendGroups::add(const Communicator& communicator) {
   BackendGroup& group = groups_.emplace_back();
   group.size = communicator.size;
+  group.rank = communicator.rank;
   group.backend_name = communicator.backend;
   Hash hash;
   hash.add(communicator.backend);

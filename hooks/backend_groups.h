@@ -20,6 +20,7 @@ namespace ddpscope {
 struct BackendGroup {
   std::uint64_t group = 0;  ///< equal on all its ranks
   std::int64_t size = 1;
+  std::int32_t rank = -1;    ///< of this process in it; -1: not known
   std::string backend_name;  ///< gloo, nccl or mpi
   std::atomic<std::uint64_t> calls{0};
   std::atomic<std::uint64_t> messages{0};  ///< from rank to rank: not all ranks take part
@@ -30,6 +31,7 @@ struct Communicator {
   const void* address = nullptr;
   std::string_view backend;  ///< nccl or mpi
   std::int64_t size = 1;
+  std::int32_t rank = -1;
   std::uint64_t identity = 0;  ///< the same on all its ranks
 };
 

@@ -98,6 +98,7 @@ DDPSCOPE_HOT std::unique_ptr<CollectiveEvent> call_event_of(Capture& capture,
                       .coalesced = facts.coalesced,
                       .list = static_cast<std::int64_t>(facts.tensors.size()),
                       .waits = facts.waits,
+                      .is_root = facts.root >= 0 && facts.root == group.rank,
                       .module = now.module,
                       .stack = now.stack});
   issued_count.fetch_add(1, std::memory_order_relaxed);

@@ -97,6 +97,7 @@ struct CollectiveEvent {
   std::int64_t elements_max = 0;
   std::int64_t bytes = 0;
   bool waits = false;    ///< the caller blocks in it
+  bool is_root = false;  ///< this rank is the one of a broadcast
   bool of_norm = false;  ///< an exchange of a synchronised batch norm
   ModuleId module = 0;
   StackId stack = 0;

@@ -155,68 +155,6 @@ TEST_CASE("optim-missing-parameter notes parameters that the program updates its
   CHECK(program.findings[0].severity == Severity::kNote);
 }
 
-namespace {
-CollectiveEvent sent(CollectiveKind kind, std::int64_t elements, const ListedIds& tensors) {
-  return {.group_size = 2, .kind = kind, .tensors = tensors, .elements = elements};
-}
-
-/// Three steps of optimizer 1, with this call before the first, or after each.
-void train_and_send(Program& program, const CollectiveEvent& call, bool at_start = false) {
-  if (at_start) program.send_now(CollectiveEvent(call));
-  for (int i = 0; i < 3; ++i) {
-    program.backward({1, 2, 3});
-    program.step(1);
-    program.zero_grad(1);
-    if (!at_start) program.send_now(CollectiveEvent(call));
-  }
-}
-}  // namespace
-
-TEST_CASE("optim-missing-parameter notes parameters that ranks send each other", "[check]") {
-  Program program("optim-missing-parameter");
-  program.attach(1, kNet);
-  Severity severity = Severity::kNote;
-  SECTION("in a broadcast after the step") {
-    program.optimizer(1, {1, 3});
-    train_and_send(program, sent(CollectiveKind::kBroadcast, 5120, {2}));
-  }
-  SECTION("in a gathering of what the optimizer steps instead of them") {
-    program.leaf(9, {2600});
-    program.optimizer(1, {1, 9});
-    train_and_send(program, sent(CollectiveKind::kAllGather, 2600, {}));
-  }
-  SECTION("but not before training") {
-    program.optimizer(1, {1, 3});
-    train_and_send(program, sent(CollectiveKind::kBroadcast, 5120, {2}), /*at_start=*/true);
-    severity = Severity::kError;
-  }
-  SECTION("but not in a gathering of fewer elements") {
-    program.leaf(9, {2600});
-    program.optimizer(1, {1, 9});
-    train_and_send(program, sent(CollectiveKind::kAllGather, 16, {}));
-    severity = Severity::kError;
-  }
-  SECTION("but not in a gathering where modules hold all that is stepped") {
-    program.optimizer(1, {1, 3});
-    train_and_send(program, sent(CollectiveKind::kAllGather, 5120, {}));
-    severity = Severity::kError;
-  }
-  REQUIRE(program.findings.size() == 1);
-  CHECK(program.findings[0].severity == severity);
-}
-
-TEST_CASE("optim-missing-parameter tells to send one that others beside it are sent", "[check]") {
-  Program program("optim-missing-parameter");
-  program.attach(1, kNet);
-  program.optimizer(1, {1});
-  train_and_send(program, sent(CollectiveKind::kBroadcast, 5120, {2}));
-  REQUIRE(program.findings.size() == 2);
-  const auto found = std::ranges::find(program.findings, Severity::kError, &Finding::severity);
-  REQUIRE(found != program.findings.end());
-  CHECK(found->fixes.at(0).text ==
-        "if another rank steps it: broadcast it after step(), as those others");
-}
-
 TEST_CASE("optim-missing-parameter waits where an optimizer may be unknown", "[check]") {
   Program program("optim-missing-parameter");
   program.attach(1, kNet);

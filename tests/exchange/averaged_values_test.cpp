@@ -44,4 +44,20 @@ TEST_CASE("ranks that combine gradients by other means than a sum average none",
   CHECK_FALSE(ranks.average());
 }
 
+TEST_CASE("a call whose result came back to one model is no copy of another's gradients",
+          "[compare]") {
+  TwoRanks ranks;
+  ranks.call({.owner = "bucket"});
+  for (const std::uint32_t model : {0U, 1U}) {
+    const bool is_back = model == 1;
+    ranks.put(0, 1, {.before = kOne, .after = is_back ? kSum : kOne, .model = model});
+    ranks.put(1, 1, {.before = kOther, .after = is_back ? kSum : kOther, .model = model});
+  }
+  ranks.digest(1, 0);
+  const auto steps = ranks.reductions();
+  REQUIRE(steps.size() == 2);
+  CHECK(steps[0].as_they_arrived == 1);
+  CHECK_FALSE(steps[0].may_be_copies);
+}
+
 }  // namespace ddpscope::test

@@ -98,4 +98,43 @@ TEST_CASE("Weights that drift apart after a rank warmed up alone are found") {
   CHECK(merged.says("differ between ranks when step 11 began"));
 }
 
+namespace {
+/// Between the steps of both ranks the first trains a temperature alone, or the model itself.
+Merged merged_between(bool trains_model) {
+  Ranks ranks(2, [trains_model](const Place& place) {
+    const Group group = place.group();
+    torch::manual_seed(1);
+    Net net;
+    attach_diagnostics(net, quiet());
+    torch::optim::SGD optimizer(net->parameters(), torch::optim::SGDOptions(0.01).momentum(0.9));
+    const at::Tensor temperature = torch::ones({1}).requires_grad_();
+    torch::manual_seed(static_cast<std::uint64_t>(place.rank) + 2);  // data of its own
+    torch::optim::SGD own({trains_model ? net->first->weight : temperature}, 0.01);
+    for (int step = 1; step <= 30; ++step) {
+      averaged_step(net, optimizer, group, place);
+      if (step != 10 || place.rank > 0) continue;
+      train(
+          own, [&] { return (net(input()) * temperature).square().mean(); }, 5);
+    }
+    return 0;
+  });
+  CHECK(ranks.exit_codes() == std::vector<int>{0, 0});
+  return merge();
+}
+}  // namespace
+
+TEST_CASE("A rank that calibrates alone between steps is silent, and the report says so") {
+  const Merged merged = merged_between(/*trains_model=*/false);
+  INFO(merged.said);
+  CHECK(merged.says("0 errors, 0 warnings,"));
+  CHECK(merged.says("rank 0 makes steps alone from step 11 on"));
+}
+
+TEST_CASE("A rank that trains the model alone between steps is found") {
+  const Merged merged = merged_between(/*trains_model=*/true);
+  INFO(merged.said);
+  CHECK(merged.code == 1);
+  CHECK(merged.says("[rank-parameters-differ]"));
+}
+
 }  // namespace ddpscope::test

@@ -1,0 +1,26 @@
+#pragma once
+
+#include <compare>
+#include <string>
+#include <vector>
+
+#include "checks/subtree.h"
+#include "model/finding.h"
+
+namespace ddpscope {
+
+/// What is known of parameters that no optimizer of this rank holds.
+struct LeftOut {
+  bool built_before = false;  ///< the optimizer, before they were registered
+  std::string written_by;     ///< an operator of the program's own
+  std::string sent_in = {};   ///< by other ranks, which step them
+  bool is_sent_from_here = false;
+  bool beside_sent = false;  ///< others are sent here
+  auto operator<=>(const LeftOut&) const = default;
+};
+
+/// The texts of optim-missing-parameter.
+std::string why_left_out(const TensorGroup& group, const LeftOut& kind);
+std::vector<Fix> fixes_for_left_out(const LeftOut& kind);
+
+}  // namespace ddpscope

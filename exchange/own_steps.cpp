@@ -1,0 +1,69 @@
+#include "exchange/own_steps.h"
+
+#include <map>
+
+namespace ddpscope {
+namespace {
+/// What a rank had counted by the end of a step.
+struct Counted {
+  std::int32_t calls = 0;        ///< since the first backward
+  std::uint64_t parameters = 0;  ///< when the step began; 0: not known
+  bool called = true;            ///< in it
+};
+using CountedSteps = std::map<std::int64_t, Counted>;
+
+CountedSteps read_steps(const RingReader& ring) {
+  CountedSteps steps;
+  for (auto place = ring.first_digest(); place < ring.digest_count(); ++place) {
+    const auto digest = ring.digest(place);
+    if (!digest || digest->step <= 0 || digest->phase == Phase::kReduce) continue;
+    const auto before = steps.find(digest->step - 1);
+    const bool is_known = before != steps.end();
+    steps[digest->step] = {.calls = digest->call_count,
+                           .parameters = digest->parameters,
+                           .called = !is_known || before->second.calls != digest->call_count};
+  }
+  return steps;
+}
+
+/// The first step that `other` calls in and `steps` does not, although it did in the one before.
+std::optional<std::int64_t> first_silent(const CountedSteps& steps, const CountedSteps& other) {
+  for (const auto& [number, step] : steps) {
+    const auto same = other.find(number);
+    const auto before = other.find(number - 1);
+    if (same == other.end() || before == other.end()) continue;
+    if (step.called || !same->second.called) continue;
+    if (steps.contains(number - 1) && steps.at(number - 1).calls == before->second.calls) {
+      return number;
+    }
+  }
+  return std::nullopt;
+}
+
+bool follows_after(const CountedSteps& steps, const CountedSteps& other, std::int64_t silent) {
+  auto next = steps.find(silent);
+  while (next != steps.end() && !next->second.called) ++next;
+  if (next == steps.end()) return false;
+  const auto same = other.find(silent);
+  const bool are_equal =
+      next->second.parameters != 0 && next->second.parameters == same->second.parameters;
+  return are_equal && next->second.calls == same->second.calls;
+}
+}  // namespace
+
+std::optional<OwnSteps> first_own_steps(const RingList& rings) {
+  if (rings.size() < 2) return std::nullopt;
+  std::optional<OwnSteps> first;
+  const auto look = [&](const RingReader& ring, const CountedSteps& steps,
+                        const CountedSteps& other) {
+    const auto silent = first_silent(steps, other);
+    if (!silent || !follows_after(steps, other, *silent)) return;
+    if (!first || *silent < first->step) first = {ring.head().rank, *silent};
+  };
+  const CountedSteps of_first = read_steps(*rings.front());
+  look(*rings.front(), of_first, read_steps(*rings.back()));
+  for (const RingReader* ring : rings) look(*ring, read_steps(*ring), of_first);
+  return first;
+}
+
+}  // namespace ddpscope
