@@ -142,6 +142,14 @@ bool is_failed_norm(const Finding& cause, const Finding& effect) {
   return is_norm || is_failed_call(cause, effect);
 }
 
+/// What a synchronised batch norm brought from a rank in which it began.
+bool is_from_that_rank(const Finding& cause, const Finding& effect) {
+  constexpr std::string_view kOther = "other_rank";
+  return has_word(effect, fact::kCause, kOther) && !has_word(cause, fact::kCause, kOther) &&
+         is_same_or_next_step(cause, effect) &&
+         std::ranges::find(effect.ranks, cause.rank) == effect.ranks.end();
+}
+
 struct RankLink {
   std::string_view cause;
   std::string_view effect;
@@ -195,6 +203,7 @@ constexpr auto kLinks = std::to_array<RankLink>({
     {"grad-used-while-reducing", "rank-parameters-differ", is_drift},
     {"clip-before-reduce", "rank-parameters-differ", is_drift},
     {"grad-reduced-wrong-scale", "rank-parameters-differ", is_drift},
+    {"numeric-nonfinite-forward", "numeric-nonfinite-forward", is_from_that_rank},
     {"grad-missing", "rank-parameters-differ", is_of_reducer},
     {"collective-mismatch", "rank-parameters-differ", is_drift},
     {"rank-step-lag", "rank-parameters-differ", is_drift},

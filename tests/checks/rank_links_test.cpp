@@ -244,4 +244,19 @@ TEST_CASE("no chain of causes is closed to a circle, and the suppressed explain 
   CHECK(cause_of(suppressed, finding("collective-hang", 5)) == "");
 }
 
+TEST_CASE("what a batch norm over ranks brought follows from the rank where it began", "[links]") {
+  const auto nonfinite = [](const std::string& cause, std::int64_t step, std::int64_t rank) {
+    Finding one = finding("numeric-nonfinite-forward", step, {{"cause", cause}});
+    one.fingerprint = cause;
+    one.rank = rank;
+    one.ranks = {rank};
+    return one;
+  };
+  const Finding brought = nonfinite("other_rank", 6, 0);
+  CHECK(cause_of(nonfinite("batch", 6, 1), brought) == "batch");
+  CHECK(cause_of(nonfinite("batch", 4, 1), brought).empty());
+  CHECK(cause_of(nonfinite("batch", 6, 0), brought).empty());
+  CHECK(cause_of(brought, nonfinite("batch", 6, 1)).empty());
+}
+
 }  // namespace ddpscope::test::rank_links_test
