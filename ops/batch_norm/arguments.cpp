@@ -56,7 +56,9 @@ struct Arguments {
 
   void check_written(const char* name, const at::Tensor& tensor) const {
     if (!tensor.defined()) return;
-    TORCH_CHECK(tensor.size(0) < 2 || tensor.stride(0) != 0, place, ": ", name,
+    TORCH_CHECK(!tensor._is_zerotensor(), place, ": ", name,
+                " is a tensor of zeros without memory to write to: call clone() first");
+    TORCH_CHECK(tensor.numel() < 2 || tensor.stride(0) != 0, place, ": ", name,
                 " has elements that overlap in memory: call clone() first; it is ",
                 described(tensor));
   }
@@ -99,12 +101,13 @@ void check_arguments(const at::Tensor& input, const RunningTensors& running,
   arguments.check_per_channel("bias", options.bias());
   arguments.check_per_channel("running_mean", running.mean);
   arguments.check_per_channel("running_var", running.variance);
+  arguments.check_counter(options.num_batches_tracked());
   if (options.training()) {
     arguments.check_written("running_mean", running.mean);
     arguments.check_written("running_var", running.variance);
+    arguments.check_written("num_batches_tracked", options.num_batches_tracked());
     arguments.check_apart(running);
   }
-  arguments.check_counter(options.num_batches_tracked());
   TORCH_CHECK(running.mean.defined() == running.variance.defined(), arguments.place, ": ",
               running.mean.defined() ? "running_mean" : "running_var", " is given without ",
               running.mean.defined() ? "running_var" : "running_mean");

@@ -99,7 +99,7 @@ struct SyncBatchNorm : Function<SyncBatchNorm> {
     const variable_list saved = context->get_saved_variables();
     const CallPtr call = kept_call(context);
     const NormTensors tensors = {saved[0], saved[1], call->statistics};
-    const at::Tensor dy = in_layout(arriving[0], shape_of(tensors.x).layout);
+    const at::Tensor dy = in_layout(in_memory(arriving[0]), shape_of(tensors.x).layout);
     variable_list found;
     if (at::GradMode::is_enabled()) {
       found = SyncBatchNormBackward::apply(dy, tensors.x, if_defined(tensors.weight), call);

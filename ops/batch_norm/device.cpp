@@ -95,10 +95,6 @@ at::Tensor reduce_over_ranks(cuda::ReduceCall& reduce, const Call& call,
   return exchange_record(std::move(record), call, Phase::kBackward);
 }
 
-at::Tensor dense(const at::Tensor& numbers) {
-  return numbers.defined() ? numbers.contiguous() : numbers;
-}
-
 }  // namespace
 
 void measure_on_device(const at::Tensor& x, Call& call, const device::Place& place) {

@@ -48,24 +48,24 @@ bool is_recomputed() { return torch::autograd::get_current_graph_task_id() != -1
 // In double, rounded once.
 void update(const at::Tensor& running, const std::vector<double>& sums, double count,
             double momentum) {
-  const at::Tensor dense = running.contiguous();  // itself, if it has no gaps
+  const at::Tensor written = dense(running);  // itself, if that is how it lies
   AT_DISPATCH_FLOATING_TYPES_AND2(
-      at::kHalf, at::kBFloat16, dense.scalar_type(), "sync_batch_norm", [&] {
-        auto* const numbers = dense.mutable_data_ptr<scalar_t>();
+      at::kHalf, at::kBFloat16, written.scalar_type(), "sync_batch_norm", [&] {
+        auto* const numbers = written.mutable_data_ptr<scalar_t>();
         for (std::size_t c = 0; c < sums.size(); ++c) {
           const double before = numbers[c];
           numbers[c] = static_cast<scalar_t>(before * (1 - momentum) + sums[c] / count * momentum);
         }
       });
-  if (dense.is_same(running)) {
+  if (written.is_same(running)) {
     bump(running);
   } else {
-    running.copy_(dense);
+    running.copy_(written);
   }
 }
 
 void count_batch(const at::Tensor& counter) {
-  if (counter.scalar_type() != at::kLong) {
+  if (counter.scalar_type() != at::kLong || counter.is_neg()) {
     counter.add_(1);
   } else {
     ++*counter.mutable_data_ptr<std::int64_t>();
@@ -141,7 +141,7 @@ at::Tensor sync_batch_norm(const at::Tensor& input, const at::Tensor& running_me
   const Source source = source_of(options, running);
   const std::int64_t number = count_call(options, source);
   check_arguments(input, running, options);
-  const at::Tensor x = without_gaps(input);
+  const at::Tensor x = without_gaps(in_memory(input));
   const CallPtr call = make_call(x, options, source, number);
   if (source != Source::kRunning) check_values(x, *call);
   if (source == Source::kRunning) {

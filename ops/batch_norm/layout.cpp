@@ -45,6 +45,15 @@ ScalarKind scalar_kind(at::ScalarType dtype) {
   }
 }
 
+at::Tensor in_memory(const at::Tensor& tensor) {
+  if (!tensor.defined()) return tensor;
+  return tensor._is_zerotensor() ? tensor.clone() : tensor.resolve_neg();
+}
+
+at::Tensor dense(const at::Tensor& numbers) {
+  return numbers.defined() ? in_memory(numbers).contiguous() : numbers;
+}
+
 at::Tensor without_gaps(const at::Tensor& input) {
   if (is_planes(input) || is_rows(input)) return input;
   return input.contiguous(input.suggest_memory_format());

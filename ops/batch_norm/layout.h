@@ -8,6 +8,12 @@ namespace ddpscope::batch_norm {
 
 ScalarKind scalar_kind(at::ScalarType dtype);
 
+/// The tensor itself, else a copy: where it stands for zeros that nothing holds, or its sign is
+/// still to be changed, memory does not hold its values. Part of the graph.
+at::Tensor in_memory(const at::Tensor& tensor);
+/// The same without gaps; undefined if it is.
+at::Tensor dense(const at::Tensor& numbers);
+
 /// The tensor itself where it lies without gaps as planes or as rows, else a copy that does, in the
 /// format that its strides suggest. Part of the graph.
 at::Tensor without_gaps(const at::Tensor& input);

@@ -18,12 +18,12 @@ using Doubles = std::vector<double>;
 const double* data_of(const at::Tensor& numbers) { return numbers.const_data_ptr<double>(); }
 
 Doubles in_double(const at::Tensor& numbers) {
-  const at::Tensor dense = numbers.contiguous();
+  const at::Tensor read = dense(numbers);
   Doubles wide;
-  AT_DISPATCH_FLOATING_TYPES_AND2(at::kHalf, at::kBFloat16, dense.scalar_type(), "sync_batch_norm",
+  AT_DISPATCH_FLOATING_TYPES_AND2(at::kHalf, at::kBFloat16, read.scalar_type(), "sync_batch_norm",
                                   [&] {
-                                    const auto* const begin = dense.const_data_ptr<scalar_t>();
-                                    wide.assign(begin, begin + dense.numel());
+                                    const auto* const begin = read.const_data_ptr<scalar_t>();
+                                    wide.assign(begin, begin + read.numel());
                                   });
   return wide;
 }

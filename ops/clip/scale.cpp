@@ -7,6 +7,7 @@ namespace ddpscope::clip {
 void scale(const Table& table, const Measure& measure, const Verdict& verdict) {
   const double factor = verdict.factor();
   if (factor == 1 && !(verdict.zeroes_bad && verdict.has_bad)) return;
+  table.check_takes(factor);
   const auto is_zeroed = [&](std::size_t row) {
     return verdict.zeroes_bad && measure.rows()[row].is_bad();
   };

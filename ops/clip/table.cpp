@@ -7,6 +7,7 @@
 #include <ATen/ops/arange.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <utility>
 
@@ -71,8 +72,9 @@ void check(const at::Tensor& gradient, std::size_t i, Change change) {
               change == Change::kScale ? ", Double or complex" : " or Double");
   TORCH_CHECK(gradient.layout() == at::kStrided || gradient.layout() == at::kSparse, place(),
               " has the layout ", gradient.layout(), "; it must be Strided or Sparse (COO)");
-  TORCH_CHECK(gradient.layout() == at::kSparse || !overlaps_itself(gradient), place(),
-              ", of shape ", gradient.sizes(), " and strides ", gradient.strides(),
+  const bool has_places = gradient.layout() == at::kStrided && !gradient._is_zerotensor();
+  TORCH_CHECK(!has_places || !overlaps_itself(gradient), place(), ", of shape ", gradient.sizes(),
+              " and strides ", gradient.strides(),
               ", has elements that overlap in memory: call clone() first");
 }
 
@@ -131,6 +133,9 @@ void Table::add(const at::Tensor& gradient, std::size_t i) {
   if (gradient.layout() == at::kSparse) {
     row.form = Form::kSparse;
     copies_.push_back(flat_values(gradient.coalesce()));
+  } else if (gradient._is_zerotensor()) {
+    row.form = Form::kZeros;
+    copies_.push_back(gradient.clone(at::MemoryFormat::Contiguous));
   } else if (!gradient.is_non_overlapping_and_dense()) {
     row.form = Form::kStrided;
     copies_.push_back(gradient.contiguous());
@@ -157,7 +162,8 @@ std::vector<const void*> Table::starts() const {
   std::vector<const void*> starts;
   starts.reserve(rows_.size());
   for (const Row& row : rows_) {
-    const bool has_memory = row.elements > 0 && row.form != Form::kSparse;
+    const bool has_memory =
+        row.elements > 0 && (row.form == Form::kFlat || row.form == Form::kStrided);
     starts.push_back(has_memory ? row.gradient->const_data_ptr() : nullptr);
   }
   return starts;
@@ -176,6 +182,15 @@ bool Table::shares_memory() const {
   return std::ranges::adjacent_find(spans, meet) != spans.end();
 }
 
+void Table::check_takes(double factor) const {
+  if (std::isfinite(factor)) return;
+  for (std::size_t i = 0; i < rows_.size(); ++i) {
+    TORCH_CHECK(rows_[i].form != Form::kZeros || rows_[i].elements == 0, function(),
+                ": the gradient of tensors[", i, "] is of zeros without memory, which times ",
+                factor, " are NaN: call clone() on it first. No gradient was changed");
+  }
+}
+
 void Table::write(Wanted wanted, Write write) const {
   std::vector<Chunk> flat = chunks();
   std::erase_if(flat, [&](const Chunk& chunk) {
@@ -189,7 +204,8 @@ void Table::write_copied(Wanted wanted, Write write) const {
   const at::NoGradGuard no_grad;
   for (std::size_t i = 0; i < rows_.size(); ++i) {
     const Row& row = rows_[i];
-    if (row.form == Form::kFlat || row.elements == 0 || !wanted(i)) continue;
+    const bool is_copied = row.form == Form::kStrided || row.form == Form::kSparse;
+    if (!is_copied || row.elements == 0 || !wanted(i)) continue;
     const auto whole = [&](const at::Tensor& flat) {
       write(i, flat.mutable_data_ptr(), row.is_complex ? 2 * flat.numel() : flat.numel());
     };

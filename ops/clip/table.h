@@ -18,7 +18,8 @@ struct Chunk {
   std::int64_t elements = 0;
 };
 
-enum class Form : std::uint8_t { kFlat, kStrided, kSparse };
+/// kZeros: zeros that nothing holds, as the gradient of `sgn`. They are read and never written.
+enum class Form : std::uint8_t { kFlat, kStrided, kSparse, kZeros };
 
 /// What will be written: of parts that are added up later, as the values of one place in a sparse
 /// tensor, each may be scaled, but only their sum be clamped.
@@ -61,6 +62,8 @@ class Table {
   std::vector<const void*> starts() const;
   /// Whether two flat gradients have a byte in common, as where one is listed twice.
   bool shares_memory() const;
+  /// @throws c10::Error if one is of zeros that nothing holds, which `factor` would change.
+  void check_takes(double factor) const;
   /// Of the rows that have elements, in order. Their sizes follow from the list alone.
   std::vector<Chunk> chunks() const;
 
