@@ -85,6 +85,12 @@ void update_running(const Moments& moments, const RunningTensors& running,
   update(running.variance, moments.m2, moments.count - 1, momentum);
 }
 
+/// As torch has it, 0 of values that are all equal where no eps keeps it finite.
+double inverse_deviation_of(double variance, double eps) {
+  const double square = variance + eps;
+  return square == 0 ? 0 : 1 / std::sqrt(square);
+}
+
 at::Tensor statistics_of_batch(const Moments& moments, double eps) {
   const auto channels = static_cast<std::int64_t>(moments.mean.size());
   at::Tensor statistics = at::empty({2, channels}, at::TensorOptions().dtype(at::kDouble));
@@ -92,7 +98,7 @@ at::Tensor statistics_of_batch(const Moments& moments, double eps) {
   for (std::int64_t c = 0; c < channels; ++c) {
     numbers[c] = moments.mean[c];
     const double variance = moments.count > 0 ? moments.m2[c] / moments.count : 0;
-    numbers[channels + c] = 1 / std::sqrt(variance + eps);
+    numbers[channels + c] = inverse_deviation_of(variance, eps);
   }
   return statistics;
 }

@@ -150,7 +150,7 @@ void GradScaler::update() {
   }
   at::_amp_update_scale_(scale_, growth_tracker_, found_inf, options_.growth_factor,
                          options_.backoff_factor, options_.growth_interval);
-  scale_.clamp_min_(kLeastScale);  // times 0 every gradient is finite
+  scale_.clamp_(kLeastScale, kLargestScale);  // times 0 every gradient is finite
   unscaled_.clear();
   stepped_.clear();
 }

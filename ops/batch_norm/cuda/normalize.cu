@@ -82,7 +82,8 @@ struct NormalizePass {
       const AllMoments all = moments_of(call, channel);
       mean = all.mean;
       const double variance = all.count > 0 ? all.m2 / all.count : 0;
-      inverse_deviation = rsqrt(variance + call.eps);
+      const double square = variance + call.eps;
+      inverse_deviation = square == 0 ? 0 : rsqrt(square);
       if (tells) {
         call.statistics[channel] = mean;
         call.statistics[channels + channel] = inverse_deviation;

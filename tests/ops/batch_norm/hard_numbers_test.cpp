@@ -100,6 +100,30 @@ TEST_CASE("planes of any length are normalised", "[norm]") {
   check_outcomes(make_case({.samples = {5, 7}, .shape = {3, length}, .dtype = dtype}));
 }
 
+TEST_CASE("a constant channel without eps becomes its bias and has no gradient, as with torch",
+          "[norm]") {
+  const auto channels_last = GENERATE(false, true);
+  auto norm = make_case({.shape = {3, 4, 4}, .channels_last = channels_last});
+  for (const at::Tensor& input : norm.inputs) input.select(1, 1).fill_(2);
+  norm.eps = 0;
+  const auto found = run_case(norm), expected = oracle_of(norm);
+  for (std::size_t rank = 0; rank < found.size(); ++rank) {
+    CHECK(error_of(found[rank].y, expected[rank].y) < 2e-6);
+    CHECK(error_of(found[rank].dx, expected[rank].dx) < 1e-5);
+    CHECK(found[rank].dx.select(1, 1).abs().max().item<double>() == 0);
+    CHECK(found[rank].dweight[1].item<double>() == 0);
+  }
+}
+
+TEST_CASE("a constant channel without eps has second derivatives of zero", "[norm]") {
+  const auto x = torch::full({4, 2}, 3.F).requires_grad_();
+  const auto options = SyncBatchNormFuncOptions().training(true).eps(0);
+  const auto loss = sync_batch_norm(x, {}, {}, options).pow(3).sum();
+  const auto first = torch::autograd::grad({loss}, {x}, {}, true, /*create_graph=*/true)[0];
+  const auto second = torch::autograd::grad({first.square().sum()}, {x})[0];
+  CHECK(torch::equal(second, torch::zeros({4, 2})));
+}
+
 TEST_CASE("a running variance of zero without eps leads away from the mean", "[norm]") {
   const auto x = torch::tensor({{1.0F, -1.0F, 0.5F}});
   const auto y = sync_batch_norm(x, torch::full({3}, 0.5), torch::zeros({3}),

@@ -169,6 +169,17 @@ TEST_CASE("However often a scale backs off, it stays one") {
   CHECK(scaler.state().scale == 0x1p-126);
 }
 
+TEST_CASE("However often a scale grows, it can be loaded") {
+  GradScaler scaler({.init_scale = 0x1p125, .growth_interval = 1});
+  const auto parameter = with_gradient(torch::zeros({2}));
+  for (int step = 0; step < 4; ++step) {
+    scaler.unscale_and_clip_({parameter}, 1);
+    scaler.update();
+  }
+  CHECK(scaler.state().scale == 0x1p126);
+  scaler.load(scaler.state());
+}
+
 TEST_CASE("A state goes on where it was saved") {
   GradScaler first({.init_scale = 64, .growth_interval = 2});
   const auto parameter = with_gradient(torch::ones({2}));

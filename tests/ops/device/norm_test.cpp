@@ -120,6 +120,15 @@ TEST_CASE("Neither an outlier nor equal values cost a device the variance", "[no
   }
 }
 
+TEST_CASE("A constant channel without eps becomes its bias on a device", "[norm]") {
+  NormCase norm = make_case({.samples = {5}, .shape = {3, 4, 4}});
+  norm.inputs[0].select(1, 1).fill_(2);
+  norm.eps = 0;
+  const auto found = run_on_device(norm), expected = oracle_of(norm);
+  CHECK(error_of(found[0].y, expected[0].y) < 2e-6);
+  CHECK(error_of(found[0].dx, expected[0].dx) < 1e-5);
+}
+
 TEST_CASE("Ranks on devices with unequal and empty batches share their statistics", "[norm]") {
   torch::manual_seed(3);
   const auto exchange = GENERATE(ExchangeMode::kSum, ExchangeMode::kGather);
