@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "ops/device/place.h"
+#include "ops/traced.h"
 
 namespace ddpscope::batch_norm {
 namespace {
@@ -38,6 +39,8 @@ struct Arguments {
     TORCH_CHECK(is_reached(input), place,
                 ": input must be on the CPU or on a GPU in reach, but is ", described(input), "; ",
                 device::why_unavailable(input.device()));
+    TORCH_CHECK(!ops::is_traced(input), place, ": input has no memory, as in a program that is ",
+                "traced: call torch.ops.ddpscope.sync_batch_norm there; it is ", described(input));
   }
 
   void check_per_channel(const char* name, const at::Tensor& tensor) const {

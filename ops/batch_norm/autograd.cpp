@@ -26,13 +26,6 @@ CallPtr kept_call(AutogradContext* context) {
   return c10::static_intrusive_pointer_cast<Call>(context->saved_data["call"].toCapsule());
 }
 
-Gradients gradients_of(const NormTensors& tensors, const at::Tensor& dy, const Call& call,
-                       bool needs_input) {
-  if (tensors.x.is_cpu()) return backward_of(tensors, dy, call, needs_input);
-  return backward_on_device(tensors, dy, call, device::current_place(tensors.x.device()),
-                            needs_input);
-}
-
 /// Gives `found` as it is. That it hangs on `read` in the graph lets a third derivative end here.
 struct SyncBatchNormThirdBackward : Function<SyncBatchNormThirdBackward> {
   static variable_list forward(AutogradContext*, at::TensorList found, at::TensorList /*read*/) {
@@ -116,6 +109,13 @@ struct SyncBatchNorm : Function<SyncBatchNorm> {
 };
 
 }  // namespace
+
+Gradients gradients_of(const NormTensors& tensors, const at::Tensor& dy, const Call& call,
+                       bool needs_input) {
+  if (tensors.x.is_cpu()) return backward_of(tensors, dy, call, needs_input);
+  return backward_on_device(tensors, dy, call, device::current_place(tensors.x.device()),
+                            needs_input);
+}
 
 at::Tensor normalize_in_graph(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
                               const CallPtr& call, const ForwardOnDevice& on_device) {

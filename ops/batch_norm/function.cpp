@@ -1,3 +1,5 @@
+#include "ops/batch_norm/function.h"
+
 #include <ATen/Dispatch.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/stack.h>
@@ -6,7 +8,6 @@
 #include <cmath>
 #include <vector>
 
-#include "ops/batch_norm/arguments.h"
 #include "ops/batch_norm/autograd.h"
 #include "ops/batch_norm/facts.h"
 #include "ops/batch_norm/layout.h"
@@ -20,26 +21,12 @@ enum class Source : std::uint8_t { kGroup, kOwnBatch, kRunning };
 
 Source source_of(const SyncBatchNormFuncOptions& options, const RunningTensors& running) {
   if (!options.training()) return running.mean.defined() ? Source::kRunning : Source::kOwnBatch;
-  const bool is_alone = !options.communicator() || options.communicator()->size() == 1;
-  return is_alone ? Source::kOwnBatch : Source::kGroup;
+  return has_group(options) ? Source::kGroup : Source::kOwnBatch;
 }
 
 /// Counted before anything is refused: a call that one rank refuses is one that the others wait in.
 std::int64_t count_call(const SyncBatchNormFuncOptions& options, Source source) {
   return source == Source::kGroup ? options.communicator()->count_call(options.name()) : 0;
-}
-
-CallPtr make_call(const at::Tensor& input, const SyncBatchNormFuncOptions& options, Source source,
-                  std::int64_t number) {
-  auto call = c10::make_intrusive<Call>();
-  call->layer = options.name();
-  if (source != Source::kGroup) return call;
-  call->group = options.communicator();
-  call->number = number;
-  call->channels = input.size(1);
-  call->gathers = options.exchange() == ExchangeMode::kGather ||
-                  (options.exchange() == ExchangeMode::kAuto && input.scalar_type() == at::kDouble);
-  return call;
 }
 
 // An activation that is recomputed inside a backward has been counted by its forward.
@@ -136,19 +123,31 @@ ForwardOnDevice on_device(const RunningTensors& running, const SyncBatchNormFunc
 }
 
 }  // namespace
-}  // namespace batch_norm
 
-inline namespace api0 {
+bool has_group(const SyncBatchNormFuncOptions& options) {
+  return options.communicator() && options.communicator()->size() > 1;
+}
 
-at::Tensor sync_batch_norm(const at::Tensor& input, const at::Tensor& running_mean,
-                           const at::Tensor& running_var, const SyncBatchNormFuncOptions& options) {
-  using namespace batch_norm;  // NOLINT
-  const RunningTensors running = {running_mean, running_var};
+CallPtr make_call(const at::Tensor& input, const SyncBatchNormFuncOptions& options, bool exchanges,
+                  std::int64_t number) {
+  auto call = c10::make_intrusive<Call>();
+  call->layer = options.name();
+  if (!exchanges) return call;
+  call->group = options.communicator();
+  call->number = number;
+  call->channels = input.size(1);
+  call->gathers = options.exchange() == ExchangeMode::kGather ||
+                  (options.exchange() == ExchangeMode::kAuto && input.scalar_type() == at::kDouble);
+  return call;
+}
+
+Started start(const at::Tensor& input, const RunningTensors& running,
+              const SyncBatchNormFuncOptions& options) {
   const Source source = source_of(options, running);
   const std::int64_t number = count_call(options, source);
   check_arguments(input, running, options);
   const at::Tensor x = without_gaps(in_memory(input));
-  const CallPtr call = make_call(x, options, source, number);
+  const CallPtr call = make_call(x, options, source == Source::kGroup, number);
   if (source != Source::kRunning) check_values(x, *call);
   if (source == Source::kRunning) {
     call->statistics = statistics_of_running(running, options.eps());
@@ -163,7 +162,17 @@ at::Tensor sync_batch_norm(const at::Tensor& input, const at::Tensor& running_me
     }
     call->statistics = statistics_of_batch(moments, options.eps());
   }
-  return normalize_in_graph(x, options.weight(), options.bias(), call, on_device(running, options));
+  return {x, call, on_device(running, options)};
+}
+
+}  // namespace batch_norm
+
+inline namespace api0 {
+
+at::Tensor sync_batch_norm(const at::Tensor& input, const at::Tensor& running_mean,
+                           const at::Tensor& running_var, const SyncBatchNormFuncOptions& options) {
+  const auto [x, call, on_device] = batch_norm::start(input, {running_mean, running_var}, options);
+  return batch_norm::normalize_in_graph(x, options.weight(), options.bias(), call, on_device);
 }
 
 }  // namespace api0

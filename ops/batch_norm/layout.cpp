@@ -3,13 +3,14 @@
 namespace ddpscope::batch_norm {
 namespace {
 
-/// Whether values lie as those of a contiguous tensor whose channels are the last dimension.
+/// Whether values lie as those of a contiguous tensor whose channels are the last dimension; also
+/// of sizes that torch.compile leaves open.
 bool is_rows(const at::Tensor& tensor) {
-  if (tensor.numel() == 0) return true;
-  std::int64_t step = 1;
+  if (tensor.sym_numel() == 0) return true;
+  c10::SymInt step = 1;
   const auto follows = [&](std::int64_t dimension) {
-    const bool fits = tensor.size(dimension) == 1 || tensor.stride(dimension) == step;
-    step *= tensor.size(dimension);
+    const bool fits = tensor.sym_size(dimension) == 1 || tensor.sym_stride(dimension) == step;
+    step *= tensor.sym_size(dimension);
     return fits;
   };
   bool fits = follows(1);

@@ -14,9 +14,6 @@
 namespace ddpscope::clip {
 namespace {
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
-
 Sums neutral(double p) { return {.power_sum = p == -kInfinity ? kInfinity : 0}; }
 
 void add_power(double magnitude, double p, double& sum) {

@@ -1,12 +1,18 @@
 // What other languages call: torch.ops.load_library("libddpscope.so"), then torch.ops.ddpscope.
+#include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
 #include <ddpscope/ops/clip_grad.h>
 #include <torch/library.h>
 
+#include <algorithm>
 #include <array>
 #include <optional>
 #include <string_view>
 #include <tuple>
+#include <type_traits>
 #include <utility>
+
+#include "ops/traced.h"
 
 namespace ddpscope::clip {
 namespace {
@@ -48,17 +54,76 @@ std::tuple<at::Tensor, at::Tensor> clip_value(at::TensorList gradients, double l
   return {result.nan_counts, result.inf_counts};
 }
 
+/// The results for gradients of which only the shapes are known.
+NormTensors follow_norm(at::TensorList gradients, double, double, std::string_view,
+                        const std::optional<at::Tensor>&) {
+  const auto empty = [&](at::IntArrayRef sizes, at::ScalarType dtype) {
+    return at::empty(sizes, gradients[0].options().layout(at::kStrided).dtype(dtype));
+  };
+  const std::int64_t each[] = {static_cast<std::int64_t>(gradients.size())};
+  return {empty({}, at::kDouble),   empty({}, at::kDouble), empty(each, at::kDouble),
+          empty(each, at::kDouble), empty(each, at::kLong), empty(each, at::kLong),
+          empty({}, at::kLong),     empty({}, at::kFloat)};
+}
+
+std::tuple<at::Tensor, at::Tensor> follow_value(at::TensorList gradients, double) {
+  const auto counts = at::empty({static_cast<std::int64_t>(gradients.size())},
+                                gradients[0].options().layout(at::kStrided).dtype(at::kLong));
+  return {counts, at::empty_like(counts)};
+}
+
+/// A list that is traced leaves the operator in the graph. No gradient passes any clip.
+template <const char* kName, auto kFunction, class... Rest>
+auto run_or_trace(at::TensorList gradients, Rest... rest) {
+  if (std::none_of(gradients.begin(), gradients.end(), ops::is_traced)) {
+    return kFunction(gradients, rest...);
+  }
+  const at::AutoDispatchBelowADInplaceOrView below;
+  return c10::Dispatcher::singleton()
+      .findSchemaOrThrow(kName, "")
+      .typed<std::remove_pointer_t<decltype(kFunction)>>()
+      .call(gradients, rest...);
+}
+
+constexpr char kNormName[] = "ddpscope::clip_grad_norm_";
+constexpr char kValueName[] = "ddpscope::clip_grad_value_";
+
+NormTensors trace_norm(at::TensorList gradients, double max_norm, double norm_type,
+                       std::string_view on_non_finite,
+                       const std::optional<at::Tensor>& inverse_scale) {
+  return run_or_trace<kNormName, &clip_norm, double, double, std::string_view,
+                      const std::optional<at::Tensor>&>(gradients, max_norm, norm_type,
+                                                        on_non_finite, inverse_scale);
+}
+
+std::tuple<at::Tensor, at::Tensor> trace_value(at::TensorList gradients, double limit) {
+  return run_or_trace<kValueName, &clip_value>(gradients, limit);
+}
+
 TORCH_LIBRARY_FRAGMENT(ddpscope, library) {
   library.def(
       "clip_grad_norm_(Tensor(a!)[] gradients, float max_norm, float norm_type=2.0, "
       "str on_non_finite=\"propagate\", Tensor? inverse_scale=None) -> (Tensor total_norm, "
       "Tensor coefficient, Tensor tensor_norms, Tensor max_abs, Tensor nan_counts, "
-      "Tensor inf_counts, Tensor first_bad, Tensor found_inf)",
-      &clip_norm);
+      "Tensor inf_counts, Tensor first_bad, Tensor found_inf)");
   library.def(
       "clip_grad_value_(Tensor(a!)[] gradients, float limit) -> (Tensor nan_counts, "
-      "Tensor inf_counts)",
-      &clip_value);
+      "Tensor inf_counts)");
+}
+
+TORCH_LIBRARY_IMPL(ddpscope, CompositeExplicitAutograd, library) {
+  library.impl("clip_grad_norm_", &clip_norm);
+  library.impl("clip_grad_value_", &clip_value);
+}
+
+TORCH_LIBRARY_IMPL(ddpscope, Autograd, library) {
+  library.impl("clip_grad_norm_", &trace_norm);
+  library.impl("clip_grad_value_", &trace_value);
+}
+
+TORCH_LIBRARY_IMPL(ddpscope, Meta, library) {
+  library.impl("clip_grad_norm_", &follow_norm);
+  library.impl("clip_grad_value_", &follow_value);
 }
 
 }  // namespace

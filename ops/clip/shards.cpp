@@ -15,11 +15,11 @@
 #include <limits>
 #include <vector>
 
+#include "ops/clip/measure.h"
+
 namespace ddpscope::clip {
 namespace {
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 constexpr std::int64_t kWords = 5;  // norm, present, bad, number, arguments
 
 at::Tensor gathered(Communicator& group, const at::Tensor& record) try {

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "ops/parallel.h"
+#include "ops/traced.h"
 
 namespace ddpscope::clip {
 namespace {
@@ -67,6 +68,9 @@ void check(const at::Tensor& gradient, std::size_t i, Change change) {
   };
   TORCH_CHECK(gradient.device().is_cpu() || gradient.device().is_cuda(), place(), " is on ",
               gradient.device(), "; it must be on the CPU or on a CUDA device");
+  TORCH_CHECK(!ops::is_traced(gradient), place(),
+              " has no memory, as in a program that is traced: call torch.ops.ddpscope.",
+              function_of(change), " there");
   TORCH_CHECK(kind_of(gradient.scalar_type()).has_value(), place(), " is ", gradient.scalar_type(),
               "; it must be Half, BFloat16, Float",
               change == Change::kScale ? ", Double or complex" : " or Double");

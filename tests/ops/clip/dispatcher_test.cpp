@@ -59,6 +59,22 @@ TEST_CASE("ddpscope::clip_grad_norm_ takes an empty list and gradients that have
   CHECK(gradient._version() == version);
 }
 
+TEST_CASE("Of gradients without memory the clips give results of their forms") {
+  const Tensors gradients = {torch::ones({4}, at::kMeta), torch::ones({2}, at::kMeta)};
+  const auto clipped = call("ddpscope::clip_grad_norm_", {gradients, 1.0});
+  REQUIRE(clipped.size() == 8);
+  const Tensors real = {torch::ones({4}), torch::ones({2})};
+  const auto expected = call("ddpscope::clip_grad_norm_", {real, 1.0});
+  for (std::size_t i = 0; i < clipped.size(); ++i) {
+    CHECK(clipped[i].toTensor().is_meta());
+    CHECK(clipped[i].toTensor().sizes() == expected[i].toTensor().sizes());
+    CHECK(clipped[i].toTensor().scalar_type() == expected[i].toTensor().scalar_type());
+  }
+  const auto clamped = call("ddpscope::clip_grad_value_", {gradients, 1.0});
+  REQUIRE(clamped.size() == 2);
+  CHECK(clamped[1].toTensor().sizes() == at::IntArrayRef{2});
+}
+
 TEST_CASE("ddpscope::clip_grad_value_ clamps and counts") {
   const auto gradient = torch::tensor({kInfinity, -5., 0.5}, at::kFloat);
   const auto results = call("ddpscope::clip_grad_value_", {Tensors{gradient}, 2.0});
