@@ -73,19 +73,29 @@ struct Forward {
   ForwardOnDevice on_device;
 };
 
+at::Tensor normalized(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
+                      const Forward& forward) {
+  const NormTensors tensors = {x, weight, forward.call->statistics};
+  if (x.is_cpu()) return normalize_tensor(tensors, bias);
+  return normalize_on_device(tensors, bias, forward.on_device, *forward.call,
+                             device::current_place(x.device()));
+}
+
+/// Also where a derivative is carried forwards, which the node refuses.
+bool needs_node(const at::Tensor& tensor) {
+  if (!tensor.defined()) return false;
+  return (at::GradMode::is_enabled() && tensor.requires_grad()) || tensor._fw_grad(0).defined();
+}
+
 struct SyncBatchNorm : Function<SyncBatchNorm> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x,
                             const OptionalTensor& weight, const OptionalTensor& bias,
                             const Forward& forward) {
-    const CallPtr& call = forward.call;
-    const NormTensors tensors = {x, weight.value_or(at::Tensor()), call->statistics};
-    keep(context, call);
+    keep(context, forward.call);
     context->saved_data["has_bias"] = bias.has_value();
-    context->save_for_backward({x, tensors.weight});
-    const at::Tensor shift = bias.value_or(at::Tensor());
-    if (x.is_cpu()) return normalize_tensor(tensors, shift);
-    return normalize_on_device(tensors, shift, forward.on_device, *call,
-                               device::current_place(x.device()));
+    const at::Tensor scale = weight.value_or(at::Tensor());
+    context->save_for_backward({x, scale});
+    return normalized(x, scale, bias.value_or(at::Tensor()), forward);
   }
 
   static variable_list backward(AutogradContext* context, const variable_list& arriving) {
@@ -119,7 +129,12 @@ Gradients gradients_of(const NormTensors& tensors, const at::Tensor& dy, const C
 
 at::Tensor normalize_in_graph(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
                               const CallPtr& call, const ForwardOnDevice& on_device) {
-  return SyncBatchNorm::apply(x, if_defined(weight), if_defined(bias), Forward{call, on_device});
+  const Forward forward = {call, on_device};
+  if (!needs_node(x) && !needs_node(weight) && !needs_node(bias)) {
+    const at::NoGradGuard no_grad;
+    return normalized(x, weight, bias, forward);
+  }
+  return SyncBatchNorm::apply(x, if_defined(weight), if_defined(bias), forward);
 }
 
 }  // namespace ddpscope::batch_norm

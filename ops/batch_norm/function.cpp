@@ -5,6 +5,7 @@
 #include <ATen/ops/stack.h>
 #include <torch/csrc/autograd/graph_task.h>
 
+#include <algorithm>
 #include <cmath>
 #include <vector>
 
@@ -72,6 +73,13 @@ void update_running(const Moments& moments, const RunningTensors& running,
   update(running.variance, moments.m2, moments.count - 1, momentum);
 }
 
+at::Tensor statistics_of(const std::vector<double>& mean, const std::vector<double>& inverse) {
+  at::Tensor statistics = at::empty({2, static_cast<std::int64_t>(mean.size())},
+                                    at::TensorOptions().dtype(at::kDouble));
+  std::ranges::copy(inverse, std::ranges::copy(mean, statistics.mutable_data_ptr<double>()).out);
+  return statistics;
+}
+
 /// As torch has it, 0 of values that are all equal where no eps keeps it finite.
 double inverse_deviation_of(double variance, double eps) {
   const double square = variance + eps;
@@ -79,21 +87,22 @@ double inverse_deviation_of(double variance, double eps) {
 }
 
 at::Tensor statistics_of_batch(const Moments& moments, double eps) {
-  const auto channels = static_cast<std::int64_t>(moments.mean.size());
-  at::Tensor statistics = at::empty({2, channels}, at::TensorOptions().dtype(at::kDouble));
-  double* const numbers = statistics.mutable_data_ptr<double>();
-  for (std::int64_t c = 0; c < channels; ++c) {
-    numbers[c] = moments.mean[c];
-    const double variance = moments.count > 0 ? moments.m2[c] / moments.count : 0;
-    numbers[channels + c] = inverse_deviation_of(variance, eps);
+  std::vector<double> inverse(moments.mean.size());
+  for (std::size_t c = 0; c < inverse.size(); ++c) {
+    inverse[c] = inverse_deviation_of(moments.count > 0 ? moments.m2[c] / moments.count : 0, eps);
   }
-  return statistics;
+  return statistics_of(moments.mean, inverse);
 }
 
 at::Tensor statistics_of_running(const RunningTensors& running, double eps) {
   const at::NoGradGuard no_grad;
-  return at::stack(
-      {running.mean.to(at::kDouble), (running.variance.to(at::kDouble) + eps).rsqrt()});
+  if (!running.mean.is_cpu()) {
+    return at::stack(
+        {running.mean.to(at::kDouble), (running.variance.to(at::kDouble) + eps).rsqrt()});
+  }
+  std::vector<double> inverse = in_double(running.variance);
+  for (double& number : inverse) number = 1 / std::sqrt(number + eps);
+  return statistics_of(in_double(running.mean), inverse);
 }
 
 void check_values(const at::Tensor& x, const Call& call) {

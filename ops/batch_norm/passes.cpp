@@ -17,17 +17,6 @@ using Doubles = std::vector<double>;
 
 const double* data_of(const at::Tensor& numbers) { return numbers.const_data_ptr<double>(); }
 
-Doubles in_double(const at::Tensor& numbers) {
-  const at::Tensor read = dense(numbers);
-  Doubles wide;
-  AT_DISPATCH_FLOATING_TYPES_AND2(at::kHalf, at::kBFloat16, read.scalar_type(), "sync_batch_norm",
-                                  [&] {
-                                    const auto* const begin = read.const_data_ptr<scalar_t>();
-                                    wide.assign(begin, begin + read.numel());
-                                  });
-  return wide;
-}
-
 at::Tensor tensor_of(std::initializer_list<const Doubles*> rows) {
   const auto channels = static_cast<std::int64_t>((*rows.begin())->size());
   const at::TensorOptions options = at::TensorOptions().dtype(at::kDouble);
@@ -55,6 +44,17 @@ Doubles scale_of(const NormTensors& tensors) {
 }
 
 }  // namespace
+
+std::vector<double> in_double(const at::Tensor& numbers) {
+  const at::Tensor read = dense(numbers);
+  Doubles wide;
+  AT_DISPATCH_FLOATING_TYPES_AND2(at::kHalf, at::kBFloat16, read.scalar_type(), "sync_batch_norm",
+                                  [&] {
+                                    const auto* const begin = read.const_data_ptr<scalar_t>();
+                                    wide.assign(begin, begin + read.numel());
+                                  });
+  return wide;
+}
 
 Moments measure_tensor(const at::Tensor& x) {
   const NormShape shape = shape_of(x);

@@ -2,6 +2,8 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <vector>
+
 #include "ops/batch_norm/call.h"
 #include "ops/batch_norm/exchange.h"
 
@@ -11,6 +13,9 @@ namespace ddpscope::batch_norm {
 
 /// Of this rank's values.
 Moments measure_tensor(const at::Tensor& x);
+
+/// Per channel, in memory of the CPU.
+std::vector<double> in_double(const at::Tensor& numbers);
 
 struct NormTensors {
   at::Tensor x;
