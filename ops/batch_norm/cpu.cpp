@@ -87,26 +87,23 @@ Partials sum_rows(SumBand sum, const NormShape& shape, const SumOperands& operan
   return partials;
 }
 
-// Backwards: what the pass before has read last is still in the caches.
 void map_planes(MapStretch map, const NormShape& shape, const MapOperands& operands) {
   const std::int64_t values = shape.elements();
   const std::int64_t tiles = parts_of(values, kRunValues);
   ops::for_ranges(tiles, values, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t i = end - 1; i >= begin; --i) {
+    ops::from_the_end(begin, end, [&](std::int64_t i) {
       map(operands, {.plane = shape.plane,
                      .channels = shape.channels,
                      .begin = i * kRunValues,
                      .end = std::min((i + 1) * kRunValues, values)});
-    }
+    });
   });
 }
 
 void map_rows(MapBand map, const NormShape& shape, const MapOperands& operands) {
   const RowTiles tiles(shape);
   ops::for_ranges(tiles.count(), shape.elements(), [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t i = end - 1; i >= begin; --i) {
-      map(operands, tiles.tile(i));
-    }
+    ops::from_the_end(begin, end, [&](std::int64_t i) { map(operands, tiles.tile(i)); });
   });
 }
 

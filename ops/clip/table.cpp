@@ -225,13 +225,12 @@ void Table::write_flat(const std::vector<Chunk>& chunks, Write write) const {
     }
   }
   const auto run = [&](std::int64_t begin, std::int64_t end) {
-    // The end was read last and may still be in the cache.
-    for (std::int64_t i = end - 1; i >= begin; --i) {
+    ops::from_the_end(begin, end, [&](std::int64_t i) {
       const Chunk& chunk = chunks[static_cast<std::size_t>(i)];
       const Row& row = rows_[chunk.row];
       write(chunk.row, starts[chunk.row] + chunk.begin * row.element_bytes(),
             row.is_complex ? 2 * chunk.elements : chunk.elements);
-    }
+    });
   };
   const auto count = static_cast<std::int64_t>(chunks.size());
   if (ops::is_worth_threads(elements_) && shares_memory()) return run(0, count);
