@@ -59,6 +59,9 @@ std::vector<Fix> fixes_of(const GradientCut& cut, const std::string& names) {
     fixes = {{"remove detach() or data()", kLikely}};
   } else if (cut.cause == "grad_mode_off") {
     fixes = {{"close the scope of torch::NoGradGuard before the training forward, restore GradMode",
+              kLikely},
+             {"if it runs in the forward() of a torch::autograd::Function, where grad mode is off: "
+              "call that with an input that requires a gradient",
               kLikely}};
   } else if (cut.cause == "integer_op") {
     fixes = {{"compute the loss from the values before " + cut.op + ", not from its indices",
