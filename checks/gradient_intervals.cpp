@@ -47,10 +47,11 @@ GradientIntervals::Closed GradientIntervals::close(OptimizerId optimizer, std::i
     if (member.accumulations == 0) continue;
     end(member, cycle);
     if (!member.was_cleared && member.stale_cycles >= kIntervalCycles) {
-      closed.stale.push_back(id);
-      closed.steps = std::max(closed.steps, member.steps);
-      closed.now_and_then |= member.clear_cycle > 0 && member.clear_cycle + 1 >= cycle;
-      closed.accumulations = std::max(closed.accumulations, member.since_clear);
+      const bool now_and_then = member.clear_cycle > 0 && member.clear_cycle + 1 >= cycle;
+      Stale& stale = now_and_then ? closed.now_and_then : closed.never;
+      stale.parameters.push_back(id);
+      stale.steps = std::max(stale.steps, member.steps);
+      stale.accumulations = std::max(stale.accumulations, member.since_clear);
     } else {
       closed.all = false;
     }

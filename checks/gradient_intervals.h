@@ -13,13 +13,16 @@ namespace ddpscope {
 class GradientIntervals {
  public:
   /// What the step of an optimizer ends.
-  struct Closed {
-    std::vector<TensorId> stale;     ///< not cleared in 3 cycles in a row
-    bool all = false;                ///< no other member got a gradient
-    std::int64_t accumulations = 0;  ///< the most since a stale one was cleared
+  struct Stale {
+    std::vector<TensorId> parameters;
+    std::int64_t accumulations = 0;  ///< the most since one was cleared
     std::int64_t steps = 0;          ///< likewise, of the optimizer
-    bool now_and_then = false;       ///< another step of these cycles found them cleared
-    std::int64_t longest = 0;        ///< the most since a cleared one was cleared
+  };
+  struct Closed {
+    Stale never;               ///< not cleared in 3 cycles in a row
+    Stale now_and_then;        ///< not before this step, but before another of these cycles
+    bool all = false;          ///< no other member got a gradient
+    std::int64_t longest = 0;  ///< the most since a cleared one was cleared
   };
 
   void add(OptimizerId owner, const GradientEvent& event);

@@ -27,7 +27,7 @@ std::string why_left_out(const TensorGroup& group, const LeftOut& kind) {
     why += fmt::format("; after step() ranks send them to each other in {}", kind.sent_in);
   }
   if (is_stale(kind)) {
-    why += "; after step() this rank broadcasts them to the others, which lose what they stepped";
+    why += "; after step() this rank broadcasts them: what another rank steps of them is lost";
   }
   if (kind.beside_sent) why += "; others like them are sent here by the ranks that step those";
   return why;
@@ -44,7 +44,9 @@ std::vector<Fix> fixes_for_left_out(const LeftOut& kind) {
              {kAddGroup, kNeedsDecision}};
   }
   if (is_stale(kind)) {
-    fixes.insert(fixes.begin(), {"broadcast each from the rank whose optimizer steps it", kLikely});
+    const Fix from_owner = {"broadcast each from the rank whose optimizer steps it, if one does",
+                            kind.beside_sent ? kLikely : kNeedsDecision};
+    fixes.insert(kind.beside_sent ? fixes.begin() : fixes.end(), from_owner);
   }
   if (kind.beside_sent && !is_stale(kind)) {
     fixes.insert(fixes.begin(),

@@ -41,19 +41,26 @@ class OptimStaleGradient final : public Check {
     const auto closed = intervals_.close(event.optimizer, event.at.cycle);
     const OptimizerState& optimizer = state.optimizers().at(event.optimizer);
     Watched& watched = watched_[event.optimizer];
-    if (!closed.stale.empty() && watched.said_in_cycle != event.at.cycle) {
-      watched.said_in_cycle = event.at.cycle;
+    const bool is_mixed =
+        !closed.never.parameters.empty() && !closed.now_and_then.parameters.empty();
+    const auto say = [&](const GradientIntervals::Stale& stale, bool now_and_then) {
+      if (stale.parameters.empty() || watched.said_in_cycle == event.at.cycle) return;
       const std::string label = optimizer_label(optimizer);
-      say_stale({.parameters = closed.stale,
-                 .all = closed.all,
-                 .now_and_then = closed.now_and_then,
-                 .accumulations = closed.accumulations,
+      say_stale({.parameters = stale.parameters,
+                 .all = closed.all && !is_mixed,
+                 .now_and_then = now_and_then,
+                 .accumulations = stale.accumulations,
                  .period = watched.period,
-                 .updates = fmt::format("{} of {}", counted(closed.steps, "step"), label),
+                 .updates = fmt::format("{} of {}", counted(stale.steps, "step"), label),
                  .clearing = fmt::format("zero_grad() of {}", label),
                  .optimizers = {label},
                  .cleared = intervals_.cleared()},
                 state, findings);
+    };
+    say(closed.never, /*now_and_then=*/false);
+    say(closed.now_and_then, /*now_and_then=*/true);
+    if (!closed.never.parameters.empty() || !closed.now_and_then.parameters.empty()) {
+      watched.said_in_cycle = event.at.cycle;
     }
     if (closed.longest > 0) learn(watched, closed.longest, optimizer, state, findings);
   }

@@ -12,7 +12,7 @@ std::string words_of_steps(const ValuesDiffer& values) {
   if (values.equal_until < 0) return fmt::format("when step {} began", values.step);
   if (values.are_new) {
     return fmt::format("when step {} began and were registered after step {}", values.step,
-                       values.equal_until);
+                       values.step - 1);
   }
   return fmt::format("when step {} began and were equal {}", values.step,
                      values.equal_until == 0

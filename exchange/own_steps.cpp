@@ -4,11 +4,15 @@
 
 namespace ddpscope {
 namespace {
+constexpr std::size_t kMostSteps = 1 << 16;
+
 /// What a rank had counted by the end of a step.
 struct Counted {
-  std::int32_t calls = 0;        ///< since the first backward
+  std::int32_t calls = 0;  ///< since the first backward
+  std::int32_t backwards = 0;
   std::uint64_t parameters = 0;  ///< when the step began; 0: not known
   bool called = true;            ///< in it
+  bool trained = false;          ///< a backward ended in it
 };
 using CountedSteps = std::map<std::int64_t, Counted>;
 
@@ -17,11 +21,14 @@ CountedSteps read_steps(const RingReader& ring) {
   for (auto place = ring.first_digest(); place < ring.digest_count(); ++place) {
     const auto digest = ring.digest(place);
     if (!digest || digest->step <= 0 || digest->phase == Phase::kReduce) continue;
+    if (steps.size() >= kMostSteps) break;
     const auto before = steps.find(digest->step - 1);
     const bool is_known = before != steps.end();
     steps[digest->step] = {.calls = digest->call_count,
+                           .backwards = digest->backwards,
                            .parameters = digest->parameters,
-                           .called = !is_known || before->second.calls != digest->call_count};
+                           .called = !is_known || before->second.calls != digest->call_count,
+                           .trained = is_known && before->second.backwards != digest->backwards};
   }
   return steps;
 }
@@ -32,7 +39,7 @@ std::optional<std::int64_t> first_silent(const CountedSteps& steps, const Counte
     const auto same = other.find(number);
     const auto before = other.find(number - 1);
     if (same == other.end() || before == other.end()) continue;
-    if (step.called || !same->second.called) continue;
+    if (step.called || !step.trained || !same->second.called) continue;
     if (steps.contains(number - 1) && steps.at(number - 1).calls == before->second.calls) {
       return number;
     }

@@ -13,9 +13,9 @@ struct OwnSteps {
   std::int64_t step = 0;  ///< the first
 };
 
-/// The first that left the parameters of the rank as those of the others: it called nobody in them,
-/// and began its next step with the parameters of the others and ended it with as many calls as
-/// they had made.
+/// The first that left the parameters of the rank as those of the others: it trained and called
+/// nobody in them, and began its next step with the parameters of the others and ended it with as
+/// many calls as they had made.
 std::optional<OwnSteps> first_own_steps(const RingList& rings);
 
 }  // namespace ddpscope

@@ -1,5 +1,6 @@
 #include <torch/nn/module.h>
 
+#include "hooks/capture.h"
 #include "hooks/interposed.h"
 #include "hooks/model_discovery.h"
 #include "hooks/module_hooks.h"
@@ -27,7 +28,6 @@ struct Change {
 using RegisterParameter = Change<0, at::Tensor&, Module*, std::string, at::Tensor, bool>;
 using RegisterBuffer = Change<1, at::Tensor&, Module*, std::string, at::Tensor>;
 using Unregister = Change<2, void, Module*, const std::string&>;
-using TrainScript = Change<3, void, torch::jit::Module*, bool>;
 // What the program asks of a model also shows where it stands.
 template <int kWhich, class... Arguments>
 struct ModelChange {
@@ -36,6 +36,16 @@ struct ModelChange {
     ModuleTracker::mark_changed();
     const ProgramCall scope(*self);
     Hooked::original(self, arguments...);
+  }
+  static bool install(const char* symbol) noexcept { return Hooked::install(symbol, call); }
+};
+// What is known of a module of TorchScript is what it was when a call showed it.
+struct TrainScript {
+  using Hooked = Interposed<TrainScript, void(torch::jit::Module*, bool)>;
+  static void call(torch::jit::Module* self, bool on) {
+    Hooked::original(self, on);
+    ModuleTracker::mark_changed();
+    as_guest("tree", [self](Capture& capture) { capture.modules().follow_modes(*self); });
   }
   static bool install(const char* symbol) noexcept { return Hooked::install(symbol, call); }
 };

@@ -15,6 +15,13 @@ bool ModuleTracker::Root::is_training() const {
   return alive != nullptr && alive->is_training();
 }
 
+void ModuleTracker::follow_modes(const torch::jit::Module& module) {
+  const std::lock_guard lock(mutex_);
+  for (Root& root : roots_) {
+    if (root.script.is_any()) root.script.follow_modes(module);
+  }
+}
+
 ModuleId ModuleTracker::module_at(std::string_view path) {
   const std::lock_guard lock(mutex_);
   for (const Root& root : roots_) {

@@ -54,7 +54,7 @@ ModelId ModuleTracker::attach(Capture& capture, const torch::jit::Module& root) 
   const std::lock_guard lock(mutex_);
   forget_dead(capture, object_of(root));
   Root& entry = find_or_add(capture, object_of(root), class_of(root));
-  entry.script = ScriptLife(root);
+  entry.script = ScriptTree(root);
   look_anew(capture, entry);
   return entry.model;
 }
@@ -227,8 +227,8 @@ void ModuleTracker::look(Capture& capture, Root& root) {
     walk.visit(root.tensors, root.class_name);
     return tell(capture, root, std::move(event));
   }
-  if (const auto script = root.script.lock()) {
-    walk.visit(*script);
+  if (root.script.is_any()) {
+    walk.visit(root.script);
   } else if (const std::shared_ptr<Module> module = root.life.lock()) {
     walk.visit(*module);
   } else {

@@ -17,7 +17,7 @@
 #include "hooks/module_life.h"
 #include "hooks/near_tls.h"
 #include "hooks/quiet_buffers.h"
-#include "hooks/script_life.h"
+#include "hooks/script_tree.h"
 #include "hooks/tree_walk.h"
 #include "model/tree_event.h"
 
@@ -37,6 +37,8 @@ class ModuleTracker {
   ModelId attach(Capture& capture, torch::nn::Module& root, const ModuleLife& life);
   ModelId attach(Capture& capture, const torch::jit::Module& root);
   ModelId attach(Capture& capture, const NamedTensors& tensors, std::string class_name);
+  /// A module of TorchScript was put into another mode.
+  void follow_modes(const torch::jit::Module& module);
   void detach(Capture& capture, ModelId model);
   void rename(Capture& capture, ModelId model, std::string label);
 
@@ -66,7 +68,7 @@ class ModuleTracker {
     ModelId model = 0;
     const void* object = nullptr;  ///< the module, or the object of TorchScript
     ModuleLife life;
-    ScriptLife script;
+    ScriptTree script;
     WeakTensors tensors;
     QuietBuffers buffers;
     bool named_tensors = false;

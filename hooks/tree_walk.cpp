@@ -1,27 +1,12 @@
 #include "hooks/tree_walk.h"
 
 #include <c10/util/Type.h>
-#include <torch/csrc/jit/api/module.h>
 
 #include "hooks/call_names.h"
 #include "hooks/capture.h"
-#include "hooks/script_life.h"
+#include "hooks/script_tree.h"
 
 namespace ddpscope {
-namespace {
-constexpr int kMaxDepth = 200;
-
-std::string join(const std::string& path, const std::string& name) {
-  return path.empty() ? name : path + "." + name;
-}
-
-// The lists themselves: `named_parameters` of a script module is one of the calls that are hooked.
-template <class List>
-List own(const torch::jit::Module& module) {
-  return List(module, /*recurse=*/false, /*return_module=*/false);
-}
-}  // namespace
-
 void TreeWalk::add(const std::string& path, const std::string& name, const at::Tensor& tensor,
                    bool is_buffer) {
   if (!tensor.defined()) return;
@@ -51,26 +36,17 @@ void TreeWalk::visit(const torch::nn::Module& module, const std::string& path, i
   for (const auto& item : module.named_buffers(/*recurse=*/false)) {
     add(path, item.key(), item.value(), /*is_buffer=*/true);
   }
-  if (depth == kMaxDepth) return;
+  if (depth == kDeepestTree) return;
   for (const auto& child : module.named_children()) {
     if (child.value() != nullptr) visit(*child.value(), join(path, child.key()), depth + 1);
   }
 }
 
-void TreeWalk::visit(const torch::jit::Module& module, const std::string& path, int depth) {
-  event_.modules.push_back({.id = module_id(object_of(module)),
-                            .path = path,
-                            .type = class_of(module),
-                            .training = module.is_training()});
-  for (const auto& item : own<torch::jit::named_parameter_list>(module)) {
-    add(path, item.name, item.value, /*is_buffer=*/false);
-  }
-  for (const auto& item : own<torch::jit::named_buffer_list>(module)) {
-    add(path, item.name, item.value, /*is_buffer=*/true);
-  }
-  if (depth == kMaxDepth) return;
-  for (const auto& child : own<torch::jit::named_module_list>(module)) {
-    visit(child.value, join(path, child.name), depth + 1);
+void TreeWalk::visit(const ScriptTree& root) {
+  event_.modules = root.modules();
+  for (const ScriptTree::Tensor& tensor : root.tensors()) {
+    const auto impl = tensor.impl.lock();
+    if (impl.defined()) add(tensor.module_path, tensor.name, at::Tensor(impl), tensor.is_buffer);
   }
 }
 

@@ -8,17 +8,21 @@
 
 #include "model/tree_event.h"
 
-namespace torch::jit {
-struct Module;
-}
-
 namespace ddpscope {
 
 class Capture;
+class ScriptTree;
 using WeakTensors = std::vector<std::pair<std::string, c10::weak_intrusive_ptr<c10::TensorImpl>>>;
 
 inline ModuleId module_id(const void* object) noexcept {
   return reinterpret_cast<std::uintptr_t>(object);
+}
+
+inline constexpr int kDeepestTree = 200;
+
+/// `path.name`
+inline std::string join(const std::string& path, const std::string& name) {
+  return path.empty() ? name : path + "." + name;
 }
 
 /// Writes into an event what is registered below a root, modules before their children.
@@ -27,7 +31,8 @@ class TreeWalk {
   TreeWalk(Capture& capture, TreeEvent& event) : capture_(capture), event_(event) {}
 
   void visit(const torch::nn::Module& root) { visit(root, "", 0); }
-  void visit(const torch::jit::Module& root) { visit(root, "", 0); }
+  /// Of its tensors those that are alive.
+  void visit(const ScriptTree& root);
   /// Of a program without modules: parameters that are alive.
   void visit(const WeakTensors& named, const std::string& class_name);
 
@@ -37,7 +42,6 @@ class TreeWalk {
 
  private:
   void visit(const torch::nn::Module& module, const std::string& path, int depth);
-  void visit(const torch::jit::Module& module, const std::string& path, int depth);
   void add(const std::string& path, const std::string& name, const at::Tensor& tensor,
            bool is_buffer);
 

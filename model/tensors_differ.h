@@ -75,7 +75,7 @@ struct ValuesDiffer {
   std::vector<RankSide> sides;    ///< of the fingerprint over all
   std::vector<DifferingTensor> tensors;  ///< in registered order, frozen ones last; not all
   std::int64_t differing = 0;            ///< number of tensors
-  bool are_new = false;     ///< none of them was registered when the ranks were equal last
+  bool are_new = false;     ///< none of them was registered in the step before
   std::string module_path;  ///< the deepest above those of them that train; above
                             ///< all of them where none trains
   std::vector<EstimatedDifference> estimate;  ///< of the largest relative one; one at most

@@ -145,6 +145,7 @@ void DevicesMeasure::scale(bool zeroes_bad) const {
     verdict = {.coefficient = result().factor().item<double>(),
                .has_bad = of_cpu_->first_bad() >= 0,
                .zeroes_bad = zeroes_bad};
+    cpu_table_->check_takes(verdict.factor());
   }
   for (const DeviceMeasure& measure : of_devices_) {
     if (joined_) measure.result().factor().copy_(result().factor(), /*non_blocking=*/true);

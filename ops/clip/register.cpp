@@ -54,11 +54,16 @@ std::tuple<at::Tensor, at::Tensor> clip_value(at::TensorList gradients, double l
   return {result.nan_counts, result.inf_counts};
 }
 
+/// Of an empty list on the CPU, as where they are not traced.
+at::TensorOptions options_of(at::TensorList gradients) {
+  return gradients.empty() ? at::TensorOptions() : gradients[0].options().layout(at::kStrided);
+}
+
 /// The results for gradients of which only the shapes are known.
 NormTensors follow_norm(at::TensorList gradients, double, double, std::string_view,
                         const std::optional<at::Tensor>&) {
   const auto empty = [&](at::IntArrayRef sizes, at::ScalarType dtype) {
-    return at::empty(sizes, gradients[0].options().layout(at::kStrided).dtype(dtype));
+    return at::empty(sizes, options_of(gradients).dtype(dtype));
   };
   const std::int64_t each[] = {static_cast<std::int64_t>(gradients.size())};
   return {empty({}, at::kDouble),   empty({}, at::kDouble), empty(each, at::kDouble),
@@ -68,7 +73,7 @@ NormTensors follow_norm(at::TensorList gradients, double, double, std::string_vi
 
 std::tuple<at::Tensor, at::Tensor> follow_value(at::TensorList gradients, double) {
   const auto counts = at::empty({static_cast<std::int64_t>(gradients.size())},
-                                gradients[0].options().layout(at::kStrided).dtype(at::kLong));
+                                options_of(gradients).dtype(at::kLong));
   return {counts, at::empty_like(counts)};
 }
 

@@ -69,7 +69,7 @@ TEST_CASE("rank-parameters-differ tells of what was registered while ranks train
   CHECK(finding.severity == Severity::kError);
   CHECK(finding.what ==
         "1 of 62 parameters differ between ranks when step 8 began and were registered after step "
-        "4 (init_not_synced)");
+        "7 (init_not_synced)");
   CHECK(finding.fixes.at(0).text.starts_with("broadcast what is registered later"));
   CHECK(fact_in(finding, "cause") == text_of("init_not_synced"));
   CHECK(fact_in(finding, "differing_input") == text_of("absent"));

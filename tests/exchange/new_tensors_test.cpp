@@ -24,19 +24,20 @@ ValuesDiffer compared(std::int64_t grows_in, std::size_t differing) {
 }
 }  // namespace
 
-TEST_CASE("what was registered after the ranks were equal is new", "[compare]") {
-  const ValuesDiffer values = compared(/*grows_in=*/3, /*differing=*/2);
+TEST_CASE("what was registered right before the step in which ranks differ is new", "[compare]") {
+  const ValuesDiffer values = compared(/*grows_in=*/4, /*differing=*/2);
   CHECK(values.equal_until == 2);
   CHECK(values.are_new);
 }
 
-TEST_CASE("what was registered when the ranks were equal is not new", "[compare]") {
+TEST_CASE("what an optimizer may have stepped is not new", "[compare]") {
+  CHECK_FALSE(compared(/*grows_in=*/3, /*differing=*/2).are_new);
   CHECK_FALSE(compared(/*grows_in=*/2, /*differing=*/2).are_new);
   CHECK_FALSE(compared(/*grows_in=*/0, /*differing=*/2).are_new);
 }
 
 TEST_CASE("another parameter than the new one is not new", "[compare]") {
-  CHECK_FALSE(compared(/*grows_in=*/3, /*differing=*/0).are_new);
+  CHECK_FALSE(compared(/*grows_in=*/4, /*differing=*/0).are_new);
 }
 
 }  // namespace ddpscope::test

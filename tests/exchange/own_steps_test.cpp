@@ -9,6 +9,7 @@ struct How {
   std::size_t rank = 0;                ///< that makes them
   std::uint64_t parameters_after = 7;  ///< of the rank, when its next step begins
   std::int32_t calls_in_them = 0;
+  bool trains = true;
 };
 
 /// Both ranks average in each of six steps; one makes three of its own after the second.
@@ -17,9 +18,14 @@ std::optional<OwnSteps> found(const How& how) {
   for (std::size_t rank = 0; rank < 2; ++rank) {
     std::int64_t number = 0;
     std::int32_t calls = 0;
+    std::int32_t backwards = 0;
     const auto step = [&](std::int32_t own_calls, std::uint64_t parameters) {
       calls += own_calls;
-      run[rank].digest({.step = ++number, .parameters = parameters, .call_count = calls});
+      backwards += own_calls > 0 || how.trains;
+      run[rank].digest({.step = ++number,
+                        .parameters = parameters,
+                        .backwards = backwards,
+                        .call_count = calls});
     };
     for (std::uint64_t shared = 5; shared < 11; ++shared) {
       const bool is_after = shared == 7 && rank == how.rank;
@@ -44,6 +50,10 @@ TEST_CASE("steps without calls that leave the parameters as those of the others 
 TEST_CASE("steps that leave other parameters are compared", "[compare]") {
   CHECK_FALSE(found({.parameters_after = 99}).has_value());
   CHECK_FALSE(found({.parameters_after = 0}).has_value());  // not known
+}
+
+TEST_CASE("steps without a backward are compared", "[compare]") {
+  CHECK_FALSE(found({.trains = false}).has_value());
 }
 
 TEST_CASE("steps with calls are compared", "[compare]") {

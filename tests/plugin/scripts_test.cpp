@@ -98,6 +98,19 @@ TEST_CASE("An evaluation of a script that is undone is silent") {
   check_findings({});
 }
 
+TEST_CASE("A script that is attached gives its memory back when it dies") {
+  const auto first_of = [](const Script& net) {
+    return c10::weak_intrusive_ptr<c10::TensorImpl>(parameters_of(net).at(0).getIntrusivePtr());
+  };
+  auto net = std::make_unique<Script>(backbone_script());
+  attach_diagnostics(*net, quiet());
+  net->eval();
+  const auto parameter = first_of(*net);
+  CHECK_FALSE(parameter.expired());
+  net.reset();
+  CHECK(parameter.expired());
+}
+
 TEST_CASE("A script that died is no model any more, and its memory may be another's") {
   for (int round = 0; round < 100; ++round) {
     Script net = backbone_script();
