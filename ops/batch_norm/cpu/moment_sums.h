@@ -13,6 +13,9 @@ inline constexpr int kBlock = kBlockRows * kLanes;
 template <class Processor, class Value, int Count>
 class MomentSums {
  public:
+  /// Of which the first `used` are added to.
+  explicit MomentSums(int used = Count) : used_(used) {}
+
   using In = Memory<Processor, Value>;
   using Number = typename In::Number;
   using Vector = typename In::Vector;
@@ -54,7 +57,8 @@ class MomentSums {
     if (run_rows_ == 0) return;
     const double weight = run_rows_ / (rows_ + run_rows_);
     const double between = rows_ * weight;
-    for (int i = 0; i < Count; ++i) {
+    const int used = Count == kLanes ? Count : used_;
+    for (int i = 0; i < used; ++i) {
       const double run_mean = static_cast<double>(base_[i]) + static_cast<double>(run_mean_[i]);
       const double shift = run_mean - mean[i];
       mean[i] += shift * weight;
@@ -82,6 +86,7 @@ class MomentSums {
   }
   static Vector total(const Vector (&sum)[4]) { return (sum[0] + sum[1]) + (sum[2] + sum[3]); }
 
+  int used_;
   double rows_ = 0;
   int run_rows_ = 0;
   // Where all values are far from zero, a mean in `Number` lacks digits: it is counted from a base

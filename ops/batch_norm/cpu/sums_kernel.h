@@ -135,18 +135,26 @@ struct SumKernels {
     }
   }
 
+  /// Asks for a vector of the next block: the processor expects neighbours, not strides.
+  static void fetch_rows(const Value* next, const Band& band, int index) {
+    const Value* const from = next + BandVectors<Processor>{band.channels}.channel(index);
+    for (int i = 0; i < kBlockRows; ++i) __builtin_prefetch(from + i * band.stride);
+  }
+
   static void measure_band(const SumOperands& operands, const Band& band) {
     const auto* const x = static_cast<const Value*>(operands.x) + band.offset;
     const BandVectors<Processor> vectors = {band.channels};
-    BandSums sums;
+    BandSums sums(vectors.count() * kLanes);
     Value stage[kBlock];
     for (std::int64_t row = 0; row < band.rows; row += kBlockRows) {
       const Value* const from = x + row * band.stride;
       const bool is_full = band.rows - row >= kBlockRows;
+      const bool has_next = band.rows - row >= 2 * kBlockRows;
       const int rows = is_full ? kBlockRows : static_cast<int>(band.rows - row);
       for (int index = 0; index < vectors.count(); ++index) {
         const Rows found = find_rows(from, band, index, rows, stage);
         const auto row_at = [found](int i) { return found.at + i * found.stride; };
+        if (has_next) fetch_rows(from + kBlockRows * band.stride, band, index);
         if (is_full) {
           sums.template add<kBlockRows>(index * kLanes, row_at, rows);
         } else {
