@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <memory>
+#include <utility>
 
 #include "checks/check.h"
 #include "checks/finding_text.h"
@@ -44,7 +45,8 @@ class OptimStaleGradient final : public Check {
     const bool is_mixed =
         !closed.never.parameters.empty() && !closed.now_and_then.parameters.empty();
     const auto say = [&](const GradientIntervals::Stale& stale, bool now_and_then) {
-      if (stale.parameters.empty() || watched.said_in_cycle == event.at.cycle) return;
+      std::int64_t& said = now_and_then ? watched.said_of_some : watched.said_of_never;
+      if (stale.parameters.empty() || std::exchange(said, event.at.cycle) == event.at.cycle) return;
       const std::string label = optimizer_label(optimizer);
       say_stale({.parameters = stale.parameters,
                  .all = closed.all && !is_mixed,
@@ -59,9 +61,6 @@ class OptimStaleGradient final : public Check {
     };
     say(closed.never, /*now_and_then=*/false);
     say(closed.now_and_then, /*now_and_then=*/true);
-    if (!closed.never.parameters.empty() || !closed.now_and_then.parameters.empty()) {
-      watched.said_in_cycle = event.at.cycle;
-    }
     if (closed.longest > 0) learn(watched, closed.longest, optimizer, state, findings);
   }
 
@@ -92,7 +91,8 @@ class OptimStaleGradient final : public Check {
   struct Watched {
     std::int64_t period = 0;
     int agreed = 0;
-    std::int64_t said_in_cycle = 0;
+    std::int64_t said_of_never = 0;  ///< in that cycle
+    std::int64_t said_of_some = 0;
   };
 
   static void learn(Watched& watched, std::int64_t accumulations, const OptimizerState& optimizer,

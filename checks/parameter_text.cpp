@@ -36,8 +36,7 @@ std::string why_parameters_differ(const ValuesDiffer& values, const std::string&
           ? "broadcasts of as many elements ran before: of other tensors than these, or some ranks "
             "changed these afterwards, as by a checkpoint that one rank loads"
       : values.are_new ? "each process draws the initial values of what it registers later, too, "
-                         "and nothing made "
-                         "these equal before the first step with them"
+                         "and nothing made these equal before the first step with them"
       : values.step == 0
           ? "each process draws its own initial values, and no broadcast made them equal"
       : are_frozen(values)

@@ -7,6 +7,7 @@
 #include "hooks/script_tree.h"
 
 namespace ddpscope {
+
 void TreeWalk::add(const std::string& path, const std::string& name, const at::Tensor& tensor,
                    bool is_buffer) {
   if (!tensor.defined()) return;

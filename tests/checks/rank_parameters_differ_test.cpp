@@ -62,6 +62,15 @@ TEST_CASE("rank-parameters-differ tells of broadcasts before", "[check]") {
       finding.fixes.at(0).text.starts_with("broadcast every parameter and buffer of rank 0 after"));
 }
 
+TEST_CASE("rank-parameters-differ does not take broadcasts of what trains for those of the rest",
+          "[check]") {
+  ValuesDiffer values = unequal_start();
+  for (DifferingTensor& tensor : values.tensors) tensor.requires_grad = false;
+  RanksComparedEvent run = with(values);
+  run.cohorts[0].broadcasts_at_start = true;
+  CHECK(judge_run(run, kId).at(0).why.starts_with("each process draws its own initial values"));
+}
+
 TEST_CASE("rank-parameters-differ tells of what was registered while ranks trained", "[check]") {
   ValuesDiffer values = drift();
   values.are_new = true;

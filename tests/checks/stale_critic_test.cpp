@@ -35,6 +35,29 @@ TEST_CASE("optim-stale-gradient warns of gradients that serve several steps", "[
   CHECK(finding.fixes.at(0).text == "zero_grad() of SGD before the backward of each step");
 }
 
+TEST_CASE("optim-stale-gradient tells what is never cleared apart from what sometimes is",
+          "[check]") {
+  Program program("optim-stale-gradient");
+  program.attach(1, {{.id = 1, .path = "critic.weight"},
+                     {.id = 2, .path = "generator.weight"},
+                     {.id = 3, .path = "critic.embedding"}});
+  program.optimizer(1, {1, 3});
+  program.optimizer(2, {2});
+  for (int round = 0; round < 6; ++round) {
+    for (int i = 0; i < 2; ++i) {
+      if (i == 0) program.clear({1});
+      program.backward({1, 3});
+      program.step(1);
+    }
+    program.zero_grad(2);
+    program.backward({2});
+    program.step(2);
+  }
+  std::set<std::string> causes;
+  for (const Finding& finding : program.findings) causes.insert(cause_of(finding));
+  CHECK(causes == std::set<std::string>{"not_each_step", "outside_optimizer"});
+}
+
 TEST_CASE("optim-stale-gradient stays silent on a critic that is cleared before each step",
           "[check]") {
   Program program("optim-stale-gradient");

@@ -111,7 +111,7 @@ TEST_CASE("A script that is attached gives its memory back when it dies") {
   CHECK(parameter.expired());
 }
 
-TEST_CASE("A script that died is no model any more, and its memory may be another's") {
+TEST_CASE("Scripts that die and leave their place to others are silent") {
   for (int round = 0; round < 100; ++round) {
     Script net = backbone_script();
     attach_diagnostics(net, quiet());
