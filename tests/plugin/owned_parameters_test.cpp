@@ -58,4 +58,45 @@ TEST_CASE("Who waits for data beside the parameters of another rank is told") {
   CHECK(told.find("data-loader-wait") != std::string::npos);
 }
 
+namespace {
+/// Two ranks step every other parameter. Those in the middle come from the rank that steps them, or
+/// from the other one.
+std::string run_sending(bool from_other) {
+  Ranks ranks(2, [=](const Place& place) {
+    const Group group = place.group();
+    torch::manual_seed(3);
+    Net net;
+    attach_diagnostics(net, quiet());
+    const auto parameters = net->parameters();
+    REQUIRE(parameters.size() == 4);
+    torch::optim::SGD optimizer({parameters[place.rank], parameters[place.rank + 2]}, 0.05);
+    for (int step = 1; step <= 4; ++step) {
+      net->zero_grad();
+      net(input()).square().mean().backward();
+      optimizer.step();
+      for (int i = 0; i < 4; ++i) {
+        broadcast(group, parameters[i].detach(), from_other ? i / 2 : i % 2);
+      }
+    }
+    return 0;
+  });
+  CHECK(ranks.exit_codes() == std::vector<int>{0, 0});
+  std::string told;
+  for (const std::string& line : records("finding")) told += line + "\n";
+  return told;
+}
+}  // namespace
+
+TEST_CASE("A rank that sends parameters which the other one steps is told") {
+  const std::string told = run_sending(/*from_other=*/true);
+  INFO(told);
+  CHECK(told.find("what another rank steps of them is lost") != std::string::npos);
+}
+
+TEST_CASE("Ranks that send what they step themselves are not told so") {
+  const std::string told = run_sending(/*from_other=*/false);
+  INFO(told);
+  CHECK(told.find("what another rank steps of them is lost") == std::string::npos);
+}
+
 }  // namespace ddpscope::test
