@@ -75,6 +75,14 @@ TEST_CASE("Of gradients without memory the clips give results of their forms") {
   CHECK(clamped[1].toTensor().sizes() == at::IntArrayRef{2});
 }
 
+TEST_CASE("Of an empty list that is traced the clips give results without rows") {
+  const c10::impl::ForceDispatchKeyGuard traced(c10::DispatchKeySet(c10::DispatchKey::Meta), {});
+  const auto clipped = call("ddpscope::clip_grad_norm_", {Tensors{}, 1.0});
+  REQUIRE(clipped.size() == 8);
+  CHECK(clipped[2].toTensor().sizes() == at::IntArrayRef{0});
+  CHECK(call("ddpscope::clip_grad_value_", {Tensors{}, 1.0}).size() == 2);
+}
+
 TEST_CASE("ddpscope::clip_grad_value_ clamps and counts") {
   const auto gradient = torch::tensor({kInfinity, -5., 0.5}, at::kFloat);
   const auto results = call("ddpscope::clip_grad_value_", {Tensors{gradient}, 2.0});
