@@ -16,10 +16,9 @@ bool ModuleTracker::Root::is_training() const {
 }
 
 void ModuleTracker::follow_modes(const torch::jit::Module& module) {
+  const ScriptTree now(module);
   const std::lock_guard lock(mutex_);
-  for (Root& root : roots_) {
-    if (root.script.is_any()) root.script.follow_modes(module);
-  }
+  for (Root& root : roots_) root.script.follow_modes(now);
 }
 
 ModuleId ModuleTracker::module_at(std::string_view path) {

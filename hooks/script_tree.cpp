@@ -44,10 +44,9 @@ bool ScriptTree::is_over() const {
          std::ranges::all_of(tensors_, [](const Tensor& tensor) { return tensor.impl.expired(); });
 }
 
-void ScriptTree::follow_modes(const torch::jit::Module& part) {
+void ScriptTree::follow_modes(const ScriptTree& part) {
   std::map<ModuleId, bool> modes;
-  const ScriptTree now(part);
-  for (const ModuleInfo& module : now.modules()) modes[module.id] = module.training;
+  for (const ModuleInfo& module : part.modules()) modes[module.id] = module.training;
   for (ModuleInfo& module : modules_) {
     const auto known = modes.find(module.id);
     if (known != modes.end()) module.training = known->second;

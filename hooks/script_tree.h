@@ -33,8 +33,8 @@ class ScriptTree {
   /// Its tensors are gone.
   bool is_over() const;
   bool is_training() const { return is_any() && modules_.front().training; }
-  /// Takes over the modes of `part`, where it is the root or a module below it.
-  void follow_modes(const torch::jit::Module& part);
+  /// Takes over the modes of the modules that `part` shares with it.
+  void follow_modes(const ScriptTree& part);
 
   const std::vector<ModuleInfo>& modules() const { return modules_; }  ///< the root first
   const std::vector<Tensor>& tensors() const { return tensors_; }
