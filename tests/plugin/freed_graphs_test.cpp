@@ -3,24 +3,14 @@
 
 namespace ddpscope::test {
 namespace {
-using torch::nn::Linear;
-using torch::nn::Module;
-
-struct Gate : Module {
-  at::Tensor forward(const at::Tensor& x) { return second(torch::sigmoid(first(x))); }
-  at::Tensor loss() { return forward(input()).square().mean(); }
-  Linear first = register_module("first", Linear(8, 8));
-  Linear second = register_module("second", Linear(8, 2));
-};
-
 std::string line_of_file(int line) { return "freed_graphs_test.cpp:" + std::to_string(line); }
 }  // namespace
 
 TEST_CASE("A second backward through a freed graph is named with both passes") {
-  Gate net;
+  Net net;
   attach_diagnostics(net, quiet());
-  net.train();
-  const at::Tensor loss = net.loss();
+  net->train();
+  const at::Tensor loss = net(input()).square().mean();
   const int first = __LINE__ + 1;
   loss.backward();
   const int second = __LINE__ + 1;
@@ -33,10 +23,10 @@ TEST_CASE("A second backward through a freed graph is named with both passes") {
 }
 
 TEST_CASE("Two losses that share a graph are told from where they share it") {
-  Gate net;
+  Net net;
   attach_diagnostics(net, quiet());
-  net.train();
-  const at::Tensor fake = torch::tanh(net.forward(input()));
+  net->train();
+  const at::Tensor fake = torch::tanh(net(input()));
   at::Tensor first = fake.square().mean();
   first.backward();
   first = at::Tensor();
@@ -45,18 +35,18 @@ TEST_CASE("Two losses that share a graph are told from where they share it") {
 }
 
 TEST_CASE("A pass to its inputs alone is not taken for the one that freed the graph before them") {
-  Gate net;
+  Net net;
   attach_diagnostics(net, quiet());
-  torch::optim::SGD optimizer(net.parameters(), 0.0);
+  torch::optim::SGD optimizer(net->parameters(), 0.0);
   at::Tensor chain = input().requires_grad_();
   const auto descend = [&] {  // forgets to detach
-    const at::Tensor slope = torch::autograd::grad({net.forward(chain).sum()}, {chain})[0];
+    const at::Tensor slope = torch::autograd::grad({net(chain).sum()}, {chain})[0];
     chain = torch::tanh(chain - 0.1 * slope);
   };
   const auto train_once = [&] {
     descend();
     optimizer.zero_grad();
-    net.forward(chain).sum().backward();
+    net(chain).sum().backward();
     optimizer.step();
   };
   train_once();
