@@ -57,9 +57,8 @@ void check_same(const Outcome& a, const Outcome& b) {
 
 TEST_CASE("tensors whose sign is still to be changed are read with it", "[norm]") {
   const bool training = GENERATE(true, false), channels_last = GENERATE(true, false);
-  const auto each = &Operands::x;
-  const auto place = GENERATE_REF(each, &Operands::dy, &Operands::weight, &Operands::bias,
-                                  &Operands::mean, &Operands::variance);
+  const auto place = GENERATE(&Operands::x, &Operands::dy, &Operands::weight, &Operands::bias,
+                              &Operands::mean, &Operands::variance);
   const Operands plain = operands_of(channels_last);
   Operands negative = operands_of(channels_last);
   negative.*place = at::_neg_view((negative.*place).neg());
@@ -76,8 +75,7 @@ TEST_CASE("an imaginary part of a conjugate is read with its sign", "[norm]") {
 
 TEST_CASE("zeros without memory are read as zeros", "[norm]") {
   const bool training = GENERATE(true, false), channels_last = GENERATE(true, false);
-  const auto each = &Operands::x;
-  const auto place = GENERATE_REF(each, &Operands::dy, &Operands::weight, &Operands::bias);
+  const auto place = GENERATE(&Operands::x, &Operands::dy, &Operands::weight, &Operands::bias);
   Operands plain = operands_of(channels_last), absent = operands_of(channels_last);
   plain.*place = torch::zeros_like(plain.*place);
   absent.*place = zeros_of(absent.*place);
