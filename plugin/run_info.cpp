@@ -13,6 +13,7 @@
 #include "checks/check_table.h"
 #include "config/glob.h"
 #include "plugin/gpu_libraries.h"
+#include "plugin/launch_parent.h"
 #include "records/jsonl_writer.h"
 
 namespace ddpscope {
@@ -55,8 +56,11 @@ std::string run_id(const RankEnvironment& ranks) {
     return host_name() + ":" + std::to_string(getpid()) + ":" + utc_now();
   }
   if (!ranks.launch.empty()) return ranks.launch;
-  return host_name() + ":" + environment("MASTER_ADDR").value_or("") + ":" +
-         environment("MASTER_PORT").value_or("") + ":" + std::to_string(getppid());
+  const std::string port = environment("MASTER_PORT").value_or("");
+  const std::string host = host_name() + ":" + environment("MASTER_ADDR").value_or("") + ":" + port;
+  const pid_t parent =
+      port.empty() ? getppid() : launch_parent(host + ":" + std::to_string(ranks.world_size));
+  return host + ":" + std::to_string(parent);
 }
 
 // Why the check cannot run; empty when it can.

@@ -12,7 +12,8 @@
 namespace ddpscope {
 namespace {
 
-constexpr int kStartField = 22;  // of /proc/<pid>/stat
+constexpr int kParentField = 4;  // of /proc/<pid>/stat
+constexpr int kStartField = 22;
 
 /// The number that `text` begins with, behind blanks; 0 if there is none.
 std::int64_t number_at(std::string_view text) {
@@ -31,27 +32,31 @@ std::int64_t proc_value(const std::string& path, std::string_view key) {
   return 0;
 }
 
-/// When a process started, in seconds since 1970; 0 where that is not known.
-std::int64_t start_of_process(std::int64_t pid) {
+}  // namespace
+
+ProcessStart start_of(std::int64_t pid) {
   std::ifstream file(fmt::format("/proc/{}/stat", pid));
   std::string line;
   std::getline(file, line);
-  std::size_t at = line.rfind(')');  // the name before it may hold anything
-  for (int field = 2; field < kStartField && at != std::string::npos; ++field) {
-    at = line.find(' ', at + 1);
-  }
   const std::int64_t boot = proc_value("/proc/stat", "btime");
-  if (at == std::string::npos || boot == 0) return 0;
-  return boot + number_at(std::string_view(line).substr(at)) / ::sysconf(_SC_CLK_TCK);
+  std::size_t at = line.rfind(')');  // the name before it may hold anything
+  if (at == std::string::npos || boot == 0) return {};
+  ProcessStart found;
+  for (int field = 3; field <= kStartField; ++field) {
+    at = line.find(' ', at + 1);
+    if (at == std::string::npos) return {};
+    const std::int64_t value = number_at(std::string_view(line).substr(at));
+    if (field == kParentField) found.parent = value;
+    if (field == kStartField) found.seconds = boot + value / ::sysconf(_SC_CLK_TCK);
+  }
+  return found;
 }
-
-}  // namespace
 
 bool began_after(std::int64_t pid, const std::string& started) {
   std::tm parts = {};
   if (::strptime(started.c_str(), "%Y-%m-%dT%H:%M:%SZ", &parts) == nullptr) return false;
   constexpr std::int64_t kClockSlackSeconds = 2;
-  return start_of_process(pid) > ::timegm(&parts) + kClockSlackSeconds;
+  return start_of(pid).seconds > ::timegm(&parts) + kClockSlackSeconds;
 }
 
 }  // namespace ddpscope

@@ -40,6 +40,8 @@ add_launchers_test(launchers.gates gates weight-halved
   RUNS script:1 preload:2 run:4 ARGUMENTS --steps 12)
 add_launchers_test(launchers.checkpoints checkpoints one-per-round
   RUNS preload:2 ARGUMENTS --steps 6)
+add_launchers_test(launchers.wrapped checkpoints one-per-round
+  RUNS preload:2 wrapped:2 ARGUMENTS --steps 6)
 add_launchers_test(launchers.mpirun checkpoints one-per-round
   RUNS mpirun:1 mpirun:2 mpirun:4 ARGUMENTS --steps 6)
 add_launchers_test(launchers.torchrun checkpoints one-per-round

@@ -92,6 +92,15 @@ def start_script(paths, command, ranks, out):
     return start_run(paths, ["bash", script], ranks, out)
 
 
+def start_wrapped(paths, command, ranks, out):
+    """A shell script that starts each rank in a subshell, under a limit of its own."""
+    program = f"timeout {LIMIT_S} {shlex.join(map(str, command))}"
+    starts = [f"(echo rank {rank}; RANK={rank} {program}) & ranks+=($!)" for rank in range(ranks)]
+    script = "\n".join((*starts, "for rank in ${ranks[@]}; do wait $rank || exit; done"))
+    env = {**base_environment(), **watched(paths.preload, out), "WORLD_SIZE": str(ranks)}
+    return [subprocess.Popen(["bash", "-c", script], env=env)]
+
+
 def start_mpi(paths, command, ranks, out):
     program = ("export RANK=$OMPI_COMM_WORLD_RANK WORLD_SIZE=$OMPI_COMM_WORLD_SIZE; exec " +
                shlex.join(map(str, command)))
@@ -110,7 +119,7 @@ def start_torchrun(paths, command, ranks, out):
 
 # Each starts the processes that end when the ranks have ended.
 LAUNCHERS = {"preload": start_preloaded, "run": start_run, "script": start_script,
-             "mpirun": start_mpi, "torchrun": start_torchrun}
+             "wrapped": start_wrapped, "mpirun": start_mpi, "torchrun": start_torchrun}
 # Those that a machine need not have, and what brings them.
 OPTIONAL = {"mpirun": "Debian: openmpi-bin", "torchrun": "PyPI: torch"}
 
