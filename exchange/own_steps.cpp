@@ -10,6 +10,7 @@ constexpr std::size_t kMostSteps = 1 << 16;
 struct Counted {
   std::int32_t calls = 0;  ///< since the first backward
   std::int32_t backwards = 0;
+  std::int32_t groups = 0;       ///< of all optimizers
   std::uint64_t parameters = 0;  ///< when the step began; 0: not known
   bool called = true;            ///< in it
   bool trained = false;          ///< a backward ended in it
@@ -26,6 +27,7 @@ CountedSteps read_steps(const RingReader& ring) {
     const bool is_known = before != steps.end();
     steps[digest->step] = {.calls = digest->call_count,
                            .backwards = digest->backwards,
+                           .groups = digest->groups,
                            .parameters = digest->parameters,
                            .called = !is_known || before->second.calls != digest->call_count,
                            .trained = is_known && before->second.backwards != digest->backwards};
@@ -47,14 +49,22 @@ std::optional<std::int64_t> first_silent(const CountedSteps& steps, const Counte
   return std::nullopt;
 }
 
+/// An optimizer that nobody else has made its first step in it.
+bool has_new_optimizer(const CountedSteps& steps, const CountedSteps& other, std::int64_t number) {
+  return steps.at(number).groups > steps.at(number - 1).groups &&
+         other.at(number).groups == other.at(number - 1).groups;
+}
+
 bool follows_after(const CountedSteps& steps, const CountedSteps& other, std::int64_t silent) {
   auto next = steps.find(silent);
   while (next != steps.end() && !next->second.called) ++next;
   if (next == steps.end()) return false;
-  const auto same = other.find(silent);
-  const bool are_equal =
-      next->second.parameters != 0 && next->second.parameters == same->second.parameters;
-  return are_equal && next->second.calls == same->second.calls;
+  const Counted &again = next->second, &same = other.at(silent);
+  if (again.calls != same.calls) return false;
+  if (again.parameters == 0 || same.parameters == 0) {
+    return has_new_optimizer(steps, other, silent);
+  }
+  return again.parameters == same.parameters;
 }
 }  // namespace
 

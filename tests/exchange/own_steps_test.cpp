@@ -10,6 +10,7 @@ struct How {
   std::uint64_t parameters_after = 7;  ///< of the rank, when its next step begins
   std::int32_t calls_in_them = 0;
   bool trains = true;
+  bool has_new_optimizer = false;  ///< that makes them
 };
 
 /// Both ranks average in each of six steps; one makes three of its own after the second.
@@ -19,16 +20,19 @@ std::optional<OwnSteps> found(const How& how) {
     std::int64_t number = 0;
     std::int32_t calls = 0;
     std::int32_t backwards = 0;
+    std::int32_t groups = 1;
     const auto step = [&](std::int32_t own_calls, std::uint64_t parameters) {
       calls += own_calls;
       backwards += own_calls > 0 || how.trains;
       run[rank].digest({.step = ++number,
                         .parameters = parameters,
                         .backwards = backwards,
-                        .call_count = calls});
+                        .call_count = calls,
+                        .groups = groups});
     };
     for (std::uint64_t shared = 5; shared < 11; ++shared) {
       const bool is_after = shared == 7 && rank == how.rank;
+      if (is_after && how.has_new_optimizer) ++groups;
       for (int i = 0; is_after && i < 3; ++i) step(how.calls_in_them, shared);
       step(1, is_after ? how.parameters_after : shared);
     }
@@ -50,6 +54,13 @@ TEST_CASE("steps without calls that leave the parameters as those of the others 
 TEST_CASE("steps that leave other parameters are compared", "[compare]") {
   CHECK_FALSE(found({.parameters_after = 99}).has_value());
   CHECK_FALSE(found({.parameters_after = 0}).has_value());  // not known
+  CHECK_FALSE(found({.parameters_after = 99, .has_new_optimizer = true}).has_value());
+}
+
+TEST_CASE("first steps of an optimizer that no other rank has are a rank's own", "[compare]") {
+  const auto own = found({.parameters_after = 0, .has_new_optimizer = true});
+  REQUIRE(own.has_value());
+  CHECK(own->step == 3);
 }
 
 TEST_CASE("steps without a backward are compared", "[compare]") {
