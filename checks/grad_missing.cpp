@@ -70,7 +70,7 @@ class GradMissing final : public Check {
   void tell_absent(const std::vector<const TensorState*>& absent, const RunState& state,
                    Findings& findings) {
     std::optional<SiblingBranches> siblings;
-    std::map<std::pair<std::int64_t, MissingCause>, std::vector<const TensorState*>> missing;
+    std::map<std::int64_t, MissingTensors> missing;
     for (const TensorState* tensor : absent) {
       const GradientPresence& presence = presences_[tensor->info.id];
       const std::int64_t cycles = presence.cycles_without();
@@ -81,13 +81,14 @@ class GradMissing final : public Check {
         if (siblings->may_come(*tensor, cycles)) continue;
       }
       reported_.insert(tensor->info.id);
-      missing[{cycles, cause}].push_back(tensor);
+      missing[cycles].add(*tensor, cause);
     }
-    for (const auto& [found, tensors] : missing) {
-      const auto& [cycles, cause] = found;
-      for (const TensorGroup& group : collapse(state, tensors)) {
-        findings.push_back(missing_finding(group, cause, cycles, state));
-        add_cut(cause, state, findings.back());
+    for (const auto& [cycles, found] : missing) {
+      for (const auto& [cause, tensors] : found.by_cause()) {
+        for (const TensorGroup& group : collapse(state, tensors)) {
+          findings.push_back(missing_finding(group, cause, cycles, state));
+          add_cut(cause, state, findings.back());
+        }
       }
     }
   }
@@ -96,14 +97,14 @@ class GradMissing final : public Check {
   void tell_awaited(const ReducerPasses::Passes& passes, const RunState& state,
                     Findings& findings) {
     for (const ReducerEvent& pass : passes) {
-      std::map<MissingCause, std::vector<const TensorState*>> missing;
+      MissingTensors missing;
       for (const TensorId id : pass.not_ready) {
         const TensorState* tensor = state.tensor(id);
         if (tensor == nullptr) continue;
-        missing[awaited_cause_of(state, *tensor)].push_back(tensor);
+        missing.add(*tensor, awaited_cause_of(state, *tensor));
         reported_.insert(id);
       }
-      for (const auto& [cause, tensors] : missing) {
+      for (const auto& [cause, tensors] : missing.by_cause()) {
         for (const TensorGroup& group : collapse(state, tensors)) {
           findings.push_back(awaited_finding(pass, group, cause));
           add_cut(cause, state, findings.back());

@@ -88,6 +88,10 @@ MissingCause missing_cause_of(const RunState& state, const TensorState& tensor,
     if (is_only_evaluated(state, tensor, begin)) return {.name = "not_used"};
     return {.name = "grad_mode_off", .op = first_op};
   }
+  // As a move of the model to a device or a type reads all of it once, before the first step.
+  const bool was_read_once_early = cycles >= kMissingCycles && use.last_cycle == begin + 1 &&
+                                   state.last_surveyed_cycle() > begin + 2;
+  if (was_read_once_early) return {.name = "not_used"};
   const auto& end = use.end_before_step.has_value() ? use.end_before_step : use.end;
   if (use.no_backward_cycle > begin) return {.name = "no_backward"};
   if (!end.has_value() && tensor.reached_step < 0) return {.name = "no_backward"};
@@ -104,6 +108,18 @@ MissingCause missing_cause_of(const RunState& state, const TensorState& tensor,
   return {.name = end->alive ? "output_not_in_loss" : "result_dropped",
           .op = end->op,
           .shape = end->shape};
+}
+
+void MissingTensors::add(const TensorState& tensor, const MissingCause& cause) {
+  const auto same = std::ranges::find_if(all_, [&cause](const OfCause& one) {
+    return one.cause.name == cause.name && one.cause.op == cause.op;
+  });
+  if (same == all_.end()) {
+    all_.push_back({.cause = cause, .tensors = {&tensor}});
+    return;
+  }
+  same->tensors.push_back(&tensor);
+  if (same->cause.shape != cause.shape) same->cause.shape.clear();
 }
 
 }  // namespace ddpscope

@@ -36,7 +36,20 @@ struct MissingCause {
   std::string cut_op = {};  ///< of a cut: the operator after which the path is gone
   StackId cut_stack = 0;
   bool was_reached = false;  ///< undecided, though operators were recorded: a backward came there
-  auto operator<=>(const MissingCause&) const = default;
+};
+
+/// Those that a report tells apart: by cause and by where their paths end.
+class MissingTensors {
+ public:
+  struct OfCause {
+    MissingCause cause;  ///< of the first; without a shape where theirs differ
+    std::vector<const TensorState*> tensors;
+  };
+  void add(const TensorState& tensor, const MissingCause& cause);
+  const std::vector<OfCause>& by_cause() const { return all_; }
+
+ private:
+  std::vector<OfCause> all_;
 };
 
 /// In the last `cycles`.

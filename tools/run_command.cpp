@@ -217,6 +217,10 @@ CommandAction make_run_command(CLI::App& app) {
   app.add_option("--fail-on", options->fail_on,
                  "Least severity that makes the exit code 1: error, warning or note");
   app.footer(
+      "The program and its arguments stand behind --: ddpscope run --nproc 2 -- ./train --epochs "
+      "3. "
+      "Each rank gets RANK, LOCAL_RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT and, of several "
+      "where it is not set, OMP_NUM_THREADS: its share of the cores. "
       "Returns the program's own code if that is not 0 (128+n for a signal), else 0 clean, "
       "1 findings, 4 incomplete.");
   return [options](const CommandContext& context) { return run_program(*options, context); };

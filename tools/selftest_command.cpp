@@ -236,7 +236,8 @@ CommandAction make_selftest_command(CLI::App& app) {
   app.add_flag("--list", options->list, "Print the faults, start nothing");
   app.add_flag("--json", options->json, "Print JSON");
   app.footer(
-      "Starts PROG once as it is and once for each fault, as one rank or as --nproc many, here and "
+      "PROG and its arguments stand behind --. Starts PROG once as it is and once for each fault, "
+      "as one rank or as --nproc many, here and "
       "with these arguments; one rank ends within a step once the fault was found. Reports go to a "
       "scratch folder; "
       "files that PROG itself writes are written each time. Returns 0 if every fault that has a "

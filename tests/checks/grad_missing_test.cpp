@@ -95,6 +95,13 @@ TEST_CASE("grad-missing reports after 4 cycles and states why", "[check]") {
     cause = "not_used";
     op = "";
   }
+  SECTION("a layer that is never called, of a model that was moved to another type") {
+    program.op({.name = "aten::_to_copy", .inputs = {2}, .outputs = {30}});
+    program.op({.name = "aten::_to_copy", .inputs = {3}, .outputs = {31}});
+    train(program, {1}, 5, nothing);
+    cause = "not_used";
+    op = "";
+  }
   SECTION("a layer under a guard") {
     train(program, {1}, 5, [&] {
       program.op(
@@ -128,6 +135,29 @@ TEST_CASE("grad-missing reports after 4 cycles and states why", "[check]") {
   CHECK(cause_of(finding) == cause);
   CHECK(fact_of<std::string>(finding, "path_end_op") == op);
   CHECK(fact_of<std::int64_t>(finding, "window_steps") == 4);
+}
+
+TEST_CASE("grad-missing tells results of other shapes in one finding", "[check]") {
+  Program program("grad-missing");
+  program.attach(1, {{.id = 1, .path = "body.weight"},
+                     {.id = 2, .path = "a.w1"},
+                     {.id = 3, .path = "a.w2"},
+                     {.id = 4, .path = "b.w1"},
+                     {.id = 5, .path = "b.w2"}});
+  program.optimizer(1, {1, 2, 3, 4, 5});
+  train(program, {1}, 5, [&] {
+    for (TensorId weight = 2; weight <= 5; ++weight) {
+      const std::int64_t columns = weight % 2 == 0 ? 4 : 8;
+      program.op({.name = "aten::mm",
+                  .inputs = {21, weight},
+                  .outputs = {weight + 20},
+                  .shape = {32, columns}});
+    }
+  });
+  REQUIRE(program.findings.size() == 2);
+  CHECK(program.findings[0].module_path == "a");
+  CHECK(program.findings[0].what.starts_with("2 parameters"));
+  CHECK(program.findings[0].why.starts_with("they ran; the output of aten::mm was gone before"));
 }
 
 TEST_CASE("grad-missing names the line of a cut and the finding that explains it", "[check]") {
