@@ -29,6 +29,7 @@ std::string why_left_out(const TensorGroup& group, const LeftOut& kind) {
   if (is_stale(kind)) {
     why += "; after step() this rank broadcasts them: what another rank steps of them is lost";
   }
+  if (kind.is_fixed) why += "; they are in eval mode, in a part that no optimizer holds any of";
   if (kind.beside_sent) why += "; others like them are sent here by the ranks that step those";
   return why;
 }
@@ -39,6 +40,12 @@ std::vector<Fix> fixes_for_left_out(const LeftOut& kind) {
       {kAddGroup, kLikely},
       {"requires_grad_(false), if they are to stay as they are", kNeedsDecision}};
   if (!kind.built_before) fixes.erase(fixes.begin());
+  if (kind.is_fixed) {
+    fixes = {{"requires_grad_(false), if they are to stay as they are: backward then computes "
+              "less",
+              kLikely},
+             {"train() and " + std::string(kAddGroup), kNeedsDecision}};
+  }
   if (!kind.sent_in.empty()) {
     fixes = {{"none, where the ranks that send them step them", kNeedsDecision},
              {kAddGroup, kNeedsDecision}};

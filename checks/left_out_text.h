@@ -16,6 +16,7 @@ struct LeftOut {
   std::string sent_in = {};   ///< by other ranks, which step them
   bool is_sent_from_here = false;
   bool beside_sent = false;  ///< others are sent here
+  bool is_fixed = false;     ///< in eval mode, as is all beside it that no optimizer holds
   auto operator<=>(const LeftOut&) const = default;
 };
 

@@ -58,7 +58,11 @@ class OptimMissingParameter final : public Check {
       if (tensor.written_by == "aten::copy_") continue;
       reported_.insert(id);
       const bool built_before = was_built_before(state, tensor, kFirstCycles);
-      missing[{built_before, tensor.written_by, sent_.call_of(id), sent_.is_sent_from_here(id)}]
+      missing[{.built_before = built_before,
+               .written_by = tensor.written_by,
+               .sent_in = sent_.call_of(id),
+               .is_sent_from_here = sent_.is_sent_from_here(id),
+               .is_fixed = is_in_fixed_part(state, tensor)}]
           .push_back(&tensor);
     }
     const bool some_sent = std::ranges::any_of(
@@ -82,7 +86,7 @@ class OptimMissingParameter final : public Check {
     const bool registered = !group.tensors.front()->registrations.empty();
     Finding finding = about(group);
     const bool is_updated = !kind.written_by.empty() || !kind.sent_in.empty();
-    finding.severity = is_updated ? Severity::kNote : Severity::kError;
+    finding.severity = is_updated || kind.is_fixed ? Severity::kNote : Severity::kError;
     finding.phase = Phase::kOptimizer;
     finding.what = fmt::format("{} ({}) {} and {} in no optimizer ({})",
                                counted(static_cast<std::int64_t>(group.tensors.size()),

@@ -1,11 +1,32 @@
 #include "checks/ownerless.h"
 
+#include <algorithm>
+#include <optional>
+#include <string>
 #include <string_view>
 
 #include "checks/missing_cause.h"
 #include "checks/subtree.h"
 
 namespace ddpscope {
+namespace {
+bool evaluates(const ModelState& model, const std::string& path) {
+  const auto module = std::ranges::find(model.modules, path, &ModuleInfo::path);
+  return module != model.modules.end() && !module->training;
+}
+
+/// The highest module from `path` up to which all are in eval mode; none where `path` is not.
+std::optional<std::string> top_in_eval(const ModelState& model, std::string path) {
+  std::optional<std::string> top;
+  while (evaluates(model, path)) {
+    top = path;
+    if (path.empty()) break;
+    const std::size_t dot = path.rfind('.');
+    path = dot == std::string::npos ? "" : path.substr(0, dot);
+  }
+  return top;
+}
+}  // namespace
 
 bool is_ownerless(const RunState& state, const TensorState& tensor) {
   if (tensor.gradients == 0 || !tensor.owners.empty()) return false;
@@ -21,6 +42,19 @@ bool is_ownerless(const RunState& state, const TensorState& tensor) {
   };
   return state.eligible(tensor) && tensor.info.requires_grad && !declared("external") &&
          !declared("sharded");
+}
+
+bool is_in_fixed_part(const RunState& state, const TensorState& tensor) {
+  const ModelState* model = tensor.registrations.empty() ? nullptr : state.model_of(tensor);
+  if (model == nullptr) return false;
+  const auto top = top_in_eval(*model, tensor.registrations.front().module_path);
+  if (!top) return false;
+  return std::ranges::none_of(model->tensors, [&](const RegisteredTensor& registered) {
+    const std::string& path = registered.module_path;
+    const bool is_there = top->empty() || path == *top || path.starts_with(*top + ".");
+    const TensorState* other = is_there ? state.tensor(registered.tensor.id) : nullptr;
+    return other != nullptr && !other->owners.empty();
+  });
 }
 
 }  // namespace ddpscope

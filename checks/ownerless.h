@@ -8,4 +8,8 @@ namespace ddpscope {
 /// nothing. Where no module is attached, a leaf that is used as one.
 bool is_ownerless(const RunState& state, const TensorState& tensor);
 
+/// Nothing that an optimizer holds is in the largest part in eval mode around it: the fixed network
+/// of a perceptual loss, or one that is attacked.
+bool is_in_fixed_part(const RunState& state, const TensorState& tensor);
+
 }  // namespace ddpscope

@@ -36,6 +36,24 @@ TEST_CASE("optim-missing-parameter reports at the end of cycle 2", "[check]") {
   CHECK(fact_of<std::int64_t>(finding, "optimizers_count") == 1);
 }
 
+TEST_CASE("optim-missing-parameter is a note on a fixed part in eval mode", "[check]") {
+  Program program("optim-missing-parameter");
+  program.in_eval = {"fc"};
+  Severity severity = Severity::kNote;
+  SECTION("below a model that trains") {}
+  SECTION("but not where an optimizer holds some of it") {
+    program.in_eval = {"", "body", "fc"};
+    severity = Severity::kError;
+  }
+  program.attach(1, kNet);
+  program.optimizer(1, {1});
+  train(program, 1, {1, 2, 3});
+  REQUIRE(program.findings.size() == 1);
+  CHECK(program.findings[0].severity == severity);
+  CHECK((program.findings[0].fixes.at(0).text.starts_with("requires_grad_(false)")) ==
+        (severity == Severity::kNote));
+}
+
 TEST_CASE("optim-missing-parameter knows that the optimizer was built first", "[check]") {
   Program program("optim-missing-parameter");
   SECTION("because it saw the parameter being registered later") {
