@@ -53,7 +53,9 @@ RankCohorts cohorts_of(const std::vector<RankCalls>& calls) {
   }
   RankCohorts result;
   Cohorts cohorts;
+  bool are_complete = true;
   for (auto& [key, ranks] : averaging) {
+    are_complete = are_complete && group_size(key) == std::ssize(ranks);
     result.groups.emplace_back(ranks.begin(), ranks.end());
     const auto size = group_size(key);
     if (size == 0 || static_cast<std::int64_t>(ranks.size()) <= size) {
@@ -64,7 +66,12 @@ RankCohorts cohorts_of(const std::vector<RankCalls>& calls) {
                                " that have one name; their steps are not compared");
     }
   }
-  if (cohorts.size() <= 1 && result.remarks.empty()) cohorts = {all};
+  if (cohorts.size() <= 1 && result.remarks.empty()) {
+    if (are_complete && !cohorts.empty()) {
+      std::ranges::set_difference(all, cohorts.front(), std::back_inserter(result.outside));
+    }
+    cohorts = {all};
+  }
   for (const auto& cohort : cohorts) result.cohorts.emplace_back(cohort.begin(), cohort.end());
   std::ranges::sort(result.cohorts);
   return result;

@@ -17,6 +17,8 @@ struct RankCohorts {
   std::vector<RankList> cohorts;
   std::vector<RankList> groups;      ///< of ranks that average over one process group
   std::vector<std::string> remarks;  ///< ranks that are in none, and why
+  /// Of the one cohort of all: those outside of each group that averages, and these are complete.
+  RankList outside;
 };
 
 /// Ranks that average their gradients with one another, as their calls tell, form a cohort each;

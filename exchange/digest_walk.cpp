@@ -74,12 +74,6 @@ std::optional<StepDigest> last_digest(const RingReader& ring) {
   return count > ring.first_digest() ? ring.digest(count - 1) : std::nullopt;
 }
 
-bool steps_itself(const RingReader& ring) {
-  const auto last = last_digest(ring);
-  const bool is_open = last && last->phase == Phase::kReduce;  // it may have been about to
-  return last && (last->optimizer_steps > 0 || is_open);
-}
-
 /// Whether it was sent as much of late as it summed up: weights, and not buffers alone.
 bool is_sent_weights(const RingReader& ring) {
   constexpr std::uint64_t kLate = 256;
@@ -96,13 +90,27 @@ bool is_sent_weights(const RingReader& ring) {
   return sent > 0 && 2 * sent >= summed;
 }
 
-/// Those that leave the steps to others, and are sent what came of them: their own steps end where
+/// Its parameters change though no optimizer of it steps: it reads what others left.
+bool is_given_weights(const RingReader& ring) {
+  std::uint64_t first = 0;
+  for (auto place = ring.first_digest(); place < ring.digest_count(); ++place) {
+    const auto digest = ring.digest(place);
+    if (!digest || digest->parameters == 0 || digest->step == 0) continue;
+    if (first != 0 && digest->parameters != first) return true;
+    first = digest->parameters;
+  }
+  return false;
+}
+
+/// Those that leave the steps to others, and are given what came of them: their own steps end where
 /// those of the others do not.
 std::vector<bool> led_ranks(const RingList& rings) {
   std::vector<bool> led;
   for (const RingReader* ring : rings) led.push_back(!steps_itself(*ring));
   if (std::ranges::count(led, true) == std::ssize(led)) return std::vector<bool>(led.size());
-  for (std::size_t i = 0; i < led.size(); ++i) led[i] = led[i] && is_sent_weights(*rings[i]);
+  for (std::size_t i = 0; i < led.size(); ++i) {
+    led[i] = led[i] && (is_sent_weights(*rings[i]) || is_given_weights(*rings[i]));
+  }
   return led;
 }
 
@@ -228,6 +236,12 @@ void walk_digests(const RingList& rings, Cohort& cohort, const std::function<voi
     if (all_say && (step.differs >> kParameters & 1) == 0) cohort.equal_steps.push_back(number);
   }
   cohort.equal_at_start = !cohort.equal_steps.empty() && cohort.equal_steps.front() == 0;
+}
+
+bool steps_itself(const RingReader& ring) {
+  const auto last = last_digest(ring);
+  const bool is_open = last && last->phase == Phase::kReduce;  // it may have been about to
+  return last && (last->optimizer_steps > 0 || is_open);
 }
 
 std::optional<StepDigest> find_digest(const RingReader& ring, std::int64_t step) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <functional>
 #include <iterator>
+#include <set>
 
 #include "exchange/arrival_compare.h"
 #include "exchange/batch_compare.h"
@@ -18,11 +19,21 @@
 #include "exchange/steps_apart.h"
 #include "exchange/sync_patterns.h"
 #include "exchange/tensor_compare.h"
+#include "model/rank_words.h"
 
 namespace ddpscope {
 namespace {
 /// The clocks of hosts differ, and a hostile ring says anything: this far ahead is not believed.
 constexpr std::int64_t kFarAheadNs = std::int64_t{24} * 3600 * 1'000'000'000;
+
+/// Of the models as the rank told them last; 0: it told of none.
+std::uint64_t structure_of(const RingReader& ring) {
+  std::uint64_t structure = 0;
+  for (auto place = ring.first_digest(); place < ring.digest_count(); ++place) {
+    if (const auto digest = ring.digest(place)) structure = digest->structure;
+  }
+  return structure;
+}
 
 class Comparison {
  public:
@@ -103,8 +114,9 @@ class Comparison {
   }
 
   void compare_digests() {
-    const RankCohorts found = cohorts_of(calls_);
+    RankCohorts found = cohorts_of(calls_);
     add_remarks(found.remarks);
+    const RankList alone = take_apart(found);
     for (const RingReader& ring : rings_) {
       result_.digests += static_cast<std::int64_t>(ring.digest_count() - ring.first_digest());
     }
@@ -114,7 +126,35 @@ class Comparison {
       cohort.parts = parts_of(ranks, found.groups);
       compare(cohort, [this] { tell_progress(); });
     }
-    if (!result_.live && found.cohorts.size() > 1) compare_across(found.cohorts);
+    if (!result_.live && found.cohorts.size() > 1 && alone.empty()) compare_across(found.cohorts);
+  }
+
+  /// Out of the cohort of all go those that no average was to reach, and that have another model or
+  /// leave the steps to others.
+  RankList take_apart(RankCohorts& found) {
+    if (found.outside.empty()) return {};
+    RankList& all = found.cohorts.front();
+    const auto is_outside = [&found](const RingReader& ring) {
+      return std::ranges::binary_search(found.outside, ring.head().rank);
+    };
+    std::set<std::uint64_t> averaged;
+    for (const RingReader& ring : rings_) {
+      if (!is_outside(ring)) averaged.insert(structure_of(ring));
+    }
+    RankList apart;
+    for (const RingReader& ring : rings_) {
+      if (!is_outside(ring)) continue;
+      const bool is_apart = !averaged.contains(structure_of(ring)) || !steps_itself(ring);
+      if (is_apart) apart.push_back(ring.head().rank);
+    }
+    if (apart.empty()) return {};
+    std::erase_if(all, [&](std::int64_t rank) { return std::ranges::binary_search(apart, rank); });
+    const bool is_one = apart.size() == 1;
+    add_remarks({rank_words(apart) + (is_one ? " averages" : " average") +
+                 " with no other rank: what " + (is_one ? "it computes" : "they compute") +
+                 " is not compared with " + rank_words(all)});
+    found.cohorts.push_back(apart);
+    return apart;
   }
 
   RingList rings_of(const Cohort& cohort) const {
