@@ -62,6 +62,9 @@ class OptimUpdateSize final : public Check {
   void on_spoilt_step(const SpoiltStepEvent&, const RunState&, Findings&) override {
     unstepped_.step_is_spoilt();
   }
+  void on_collective(const CollectiveEvent& event, const RunState& state, Findings&) override {
+    unstepped_.on(event, state);
+  }
   void on_zero_grad(const ZeroGradEvent& event, const RunState& state,
                     Findings& findings) override {
     if (auto finding = unstepped_.on(event, state)) findings.push_back(*std::move(finding));

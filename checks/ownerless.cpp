@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 
+#include "checks/byte_text.h"
 #include "checks/missing_cause.h"
 #include "checks/subtree.h"
 
@@ -26,6 +27,20 @@ std::optional<std::string> top_in_eval(const ModelState& model, std::string path
   }
   return top;
 }
+
+/// It is a view of a tensor that an optimizer holds, as one of all parameters in a row.
+bool lies_in_member(const RunState& state, const TensorInfo& part) {
+  const auto holds = [&](const OptimizerMember& member) {
+    const TensorState* whole = state.tensor(member.tensor);
+    if (whole == nullptr || part.storage == 0 || whole->info.storage != part.storage) return false;
+    const std::int64_t before = part.storage_offset_bytes - whole->info.storage_offset_bytes;
+    return before >= 0 && before + bytes_of(part) <= bytes_of(whole->info);
+  };
+  return std::ranges::any_of(state.optimizers(), [&](const auto& entry) {
+    return std::ranges::any_of(
+        entry.second.groups, [&](const auto& group) { return std::ranges::any_of(group, holds); });
+  });
+}
 }  // namespace
 
 bool is_ownerless(const RunState& state, const TensorState& tensor) {
@@ -41,7 +56,7 @@ bool is_ownerless(const RunState& state, const TensorState& tensor) {
     return state.declared(at.model, tensor_path(tensor), kind);
   };
   return state.eligible(tensor) && tensor.info.requires_grad && !declared("external") &&
-         !declared("sharded");
+         !declared("sharded") && !lies_in_member(state, tensor.info);
 }
 
 bool is_in_fixed_part(const RunState& state, const TensorState& tensor) {

@@ -50,6 +50,15 @@ Finding describe(const OptimizerState& optimizer, const std::vector<const Tensor
 
 void UnsteppedOptimizers::on(const BackwardEvent& event) { backwards_ += event.accumulates; }
 
+void UnsteppedOptimizers::on(const CollectiveEvent& event, const RunState& state) {
+  if (!brings_tensors(event.kind) || event.is_root || backwards_ == 0) return;
+  const bool brings_parameters = std::ranges::any_of(event.tensors, [&state](TensorId id) {
+    const TensorState* tensor = state.tensor(id);
+    return tensor != nullptr && !tensor->is_buffer && tensor->gradients > 0;
+  });
+  if (brings_parameters) step_is_spoilt();
+}
+
 std::optional<Finding> UnsteppedOptimizers::on(const ZeroGradEvent& event, const RunState& state) {
   const auto found = state.optimizers().find(event.optimizer);
   if (found == state.optimizers().end()) return std::nullopt;

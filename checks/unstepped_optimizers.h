@@ -12,6 +12,8 @@ namespace ddpscope {
 class UnsteppedOptimizers {
  public:
   void on(const BackwardEvent& event);
+  /// Where ranks are sent parameters, another one steps: no step is missed here.
+  void on(const CollectiveEvent& event, const RunState& state);
   /// A gradient was not finite: that step is left out on purpose.
   void step_is_spoilt() { cleared_.clear(); }
   /// A finding where the gradients of so many backwards were cleared unused; once.

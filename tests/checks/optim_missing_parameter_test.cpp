@@ -36,6 +36,16 @@ TEST_CASE("optim-missing-parameter reports at the end of cycle 2", "[check]") {
   CHECK(fact_of<std::int64_t>(finding, "optimizers_count") == 1);
 }
 
+TEST_CASE("optim-missing-parameter counts views of a member as held", "[check]") {
+  Program program("optim-missing-parameter");
+  program.attach(1, {{.id = 7, .path = "fc.weight", .shape = {10, 512}}});
+  const std::int64_t elements = GENERATE(5120, 5119);
+  program.leaf_in_storage(20, elements);
+  program.optimizer(1, {20});
+  train(program, 1, {7});
+  CHECK(program.findings.empty() == (elements == 5120));
+}
+
 TEST_CASE("optim-missing-parameter is a note on a fixed part in eval mode", "[check]") {
   Program program("optim-missing-parameter");
   program.in_eval = {"fc"};

@@ -46,6 +46,14 @@ TEST_CASE("optim-update-size does not ask for a step", "[check]") {
       loop.clear_and_look(32);
     }
   }
+  SECTION("where another rank sends the parameters") {
+    for (int i = 0; i < 2; ++i) {
+      loop.clear_and_look(32);
+      CollectiveEvent sent{.kind = CollectiveKind::kBroadcast};
+      sent.tensors.push_back(1);
+      loop.program.send_now(std::move(sent));
+    }
+  }
   SECTION("where gradients are added up") {
     for (int i = 0; i < 64; ++i) loop.program.backward({1, 2});
     loop.program.zero_grad(1);
