@@ -29,6 +29,7 @@ std::string why_blocked(const CheckRow& row, const RanksComparedEvent& run) {
     }
     if (need == "calls" && run.calls == 0) return "no rank noted a collective";
     if (need == "digests" && run.digests == 0) return "no rank noted a step";
+    if (need == "models" && !run.has_models) return "no model was seen on any rank";
   }
   return {};
 }

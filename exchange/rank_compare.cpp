@@ -28,11 +28,11 @@ constexpr std::int64_t kFarAheadNs = std::int64_t{24} * 3600 * 1'000'000'000;
 
 /// Of the models as the rank told them last; 0: it told of none.
 std::uint64_t structure_of(const RingReader& ring) {
-  std::uint64_t structure = 0;
-  for (auto place = ring.first_digest(); place < ring.digest_count(); ++place) {
-    if (const auto digest = ring.digest(place)) structure = digest->structure;
+  for (auto place = ring.digest_count(); place > ring.first_digest(); --place) {
+    const auto digest = ring.digest(place - 1);
+    if (digest && digest->structure != 0) return digest->structure;
   }
-  return structure;
+  return 0;
 }
 
 class Comparison {
@@ -120,6 +120,8 @@ class Comparison {
     for (const RingReader& ring : rings_) {
       result_.digests += static_cast<std::int64_t>(ring.digest_count() - ring.first_digest());
     }
+    result_.has_models =
+        std::ranges::any_of(rings_, [](const RingReader& ring) { return structure_of(ring) != 0; });
     for (const RankList& ranks : found.cohorts) {
       Cohort& cohort = result_.cohorts.emplace_back();
       cohort.ranks = ranks;

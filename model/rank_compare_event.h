@@ -234,6 +234,7 @@ struct RanksComparedEvent {
   bool live = false;  ///< the ranks still run
   std::int64_t hang_after_ms = 120000;
   std::int64_t digests = 0;  ///< read, of all ranks
+  bool has_models = true;    ///< some rank told of one
   std::int64_t calls = 0;
   std::vector<CallsDiffer> calls_differ;  ///< one per group at most
   std::vector<Frontier> frontiers;

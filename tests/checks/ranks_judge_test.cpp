@@ -28,7 +28,7 @@ const std::vector<CheckRow> kTable = {
      .needs = "ranks, calls",
      .factory = [] { return std::unique_ptr<Check>(new Says); }},
     {.id = "d-digests",
-     .needs = "ranks, digests",
+     .needs = "ranks, digests, models",
      .factory = [] { return std::unique_ptr<Check>(new Says); }},
     {.id = "e-of-one-rank",
      .needs = "",
@@ -71,6 +71,8 @@ TEST_CASE("they are blocked where the ranks left too little", "[judge]") {
   run.calls = 0;
   CHECK(why("c-calls") == "no rank noted a collective");
   CHECK(why("d-digests") == "");
+  run.has_models = false;
+  CHECK(why("d-digests") == "no model was seen on any rank");
   run.digests = 0;
   CHECK(why("d-digests") == "no rank noted a step");
   run.with_ring = {1};
