@@ -82,12 +82,13 @@ bool is_data(Capture& capture, const at::Tensor& tensor) {
 }  // namespace
 
 void BatchWatch::see(const OperatorTensors& inputs) noexcept {
+  // Without a parameter it may as well make the batch.
+  const auto is_leaf = [](const c10::TensorImpl* impl) { return is_parameter(*impl); };
+  if (std::ranges::none_of(inputs, is_leaf)) return;
   if (StepWait::is_pending()) begins_.store(true, std::memory_order_relaxed);
   StepWait::see_forward();
   if (Capture::watch() == Watch::kNothing) return awaited_.store(false, std::memory_order_relaxed);
   if (!c10::GradMode::is_enabled() || inside_backward() || inside_optimizer_step()) return;
-  const auto is_leaf = [](const c10::TensorImpl* impl) { return is_parameter(*impl); };
-  if (std::ranges::none_of(inputs, is_leaf)) return;
   as_guest("batch", [&](Capture& capture) {
     Batch& seen = batch();
     const std::lock_guard lock(seen.mutex);

@@ -9,6 +9,7 @@
 #include "hooks/autograd_watch.h"
 #include "hooks/capture.h"
 #include "hooks/doing.h"
+#include "hooks/step_wait.h"
 
 namespace ddpscope {
 namespace {
@@ -83,6 +84,7 @@ WaitTable& waits() {
 }  // namespace
 
 void DeviceWaits::add(WaitIn function, std::uint64_t spent_ticks) noexcept {
+  if (function != WaitIn::kWork) StepWait::add_device_wait(spent_ticks);  // a call tells its own
   if (Capture::watch() == Watch::kNothing) return;
   as_guest("wait", [&](Capture& capture) {
     if (here_.place == Place::kOutside && !inside_backward()) return;

@@ -124,7 +124,7 @@ std::unique_ptr<at::ObserverContext> op_starts(const at::RecordFunction& functio
         see_random_operator(capture, function);
       }
     }
-    if (nesting.depth == 1 && StepWait::is_pending()) context->waits_since = ticks();
+    if (nesting.depth == 1 && StepWait::is_pending()) context->waits_since = StepWait::own_ticks();
   });
   return context;
 }
@@ -212,7 +212,9 @@ void op_ends(const at::RecordFunction& function, at::ObserverContext* context) {
   auto* const op = static_cast<OpContext*>(context);
   if (op == nullptr) return;
   const bool is_outermost = --nesting.depth == 0;
-  if (op->waits_since > 0) StepWait::add_operator(ticks() - op->waits_since, draws(function));
+  if (op->waits_since > 0) {
+    StepWait::add_operator(StepWait::own_ticks() - op->waits_since, draws(function));
+  }
   if (std::uncaught_exceptions() > op->exceptions) {
     if (!is_outermost) return;
     as_guest("op", [&](Capture& capture) { tell_failed(capture, function, *op); });
@@ -222,7 +224,6 @@ void op_ends(const at::RecordFunction& function, at::ObserverContext* context) {
     as_guest("op", [&](Capture&) { GradientFlow::see_result(function); });
   }
   if (!op->depends || !is_forward()) return;
-  if (c10::GradMode::is_enabled()) StepWait::see_forward();
   as_guest("op", [&](Capture& capture) {
     bool known_to_autograd = false;
     bool again = false;

@@ -14,8 +14,9 @@ std::int32_t whole_us(float ms) {
   return static_cast<std::int32_t>(std::clamp(ms, 0.0F, kMost) * 1000);
 }
 
-double exchanged_ms(const PendingWait& wait) {
-  return static_cast<double>(wait.exchanged_ns) / 1e6;
+// For ranks and devices.
+double other_waits_ms(const Capture& capture, const PendingWait& wait) {
+  return static_cast<double>(wait.exchanged_ns) / 1e6 + capture.ms_of(wait.device_ticks);
 }
 }  // namespace
 
@@ -35,7 +36,7 @@ void StepWait::end() noexcept {
     now_.pending = false;
     const Capture::Spent spent = capture.spent();
     const double hooks_ms = spent.hooks_ms - now_.hooks_before_ms;
-    const double between_ms = spent.wall_ms - now_.ended_ms - exchanged_ms(now_);
+    const double between_ms = spent.wall_ms - now_.ended_ms - other_waits_ms(capture, now_);
     const double own_ms = between_ms - hooks_ms;
     now_.waited_ms = static_cast<float>(between_ms);
     if (now_.resting && own_ms < kLongMs) return;
@@ -53,7 +54,7 @@ void StepWait::end() noexcept {
 }
 
 void StepWait::end_forward(const Capture& capture) noexcept {
-  const double since_ms = capture.spent().wall_ms - now_.ended_ms - exchanged_ms(now_);
+  const double since_ms = capture.spent().wall_ms - now_.ended_ms - other_waits_ms(capture, now_);
   now_.forward_ms = static_cast<float>(since_ms) - now_.waited_ms;
 }
 

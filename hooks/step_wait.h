@@ -2,6 +2,7 @@
 
 #include <cstdint>
 
+#include "hooks/hook_scope.h"
 #include "hooks/near_tls.h"
 #include "model/hot_code.h"
 
@@ -17,6 +18,7 @@ struct PendingWait {
   std::int32_t loader_threads = 0;
   std::uint64_t drawn_ticks = 0;
   std::uint64_t computed_ticks = 0;
+  std::uint64_t device_ticks = 0;
   std::int64_t exchanged_ns = 0;
   float step_ms = 0;
   float waited_ms = 0;
@@ -57,6 +59,12 @@ class StepWait {
   static void add_exchange(std::int64_t ns) noexcept {
     if (now_.pending) now_.exchanged_ns += ns;
   }
+  /// This thread waited so long for a device, as to read the loss: that is none either.
+  static void add_device_wait(std::uint64_t ticks) noexcept {
+    if (now_.pending) now_.device_ticks += ticks;
+  }
+  /// The time of this thread, which stands still while it waits for a device.
+  static std::uint64_t own_ticks() noexcept { return ticks() - now_.device_ticks; }
 
  private:
   DDPSCOPE_HOT static void end() noexcept;

@@ -163,6 +163,19 @@ TEST_CASE("Waits outside of steps stop no training") {
   check_is_unsaid();
 }
 
+TEST_CASE("To read the loss from a device is no waiting for data") {
+  const at::Tensor number = number_on_device();
+  Net net;
+  attach_diagnostics(*net, quiet());
+  SGD optimizer(net->parameters(), 0.01);
+  for (int i = 0; i < kSteps; ++i) {
+    step(net, optimizer);
+    for (int k = 0; k < 16; ++k) number.item<float>();
+  }
+  const auto all = findings();
+  CHECK(find(all, "data-loader-wait") == nullptr);
+}
+
 TEST_CASE("What does not wait for a device is no wait") {
   const at::Tensor number = number_on_device();
   Net net;

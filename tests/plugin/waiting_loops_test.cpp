@@ -130,6 +130,43 @@ TEST_CASE("Data that is made up is no waiting") {
   check_silent();
 }
 
+TEST_CASE("Data that is made up after the loss was read is no waiting") {
+  Layers net;
+  attach_diagnostics(net, quiet());
+  SGD optimizer(net.parameters(), 0.01);
+  for (int i = 0; i < kManySteps; ++i) {
+    const at::Tensor noise = torch::randn({1 << 21});
+    const at::Tensor loss = net.loss() * noise[0].abs();
+    make_step(optimizer, loss);
+    loss.item<float>();
+    const torch::NoGradGuard guard;
+    loss.detach().cpu().gt(0).sum().item<float>();
+  }
+  check_silent();
+}
+
+TEST_CASE("A batch that products of matrices make after the loss was read is a note") {
+  Layers net;
+  attach_diagnostics(net, quiet());
+  SGD optimizer(net.parameters(), 0.01);
+  const at::Tensor matrix = torch::randn({700, 700}) * 0.03;
+  for (int i = 0; i < kManySteps; ++i) {
+    at::Tensor state = torch::ones({700, 700});
+    {
+      const torch::NoGradGuard guard;
+      for (int k = 0; k < 6; ++k) state = state.mm(matrix).tanh();
+    }
+    const at::Tensor loss = net.loss() * state[0][0].abs();
+    make_step(optimizer, loss);
+    loss.item<float>();
+  }
+  check_silent();
+  const auto all = findings();
+  const Finding* found = find(all, "data-loader-wait");
+  REQUIRE(found != nullptr);
+  CHECK(found->severity == "note");
+}
+
 TEST_CASE("A batch that operators of the training thread make is a note") {
   Layers net;
   attach_diagnostics(net, quiet());
