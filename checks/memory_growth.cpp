@@ -66,6 +66,7 @@ class MemoryGrowth final : public Check {
   void judge(const CycleEndEvent& event, const RunState& state, Findings& findings) {
     const Trend growth = windows_.trend();
     if (growth.slope <= std::max(kMinPeakShare * peak_, kMinBytes) || growth.fit <= kLinear) return;
+    if (!windows_.go_on()) return;
     if (growth.slope < kMinUnexplained && !explains(growth.slope)) return;
     findings.push_back(about(growth, event, state));
     windows_.begin_anew();

@@ -23,16 +23,18 @@ class RisingWindows {
   bool are_full() const { return windows_.size() > kCount; }
   /// Of the full windows; its slope is per step.
   Trend trend() const;
+  /// The last one still rises by at least half of that slope: memory that levels off does not.
+  bool go_on() const;
 
  private:
   struct Window {
     double lowest = 0;
-    std::int64_t last_step = 0;
+    std::int64_t step = 0;  ///< of that reading
   };
   bool is_complete(std::int64_t step) const;
 
   std::deque<Window> windows_;
-  double lowest_ = 0;
+  Window now_;
   std::int64_t cycles_ = 0;
   std::int64_t begin_ = 0;  ///< step
 };

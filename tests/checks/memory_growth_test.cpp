@@ -55,6 +55,13 @@ TEST_CASE("memory-growth takes the lowest use of each window", "[check]") {
   CHECK(memory.found().size() == 1);
 }
 
+TEST_CASE("memory-growth reports memory that grows in some steps alone", "[check]") {
+  const std::int64_t every = GENERATE(7, 20, 30);
+  Memory memory;
+  memory.steps(256, [every](std::int64_t step) { return grows(step / every * every); });
+  CHECK(memory.found().size() == 1);
+}
+
 TEST_CASE("memory-growth counts the steps of a cycle of several optimizers", "[check]") {
   Memory memory;
   memory.steps_of_cycle = 2;
@@ -143,6 +150,11 @@ TEST_CASE("memory-growth stays silent", "[check]") {
   }
   SECTION("on a replay buffer that levels off") {
     memory.steps(320, [](std::int64_t step) { return grows(std::min<std::int64_t>(step, 150)); });
+  }
+  SECTION("on one beside which allocators keep some more") {
+    memory.steps(480, [](std::int64_t step) {
+      return grows(std::min<std::int64_t>(step, 130)) + kMiB / 2 * 3 * step;
+    });
   }
   SECTION("on less than 64 KiB or 0.05 % of the peak per step") {
     memory.steps(240, [](std::int64_t step) { return 50 * kMiB + 60 * 1024 * step; });
