@@ -20,6 +20,11 @@ std::string number_text(double value) {
   return std::isnan(value) ? "nan" : fmt::format("{:g}", value);
 }
 
+std::string ms_text(double ms) {
+  if (ms < 1) return fmt::format("{:.0f} us", 1000 * ms);
+  return ms < 10 ? fmt::format("{:.1f} ms", ms) : fmt::format("{:.0f} ms", ms);
+}
+
 std::string shape_text(const std::vector<std::int64_t>& shape) {
   return fmt::format("[{}]", fmt::join(shape, ", "));
 }

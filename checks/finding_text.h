@@ -12,6 +12,8 @@ namespace ddpscope {
 
 /// `0.5`, `1e-08`, `nan`, `-inf`: NaN has no sign.
 std::string number_text(double value);
+/// `412 ms`, `7.0 ms`, `40 us`
+std::string ms_text(double ms);
 /// `[32, 10]`
 std::string shape_text(const std::vector<std::int64_t>& shape);
 std::int64_t elements_of(const std::vector<const TensorState*>& tensors);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "checks/check.h"
+#include "checks/finding_text.h"
 #include "checks/run_state.h"
 #include "checks/site_text.h"
 #include "model/fact_keys.h"
@@ -102,7 +103,7 @@ class PerfShapeChurn final : public Check {
 
   Finding about(ModuleId id, const Module& module, const Stamp& at, const RunState& state) const {
     Finding finding;
-    finding.severity = Severity::kWarning;
+    finding.severity = on_device_ ? Severity::kWarning : Severity::kNote;
     finding.step = at.step;
     finding.phase = Phase::kForward;
     finding.op = module.op;
@@ -116,8 +117,8 @@ class PerfShapeChurn final : public Check {
       finding.facts.push_back({fact::kNewShapeMs, median(with_new_ms_)});
     }
     if (!other_ms_.empty() && !with_new_ms_.empty()) {
-      finding.what += fmt::format("; such steps take {:.0f} ms, others {:.0f} ms",
-                                  median(with_new_ms_), median(other_ms_));
+      finding.what += fmt::format("; such steps take {}, others {}", ms_text(median(with_new_ms_)),
+                                  ms_text(median(other_ms_)));
       finding.facts.push_back({fact::kOtherMs, median(other_ms_)});
     }
     finding.why = "on a device with cuDNN each new shape starts a search for an algorithm";

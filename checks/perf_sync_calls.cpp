@@ -30,10 +30,6 @@ std::int64_t total_count(const std::vector<DeviceWait>& waits) {
                          [](std::int64_t sum, const DeviceWait& wait) { return sum + wait.count; });
 }
 
-std::string ms_text(double ms) {
-  return ms < 10 ? fmt::format("{:.1f} ms", ms) : fmt::format("{:.0f} ms", ms);
-}
-
 /// perf-sync-calls; docs/checks/perf-sync-calls.md
 class PerfSyncCalls final : public Check {
  public:
