@@ -114,9 +114,8 @@ class OptimUpdateSize final : public Check {
           fmt::format("step() changed 0 of {} in {} although gradients are {:.2g} (no_effect)",
                       counted(elements_of(group.tensors), "element"), samples, gradient);
     } else {
-      finding.what =
-          fmt::format("a step changes {} by {:.2g} of their size (median of {}; {})",
-                      counted(std::ssize(group.tensors), "parameter"), ratio, samples, cause);
+      finding.what = fmt::format("a step changes {} (median of {}; {})",
+                                 change_text(std::ssize(group.tensors), ratio), samples, cause);
     }
     explain_update(cause, windows_, first, state, finding);
     finding.facts.push_back({fact::kCause, cause});

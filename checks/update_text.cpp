@@ -9,12 +9,20 @@
 namespace ddpscope {
 namespace {
 constexpr double kNearlyNothing = 1e-9;
+constexpr double kLeastRatio = 1e-12;
 
 // An optimizer of the program's own does not tell it.
 std::string rate_text(double lr, const char* separator) {
   return std::isnan(lr) ? "" : fmt::format("learning rate {:.2g}{}", lr, separator);
 }
 }  // namespace
+
+std::string change_text(std::int64_t parameters, double ratio) {
+  return fmt::format("{} by {} of {} size", counted(parameters, "parameter"),
+                     ratio < kLeastRatio ? fmt::format("less than {:.2g}", kLeastRatio)
+                                         : fmt::format("{:.2g}", ratio),
+                     parameters == 1 ? "its" : "their");
+}
 
 void explain_update(const std::string& cause, const UpdateWindows& windows,
                     const TensorState& first, const RunState& state, Finding& finding) {

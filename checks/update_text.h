@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "checks/run_state.h"
@@ -7,6 +8,9 @@
 #include "model/finding.h"
 
 namespace ddpscope {
+
+/// `2 parameters by 0.5 of their size`
+std::string change_text(std::int64_t parameters, double ratio);
 
 /// Why updates are of this size, and what helps; `first` of those that are told.
 void explain_update(const std::string& cause, const UpdateWindows& windows,

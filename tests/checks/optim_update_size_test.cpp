@@ -107,15 +107,19 @@ TEST_CASE("optim-update-size reports updates that vanish towards the first layer
   std::swap(loop.moves.tensor, loop.still.tensor);
   loop.still.gradient_norm = 1e-9;
   loop.moves.gradient_norm = 1e-2;
+  std::string change = "less than 1e-12";
   SECTION("and round away") {}
   SECTION("and hardly show") {
     loop.still.unchanged.reset();
     loop.still.update_ratio = 1e-9;
+    change = "1e-09";
   }
   loop.steps(228);
   REQUIRE(loop.program.findings.size() == 1);
   const Finding& finding = loop.program.findings[0];
   CHECK(cause_of(finding) == "vanishing");
+  CHECK(finding.what == "a step changes 1 parameter by " + change +
+                            " of its size (median of 8 sampled steps; vanishing)");
   CHECK(finding.module_path == "body");
   CHECK(finding.why ==
         "the gradient of the first layer is 1e-07 of that of the last: it fades on its way back");
@@ -128,7 +132,7 @@ TEST_CASE("optim-update-size reports updates of half the size of the weights", "
   REQUIRE(loop.program.findings.size() == 1);
   CHECK(cause_of(loop.program.findings[0]) == "exploding");
   CHECK(loop.program.findings[0].what ==
-        "a step changes 1 parameter by 0.5 of their size (median of 8 sampled steps; exploding)");
+        "a step changes 1 parameter by 0.5 of its size (median of 8 sampled steps; exploding)");
 }
 
 TEST_CASE("optim-update-size leaves matrices of a few weights out", "[check]") {
