@@ -103,7 +103,7 @@ class PerfShapeChurn final : public Check {
 
   Finding about(ModuleId id, const Module& module, const Stamp& at, const RunState& state) const {
     Finding finding;
-    finding.severity = on_device_ ? Severity::kWarning : Severity::kNote;
+    finding.severity = Severity::kWarning;
     finding.step = at.step;
     finding.phase = Phase::kForward;
     finding.op = module.op;
