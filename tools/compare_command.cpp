@@ -88,7 +88,7 @@ std::string as_json(const Difference& difference) {
   put("new", difference.added);
   put("fixed", difference.fixed);
   put("persisting", difference.persisting);
-  return json.dump(2) + "\n";
+  return json.dump(2, ' ', /*ensure_ascii=*/true) + "\n";
 }
 
 JudgedReport read_side(const std::string& path, const std::string& suppressions) {

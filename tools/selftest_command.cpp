@@ -177,7 +177,7 @@ std::string as_json(const std::vector<Trial>& trials, const FaultTrials& runs) {
     }
     json["faults"].push_back(std::move(row));
   }
-  return json.dump(2) + "\n";
+  return json.dump(2, ' ', /*ensure_ascii=*/true) + "\n";
 }
 
 int list_faults(bool as_json) {
@@ -191,7 +191,7 @@ int list_faults(bool as_json) {
                     {"check", row.check},
                     {"between_ranks", row.is_between_ranks()}});
   }
-  print(as_json ? json.dump(2) + "\n" : text);
+  print(as_json ? json.dump(2, ' ', /*ensure_ascii=*/true) + "\n" : text);
   return 0;
 }
 

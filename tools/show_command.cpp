@@ -37,7 +37,7 @@ bool is_wanted(const Finding& finding, const ShowArguments& options) {
 std::string as_json(const Findings& findings) {
   auto list = nlohmann::ordered_json::array();
   for (const auto& finding : findings) list.push_back(to_json(finding));
-  return list.dump(2) + '\n';
+  return list.dump(2, ' ', /*ensure_ascii=*/true) + '\n';  // a terminal may read it
 }
 
 std::string as_text(const MergedReport& report) {
