@@ -20,7 +20,7 @@ class GradientIntervals {
   };
   struct Closed {
     Stale never;               ///< not cleared in 3 cycles in a row
-    Stale now_and_then;        ///< not before this step, but before another of these cycles
+    Stale now_and_then;        ///< not before this step, but before some of the others
     bool all = false;          ///< no other member got a gradient
     std::int64_t longest = 0;  ///< the most since a cleared one was cleared
   };
@@ -29,26 +29,54 @@ class GradientIntervals {
   /// Its gradients are cleared, whatever the program writes there next.
   void clear(OptimizerId optimizer);
   Closed close(OptimizerId optimizer, std::int64_t cycle);
-  /// The members, of any optimizer, that were cleared before their optimizer's last step.
+  /// The members, of any optimizer, that were seen to be cleared before its last step.
   std::vector<TensorId> cleared() const;
-  void forget(OptimizerId optimizer) { members_.erase(optimizer); }
-  void clear() { members_.clear(); }
+  void forget(OptimizerId optimizer) { optimizers_.erase(optimizer); }
+  void clear() { optimizers_.clear(); }
 
  private:
   struct Member {
     std::int64_t accumulations = 0;
     std::int64_t since_clear = 0;
     std::int64_t steps = 0;  ///< since then
+    bool had_gradient = false;
     bool cleared = false;
-    bool was_cleared = false;       ///< before the last step
-    std::int64_t stale_cycles = 0;  ///< in a row
-    std::int64_t stale_cycle = 0;   ///< the last one
-    std::int64_t cycle = 0;         ///< of the last step
-    std::int64_t clear_cycle = 0;   ///< of the last step that found it cleared; 0: none did
+    bool is_first = false;           ///< its first gradient came: nothing was there to be cleared
+    bool untold = false;             ///< the gradient was 0, as one may be that nobody cleared
+    bool was_cleared = false;        ///< before the last step
+    bool was_first = false;          ///< likewise
+    bool set_to_none = false;        ///< at some time
+    bool cleared_each = false;       ///< before two steps in a row, at some time
+    std::int64_t stale_cycles = 0;   ///< in a row
+    std::int64_t untold_cycles = 0;  ///< among them, in which it cannot be told
+    std::int64_t stale_cycle = 0;    ///< the last one
+    std::int64_t untold_cycle = 0;   ///< likewise
+    std::int64_t cycle = 0;          ///< of the last step
+    std::int64_t clear_cycle = 0;    ///< of the last step that found it cleared; 0: none did
   };
+  struct Members {
+    bool zeroed = false;  ///< by its zero_grad(), at some time
+    std::unordered_map<TensorId, Member> by_id;
+  };
+  static void clear(Member& member);
   static void end(Member& member, std::int64_t cycle);
+  static bool is_now_and_then(const Members& members, const Member& member, std::int64_t cycle);
+  static void add_untold(const std::vector<TensorId>& untold, Closed& closed);
 
-  std::map<OptimizerId, std::unordered_map<TensorId, Member>> members_;
+  std::map<OptimizerId, Members> optimizers_;
+};
+
+/// How many accumulations come before a step of an optimizer.
+class AccumulationPeriod {
+ public:
+  std::int64_t value() const { return value_; }  ///< 0: not known
+  /// Before the step that ends, or 0: as many as came before each of the last ones, if these were
+  /// fewer; else 0.
+  std::int64_t exceeded_by(std::int64_t accumulations);
+
+ private:
+  std::int64_t value_ = 0;
+  int agreed_ = 0;
 };
 
 }  // namespace ddpscope

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "checks/check.h"
@@ -11,20 +12,24 @@
 #include "checks/own_updates.h"
 #include "checks/run_state.h"
 #include "checks/stale_gradients.h"
-#include "model/fact_keys.h"
+#include "checks/zeroed_gradients.h"
 
 namespace ddpscope {
 namespace {
-constexpr int kGapsToLearn = 3;
-
 /// optim-stale-gradient; docs/checks/optim-stale-gradient.md
 class OptimStaleGradient final : public Check {
  public:
   void on_gradient(const GradientEvent& event, const RunState& state, Findings&) override {
     const TensorState* tensor = state.tensor(event.tensor);
     if (tensor == nullptr || !event.defined || tensor->left_with_root) return;
-    for (const OptimizerId owner : tensor->owners) intervals_.add(owner, event);
-    if (is_updated_by_program(*tensor, state)) own_.add(event);
+    GradientEvent seen = event;
+    seen.before = zeroed_.before(event);
+    for (const OptimizerId owner : tensor->owners) intervals_.add(owner, seen);
+    if (is_updated_by_program(*tensor, state)) own_.add(seen);
+  }
+
+  void on_gradient_values(const GradientValuesEvent& event, const RunState&, Findings&) override {
+    zeroed_.add(event);
   }
 
   void on_zero_grad(const ZeroGradEvent& event, const RunState&, Findings&) override {
@@ -42,26 +47,21 @@ class OptimStaleGradient final : public Check {
     const auto closed = intervals_.close(event.optimizer, event.at.cycle);
     const OptimizerState& optimizer = state.optimizers().at(event.optimizer);
     Watched& watched = watched_[event.optimizer];
-    const bool is_mixed =
-        !closed.never.parameters.empty() && !closed.now_and_then.parameters.empty();
-    const auto say = [&](const GradientIntervals::Stale& stale, bool now_and_then) {
-      std::int64_t& said = now_and_then ? watched.said_of_some : watched.said_of_never;
-      if (stale.parameters.empty() || std::exchange(said, event.at.cycle) == event.at.cycle) return;
-      const std::string label = optimizer_label(optimizer);
-      say_stale({.parameters = stale.parameters,
-                 .all = closed.all && !is_mixed,
-                 .now_and_then = now_and_then,
-                 .accumulations = stale.accumulations,
-                 .period = watched.period,
-                 .updates = fmt::format("{} of {}", counted(stale.steps, "step"), label),
-                 .clearing = fmt::format("zero_grad() of {}", label),
-                 .optimizers = {label},
-                 .cleared = intervals_.cleared()},
-                state, findings);
-    };
-    say(closed.never, /*now_and_then=*/false);
-    say(closed.now_and_then, /*now_and_then=*/true);
-    if (closed.longest > 0) learn(watched, closed.longest, optimizer, state, findings);
+    watched.withheld.reset();
+    if (!closed.never.parameters.empty()) {
+      StaleGradients stale = describe(closed, closed.never, optimizer, watched.period.value());
+      if (may_be_within_another_loop(optimizer, state)) {
+        watched.withheld = std::move(stale);
+      } else {
+        watched.never.say(std::move(stale), state, findings);
+      }
+    }
+    if (!closed.now_and_then.parameters.empty()) {
+      watched.some.say(describe(closed, closed.now_and_then, optimizer, watched.period.value()),
+                       state, findings);
+    }
+    const std::int64_t usual = watched.period.exceeded_by(closed.longest);
+    if (usual > 0) findings.push_back(period_exceeded(closed.longest, usual, optimizer, state));
   }
 
   // Before an optimizer's first step, which may not be seen, a cycle is long.
@@ -73,7 +73,7 @@ class OptimStaleGradient final : public Check {
     });
     if (closed.stale.empty()) return;
     say_stale({.parameters = std::move(closed.stale),
-               .all = closed.cleared.empty(),
+               .all = closed.all,
                .accumulations = closed.accumulations,
                .updates = counted(closed.updates, "update") + " by the program's own code",
                .clearing = "zero_grad() of the model",
@@ -81,39 +81,42 @@ class OptimStaleGradient final : public Check {
               state, findings);
   }
 
+  void on_exit(const ExitEvent&, const RunState& state, Findings& findings) override {
+    for (const auto& [id, watched] : watched_) {
+      if (watched.withheld.has_value()) say_stale(*watched.withheld, state, findings);
+    }
+  }
+
   void on_dropped(const DroppedEvent&, const RunState&) override {
     own_.clear();
     intervals_.clear();
     watched_.clear();
+    zeroed_.clear();
   }
 
  private:
   struct Watched {
-    std::int64_t period = 0;
-    int agreed = 0;
-    std::int64_t said_of_never = 0;  ///< in that cycle
-    std::int64_t said_of_some = 0;
+    AccumulationPeriod period;
+    SaidStale never;
+    SaidStale some;
+    std::optional<StaleGradients> withheld;  ///< until it is known whether they are never cleared
   };
 
-  static void learn(Watched& watched, std::int64_t accumulations, const OptimizerState& optimizer,
-                    const RunState& state, Findings& findings) {
-    if (watched.agreed >= kGapsToLearn && accumulations > watched.period) {
-      Finding finding = place(optimizer, state);
-      finding.severity = Severity::kNote;
-      finding.what =
-          fmt::format("{} before the step, {} in each of the earlier ones (period_exceeded)",
-                      counted(accumulations, "accumulation"), watched.period);
-      finding.why = "a step was skipped, or the rest of an epoch was carried into the next one";
-      finding.fixes = {
-          {"clear the gradients where an accumulation is given up", Applicability::kNeedsDecision}};
-      finding.facts = {{fact::kCause, std::string("period_exceeded")},
-                       {fact::kAccumulationsCount, accumulations},
-                       {fact::kPeriod, watched.period},
-                       {fact::kOptimizers, as_fact({optimizer_label(optimizer)})}};
-      findings.push_back(std::move(finding));
-    }
-    watched.agreed = accumulations == watched.period ? watched.agreed + 1 : 1;
-    watched.period = accumulations;
+  StaleGradients describe(const GradientIntervals::Closed& closed,
+                          const GradientIntervals::Stale& stale, const OptimizerState& optimizer,
+                          std::int64_t period) const {
+    const bool now_and_then = &stale == &closed.now_and_then;
+    const auto& others = now_and_then ? closed.never : closed.now_and_then;
+    const std::string label = optimizer_label(optimizer);
+    return {.parameters = stale.parameters,
+            .all = closed.all && others.parameters.empty(),
+            .now_and_then = now_and_then,
+            .accumulations = stale.accumulations,
+            .period = period,
+            .updates = fmt::format("{} of {}", counted(stale.steps, "step"), label),
+            .clearing = fmt::format("zero_grad() of {}", label),
+            .optimizers = {label},
+            .cleared = intervals_.cleared()};
   }
 
   /// Of a model, and no optimizer holds it whose steps are seen: those of a class of the program's
@@ -126,16 +129,10 @@ class OptimStaleGradient final : public Check {
            });
   }
 
-  static Finding place(const OptimizerState& optimizer, const RunState& state) {
-    Finding finding;
-    if (const ModelState* model = state.model_of(optimizer)) finding.model = model->label;
-    finding.subject = optimizer_label(optimizer);
-    return finding;
-  }
-
   std::map<OptimizerId, Watched> watched_;
   GradientIntervals intervals_;
   OwnUpdates own_;
+  ZeroedGradients zeroed_;
 };
 }  // namespace
 

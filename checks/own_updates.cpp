@@ -8,9 +8,15 @@ constexpr std::int64_t kUpdates = 3;
 }  // namespace
 
 void OwnUpdates::add(const GradientEvent& event) {
-  Parameter& parameter = parameters_[event.tensor];
-  if (event.before != GradientBefore::kKept && !event.outlived_update) parameter = {};
-  if (event.outlived_update) ++parameter.updates;
+  const auto [entry, is_new] = parameters_.try_emplace(event.tensor);
+  Parameter& parameter = entry->second;
+  if (event.outlived_update) {
+    ++parameter.updates;
+  } else if (event.before == GradientBefore::kZero) {
+    ++parameter.untold;
+  } else if (event.before != GradientBefore::kKept) {
+    parameter = {.cleared = !is_new};
+  }
   ++parameter.accumulations;
   parameter.cycle = event.at.cycle;
 }
@@ -18,16 +24,24 @@ void OwnUpdates::add(const GradientEvent& event) {
 OwnUpdates::Closed OwnUpdates::close(std::int64_t cycle,
                                      const std::function<bool(TensorId)>& is_judged) {
   std::erase_if(parameters_, [&](const auto& entry) { return !is_judged(entry.first); });
-  Closed closed;
+  Closed closed{.all = true};
+  std::vector<TensorId> untold;
   for (const auto& [id, parameter] : parameters_) {
     if (parameter.cycle != cycle) continue;
     if (parameter.updates < kUpdates) {
-      closed.cleared.push_back(id);
+      const bool is_untold = parameter.updates + parameter.untold >= kUpdates;
+      if (parameter.cleared) closed.cleared.push_back(id);
+      if (is_untold) untold.push_back(id);
+      closed.all = closed.all && is_untold;
       continue;
     }
     closed.stale.push_back(id);
     closed.accumulations = std::max(closed.accumulations, parameter.accumulations);
     closed.updates = std::max(closed.updates, parameter.updates);
+  }
+  closed.all = closed.all && closed.cleared.empty();
+  if (closed.all && !closed.stale.empty()) {
+    closed.stale.insert(closed.stale.end(), untold.begin(), untold.end());
   }
   return closed;
 }

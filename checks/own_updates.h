@@ -15,7 +15,8 @@ class OwnUpdates {
   /// Of a cycle, so far.
   struct Closed {
     std::vector<TensorId> stale;     ///< updated 3 times or more since they were cleared
-    std::vector<TensorId> cleared;   ///< the others that got a gradient
+    std::vector<TensorId> cleared;   ///< others that got a gradient, and were
+    bool all = false;                ///< no other got a gradient
     std::int64_t accumulations = 0;  ///< the most since a stale one was cleared
     std::int64_t updates = 0;        ///< as many of it
   };
@@ -29,6 +30,8 @@ class OwnUpdates {
   struct Parameter {
     std::int64_t accumulations = 0;  ///< since it was cleared, as `updates`
     std::int64_t updates = 0;
+    std::int64_t untold = 0;  ///< gradients that were 0 before, as one that nobody cleared may be
+    bool cleared = false;
     std::int64_t cycle = 0;  ///< of the last gradient
   };
 

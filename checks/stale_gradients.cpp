@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "checks/finding_text.h"
 #include "checks/subtree.h"
@@ -10,6 +11,8 @@
 
 namespace ddpscope {
 namespace {
+constexpr std::int64_t kStepsOfInnerLoop = 32;
+
 bool share_an_optimizer(const TensorState& a, const TensorState& b) {
   return std::ranges::any_of(a.owners, [&b](OptimizerId owner) {
     return std::ranges::find(b.owners, owner) != b.owners.end();
@@ -74,6 +77,46 @@ void say_stale(const StaleGradients& stale, const RunState& state, Findings& fin
   for (const TensorGroup& group : collapse(state, tensors)) {
     findings.push_back(about(group, stale, state));
   }
+}
+
+void SaidStale::say(StaleGradients stale, const RunState& state, Findings& findings) {
+  const std::int64_t cycle = state.now().cycle;
+  if (std::exchange(cycle_, cycle) == cycle) return;
+  std::ranges::sort(stale.parameters);
+  const bool is_more = !told_.empty() && stale.parameters.size() > told_.size() &&
+                       std::ranges::includes(stale.parameters, told_);
+  if (is_more) {
+    stale.parameters = told_;
+    stale.all = false;
+  }
+  told_ = stale.parameters;
+  say_stale(stale, state, findings);
+}
+
+bool may_be_within_another_loop(const OptimizerState& optimizer, const RunState& state) {
+  if (optimizer.steps >= kStepsOfInnerLoop) return false;
+  return std::ranges::any_of(state.optimizers(), [&optimizer](const auto& entry) {
+    const OptimizerState& other = entry.second;
+    return other.id != optimizer.id && other.members_known && other.steps == 0;
+  });
+}
+
+Finding period_exceeded(std::int64_t accumulations, std::int64_t period,
+                        const OptimizerState& optimizer, const RunState& state) {
+  Finding finding;
+  if (const ModelState* model = state.model_of(optimizer)) finding.model = model->label;
+  finding.subject = optimizer_label(optimizer);
+  finding.severity = Severity::kNote;
+  finding.what = fmt::format("{} before the step, {} in each of the earlier ones (period_exceeded)",
+                             counted(accumulations, "accumulation"), period);
+  finding.why = "a step was skipped, or the rest of an epoch was carried into the next one";
+  finding.fixes = {
+      {"clear the gradients where an accumulation is given up", Applicability::kNeedsDecision}};
+  finding.facts = {{fact::kCause, std::string("period_exceeded")},
+                   {fact::kAccumulationsCount, accumulations},
+                   {fact::kPeriod, period},
+                   {fact::kOptimizers, as_fact({optimizer_label(optimizer)})}};
+  return finding;
 }
 
 }  // namespace ddpscope

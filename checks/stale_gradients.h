@@ -25,4 +25,23 @@ struct StaleGradients {
 /// A finding for each part of a model that they are all of.
 void say_stale(const StaleGradients& stale, const RunState& state, Findings& findings);
 
+/// What was said of an optimizer: once in a cycle, and of parameters that come to those that were
+/// told not again.
+class SaidStale {
+ public:
+  void say(StaleGradients stale, const RunState& state, Findings& findings);
+
+ private:
+  std::int64_t cycle_ = 0;
+  std::vector<TensorId> told_;
+};
+
+/// Whether another optimizer is still to step for the first time, so that these steps may be those
+/// of a loop within its loop, which clears in between.
+bool may_be_within_another_loop(const OptimizerState& optimizer, const RunState& state);
+
+/// More accumulations before a step of this optimizer than before each of the earlier ones.
+Finding period_exceeded(std::int64_t accumulations, std::int64_t period,
+                        const OptimizerState& optimizer, const RunState& state);
+
 }  // namespace ddpscope

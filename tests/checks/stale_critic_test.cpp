@@ -74,4 +74,72 @@ TEST_CASE("optim-stale-gradient forgets cycles before one in which all was clear
   CHECK(program.findings.empty());
 }
 
+TEST_CASE("optim-stale-gradient names a critic that is cleared once for several steps at first",
+          "[check]") {
+  Program program("optim-stale-gradient");
+  program.attach(1, {{.id = 1, .path = "critic.weight"}, {.id = 2, .path = "generator.weight"}});
+  program.optimizer(1, {1});
+  program.optimizer(2, {2});
+  const bool by_optimizer = GENERATE(true, false);
+  for (int round = 0; round < 6; ++round) {
+    by_optimizer ? program.zero_grad(1) : program.clear({1});
+    for (int i = 0; i < 5; ++i) {
+      program.backward({1});
+      program.step(1);
+    }
+    program.zero_grad(2);
+    program.backward({2});
+    program.step(2);
+  }
+  REQUIRE(program.findings.size() == 1);
+  CHECK(cause_of(program.findings[0]) == "not_each_step");
+  CHECK(program.findings[0].severity == Severity::kWarning);
+}
+
+TEST_CASE("optim-stale-gradient names an optimizer that is cleared once an epoch", "[check]") {
+  Program program("optim-stale-gradient");
+  program.attach(1, {{.id = 1, .path = "a.weight"}});
+  program.optimizer(1, {1});
+  for (int i = 0; i < 14; ++i) {
+    if (i % 6 == 0) program.zero_grad(1);
+    program.backward({1});
+    program.step(1);
+  }
+  REQUIRE(program.findings.size() == 1);
+  CHECK(cause_of(program.findings[0]) == "not_each_step");
+  CHECK(program.findings[0].step == 4);
+}
+
+TEST_CASE("optim-stale-gradient waits while another optimizer has not stepped yet", "[check]") {
+  Program program("optim-stale-gradient");
+  program.attach(1, {{.id = 1, .path = "critic.weight"}, {.id = 2, .path = "generator.weight"}});
+  program.optimizer(1, {1});
+  program.optimizer(2, {2});
+  const auto train = [&program](int steps) {
+    for (int i = 0; i < steps; ++i) {
+      program.backward({1});
+      program.step(1);
+    }
+  };
+  train(31);
+  CHECK(program.findings.empty());
+  SECTION("up to its 32nd step") { train(1); }
+  SECTION("up to the end of the run") { program.exit(); }
+  REQUIRE(program.findings.size() == 1);
+  CHECK(cause_of(program.findings[0]) == "never_zeroed");
+}
+
+TEST_CASE("optim-stale-gradient knows what was cleared until it no longer was", "[check]") {
+  Program program("optim-stale-gradient");
+  program.attach(1, {{.id = 1, .path = "a.weight"}});
+  program.optimizer(1, {1});
+  for (int i = 0; i < 16; ++i) {
+    if (i < 8) program.zero_grad(1);
+    program.backward({1});
+    program.step(1);
+  }
+  REQUIRE(program.findings.size() == 1);
+  CHECK(cause_of(program.findings[0]) == "never_zeroed");
+}
+
 }  // namespace ddpscope::test::stale_critic_test
