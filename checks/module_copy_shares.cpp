@@ -9,6 +9,7 @@
 #include "checks/check.h"
 #include "checks/finding_text.h"
 #include "checks/run_state.h"
+#include "checks/self_writes.h"
 #include "model/fact_keys.h"
 
 namespace ddpscope {
@@ -49,15 +50,14 @@ class ModuleCopyShares final : public Check {
   }
 
   void on_op(const OpEvent& event, const RunState& state, Findings&) override {
-    if (event.in_backward || event.inputs.size() < 2) return;
-    const bool onto_itself = event.op == "aten::copy_" && event.inputs[0] == event.inputs[1];
-    const bool writes = event.op.ends_with('_');
+    if (event.in_backward) return;
+    if (event.op.ends_with('_')) return writes_.on(event, state);
+    if (event.inputs.size() < 2) return;
     for (const TensorId input : event.inputs) {
       const TensorId id = state.trace().leaf_behind(input);
       const TensorState* tensor = state.tensor(id);
       if (tensor == nullptr || tensor->registrations.empty() || tensor->is_buffer) continue;
-      if (onto_itself) copied_.insert(id);
-      if (!writes) (event.grad_mode ? with_grad_ : without_grad_).insert(id);
+      (event.grad_mode ? with_grad_ : without_grad_).insert(id);
     }
   }
 
@@ -65,16 +65,18 @@ class ModuleCopyShares final : public Check {
     const auto is_used_apart = [this](TensorId id) {
       return with_grad_.contains(id) && without_grad_.contains(id);
     };
-    if (!copied_.empty() || std::ranges::any_of(with_grad_, is_used_apart)) {
+    const std::set<TensorId>& copied = writes_.parameters();
+    if (!copied.empty() || std::ranges::any_of(with_grad_, is_used_apart)) {
       for (const Twins& twins : all_twins(state)) {
         const bool is_copied =
-            std::ranges::any_of(twins.shared, [this](TensorId id) { return copied_.contains(id); });
+            std::ranges::any_of(twins.shared, [&](TensorId id) { return copied.contains(id); });
         if (std::ranges::any_of(twins.shared, is_used_apart)) ++cycles_[key_of(twins)];
         if (!is_copied && cycles_[key_of(twins)] < kMinCycles) continue;
-        if (told_.insert(key_of(twins)).second) findings.push_back(describe(twins, is_copied));
+        if (!told_.insert(key_of(twins)).second) continue;
+        findings.push_back(describe(twins, is_copied ? writes_.by() : ""));
       }
     }
-    copied_.clear();
+    writes_.clear();
     with_grad_.clear();
     without_grad_.clear();
   }
@@ -110,7 +112,7 @@ class ModuleCopyShares final : public Check {
     return all;
   }
 
-  static Finding describe(const Twins& twins, bool is_copied) {
+  static Finding describe(const Twins& twins, const std::string& writer) {
     using enum Applicability;
     const auto shared = static_cast<std::int64_t>(twins.shared.size());
     Finding finding;
@@ -120,8 +122,8 @@ class ModuleCopyShares final : public Check {
                                twins.first);
     finding.why = fmt::format(
         "copying a module or its holder copies handles: {}, so {} follows {} exactly",
-        is_copied ? "copy_ from one to the other wrote parameters onto themselves"
-                  : "the same parameters are used with and without grad mode in each cycle",
+        !writer.empty() ? writer + " from one to the other wrote parameters onto themselves"
+                        : "the same parameters are used with and without grad mode in each cycle",
         twins.second, twins.first);
     finding.fixes = {
         {"construct a second module and copy values under torch::NoGradGuard", kLikely},
@@ -133,8 +135,9 @@ class ModuleCopyShares final : public Check {
     return finding;
   }
 
-  std::map<ModelId, std::vector<std::string>> names_;     ///< that the program gave, by model
-  std::set<TensorId> copied_, with_grad_, without_grad_;  // in this cycle
+  std::map<ModelId, std::vector<std::string>> names_;  ///< that the program gave, by model
+  SelfWrites writes_;
+  std::set<TensorId> with_grad_, without_grad_;  // in this cycle
   std::map<Key, int> cycles_;
   std::set<Key> told_;
 };

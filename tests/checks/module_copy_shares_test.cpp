@@ -28,8 +28,13 @@ void train(Program& program, TensorId online, TensorId target, int steps, bool a
   }
 }
 
+/// An operator without grad mode that writes the first of its inputs.
+void write(Program& program, const std::string& op, const std::vector<TensorId>& inputs) {
+  program.op({.name = op, .inputs = inputs, .outputs = {inputs.front()}, .grad_mode = false});
+}
+
 void copy(Program& program, TensorId to, TensorId from) {
-  program.op({.name = "aten::copy_", .inputs = {to, from}, .outputs = {to}, .grad_mode = false});
+  write(program, "aten::copy_", {to, from});
 }
 
 void named(Program& program, const std::string& label, ModelId model = 1) {
@@ -77,6 +82,48 @@ TEST_CASE("module-copy-shares tells a parameter that is copied onto itself at on
   CHECK(program.findings[0].why.find("wrote parameters onto themselves") != std::string::npos);
 }
 
+TEST_CASE("module-copy-shares tells an average that is taken of the parameter itself", "[check]") {
+  Program program("module-copy-shares");
+  program.attach(1, net(1, 10));
+  program.attach(2, net(1, 10));
+  program.optimizer(1, {1});
+  std::string by;
+  SECTION("by lerp_") {
+    by = "lerp_";
+    write(program, "aten::lerp_", {1, 1});
+  }
+  SECTION("by mul_ and add_") {
+    by = "add_";
+    write(program, "aten::mul_", {1});
+    write(program, "aten::add_", {1, 1});
+  }
+  SECTION("by operators on lists") {
+    by = "add_";
+    write(program, "aten::_foreach_mul_", {1, 2});
+    write(program, "aten::_foreach_add_", {1, 2, 1, 2});
+  }
+  SECTION("by what data() returns") {
+    by = "copy_";
+    program.leaf_in_storage(40, 4, 0);
+    program.leaf_in_storage(41, 4, 0);
+    for (const ModelId model : {3, 4}) {
+      auto tree = std::make_unique<TreeEvent>();
+      tree->at = program.now();
+      tree->model = model;
+      tree->label = model == 3 ? "online" : "target";
+      tree->modules = {{.id = 900 + model}};
+      tree->tensors = {{.name = "w", .tensor = {.id = 42, .elements = 4, .requires_grad = true}}};
+      tree->tensors[0].tensor.storage = 7;
+      program.send(std::move(tree));
+    }
+    write(program, "aten::copy_", {40, 41});
+  }
+  train(program, 1, 1, 1, /*apart=*/false);
+  REQUIRE(program.findings.size() == 1);
+  CHECK(program.findings[0].why.find(by + " from one to the other wrote parameters onto") !=
+        std::string::npos);
+}
+
 TEST_CASE("module-copy-shares tells one module that was given two names", "[check]") {
   Program program("module-copy-shares");
   named(program, "Net");
@@ -115,7 +162,19 @@ TEST_CASE("module-copy-shares stays silent", "[check]") {
     program.attach(2, net(21, 10));
     for (int i = 0; i < 4; ++i) {
       copy(program, 21, 1);
+      write(program, "aten::mul_", {21});
+      write(program, "aten::add_", {21, 1});
+      write(program, "aten::lerp_", {21, 1});
       train(program, 1, 21, 1);
+    }
+  }
+  SECTION("on decay and growth of parameters by themselves") {
+    program.attach(2, net(1, 10));
+    for (int i = 0; i < 4; ++i) {
+      write(program, "aten::mul_", {1});
+      write(program, "aten::mul_", {1, 1});
+      write(program, "aten::add_", {2, 2});
+      train(program, 1, 1, 1, /*apart=*/false);
     }
   }
   SECTION("on reads and writes without grad mode that are no forward") {
