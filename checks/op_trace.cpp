@@ -16,8 +16,8 @@ bool contains(const std::vector<TensorId>& ids, TensorId id) {
 }
 
 // Some operators, as contiguous(), return an input as it is.
-bool may_write(const OpEvent& event) {
-  return event.op.ends_with('_') || (event.inputs.size() > 1 && event.op != "aten::type_as");
+bool may_write(const std::string& op, std::size_t inputs) {
+  return op.ends_with('_') || (inputs > 1 && op != "aten::type_as");
 }
 
 // The inputs whose values matter: of some operators only shape and type do.
@@ -110,9 +110,10 @@ void OpTrace::index(const OpEvent& event, const std::string& path) {
 
 void OpTrace::keep(Record record) {
   const std::size_t number = records_.size();
+  const bool writes = may_write(record.op, record.inputs.size());
   for (const Output& output : record.outputs) {
     // An operator that wraps another returns its output: the inner one, which ended first, made it.
-    if (contains(record.inputs, output.id)) {
+    if (writes && contains(record.inputs, output.id)) {
       producer_[output.id] = number;
     } else {
       producer_.try_emplace(output.id, number);
@@ -187,7 +188,7 @@ TensorState* OpTrace::registered_behind(TensorId id, std::uint64_t storage) cons
 }
 
 void OpTrace::note_writes(const OpEvent& event) {
-  if (!may_write(event)) return;
+  if (!may_write(event.op, event.inputs.size())) return;
   for (const TensorInfo& output : event.outputs) {
     if (!contains(event.inputs, output.id)) continue;
     TensorState* written = registered_behind(output.id, output.storage);

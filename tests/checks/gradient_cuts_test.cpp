@@ -68,4 +68,23 @@ TEST_CASE("a switched off grad mode is known where nothing was recorded", "[chec
         "grad mode is off in the thread that called backward: forward recorded no graph");
 }
 
+TEST_CASE("an operator that returns its input as it is ends no path", "[check]") {
+  Program program("grad-missing");
+  program.attach(1, {{.id = 1, .path = "a.weight"}, {.id = 2, .path = "c.weight"}});
+  program.optimizer(1, {1, 2});
+  for (int i = 0; i < 5; ++i) {
+    program.op({.name = "aten::mm", .inputs = {20, 1}, .outputs = {21}});
+    program.op({.name = "aten::relu", .inputs = {21}, .outputs = {22}});
+    program.op({.name = "aten::resolve_conj", .inputs = {22}, .outputs = {22}});
+    program.op({.name = "aten::mul", .inputs = {22, 20}, .outputs = {23}, .grad_mode = false});
+    program.op({.name = "aten::mm", .inputs = {23, 2}, .outputs = {24}});
+    program.backward({2});
+    program.step(1);
+    program.zero_grad(1);
+  }
+  REQUIRE(program.findings.size() == 1);
+  CHECK(program.findings[0].op == "aten::relu");
+  CHECK(program.findings[0].why.starts_with("what follows aten::relu [8, 32] went on without"));
+}
+
 }  // namespace ddpscope::test::gradient_cuts_test
