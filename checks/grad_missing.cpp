@@ -83,12 +83,10 @@ class GradMissing final : public Check {
       reported_.insert(tensor->info.id);
       missing[cycles].add(*tensor, cause);
     }
-    for (const auto& [cycles, found] : missing) {
-      for (const auto& [cause, tensors] : found.by_cause()) {
-        for (const TensorGroup& group : collapse(state, tensors)) {
-          findings.push_back(missing_finding(group, cause, cycles, state));
-          add_cut(cause, state, findings.back());
-        }
+    for (const auto& [cycles, tensors] : missing) {
+      for (const auto& [cause, group] : tensors.found(state)) {
+        findings.push_back(missing_finding(group, cause, cycles, state));
+        add_cut(cause, state, findings.back());
       }
     }
   }
@@ -104,11 +102,9 @@ class GradMissing final : public Check {
         missing.add(*tensor, awaited_cause_of(state, *tensor));
         reported_.insert(id);
       }
-      for (const auto& [cause, tensors] : missing.by_cause()) {
-        for (const TensorGroup& group : collapse(state, tensors)) {
-          findings.push_back(awaited_finding(pass, group, cause));
-          add_cut(cause, state, findings.back());
-        }
+      for (const auto& [cause, group] : missing.found(state)) {
+        findings.push_back(awaited_finding(pass, group, cause));
+        add_cut(cause, state, findings.back());
       }
     }
   }

@@ -1,6 +1,9 @@
 #include "checks/missing_cause.h"
 
 #include <algorithm>
+#include <iterator>
+#include <map>
+#include <tuple>
 
 #include "checks/subtree.h"
 
@@ -120,6 +123,51 @@ void MissingTensors::add(const TensorState& tensor, const MissingCause& cause) {
   }
   same->tensors.push_back(&tensor);
   if (same->cause.shape != cause.shape) same->cause.shape.clear();
+}
+
+std::vector<MissingTensors::OfCause> MissingTensors::parts_of(const TensorGroup& group,
+                                                              const std::string& cause) const {
+  std::vector<OfCause> parts;
+  for (const OfCause& one : all_) {
+    if (one.cause.name != cause) continue;
+    OfCause part{.cause = one.cause};
+    std::ranges::copy_if(one.tensors, std::back_inserter(part.tensors), [&](const auto* tensor) {
+      return std::ranges::find(group.tensors, tensor) != group.tensors.end();
+    });
+    if (!part.tensors.empty()) parts.push_back(std::move(part));
+  }
+  return parts;
+}
+
+std::vector<MissingTensors::Found> MissingTensors::found(const RunState& state) const {
+  std::map<std::string, std::vector<const TensorState*>> by_name;
+  for (const OfCause& one : all_) {
+    auto& tensors = by_name[one.cause.name];
+    tensors.insert(tensors.end(), one.tensors.begin(), one.tensors.end());
+  }
+  std::vector<Found> found;
+  for (const auto& [name, tensors] : by_name) {
+    for (TensorGroup& group : collapse(state, tensors)) {
+      std::vector<Found> apart;
+      const std::vector<OfCause> parts = parts_of(group, name);
+      for (const OfCause& part : parts) {
+        for (TensorGroup& own : collapse(state, part.tensors)) {
+          apart.push_back({part.cause, std::move(own)});
+        }
+      }
+      const auto is_whole = [](const Found& one) { return one.group.is_whole; };
+      if (group.is_whole && !std::ranges::all_of(apart, is_whole)) {
+        // The operator of the whole module within it, or else of most parameters.
+        const auto told = std::ranges::max_element(apart, {}, [](const Found& one) {
+          return std::tuple(one.group.is_whole, one.group.tensors.size(), one.cause.op);
+        });
+        told->cause.other_ops = std::ssize(parts) - 1;
+        apart = {{told->cause, std::move(group)}};
+      }
+      std::ranges::move(apart, std::back_inserter(found));
+    }
+  }
+  return found;
 }
 
 }  // namespace ddpscope

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "checks/run_state.h"
+#include "checks/subtree.h"
 #include "model/finding.h"
 
 namespace ddpscope {
@@ -33,22 +34,31 @@ struct MissingCause {
   std::string name;  ///< empty: undecided
   std::string op = {};
   std::vector<std::int64_t> shape = {};
-  std::string cut_op = {};  ///< of a cut: the operator after which the path is gone
+  std::int64_t other_ops = 0;  ///< at which the paths of others end
+  std::string cut_op = {};     ///< of a cut: the operator after which the path is gone
   StackId cut_stack = 0;
   bool was_reached = false;  ///< undecided, though operators were recorded: a backward came there
 };
 
-/// Those that a report tells apart: by cause and by where their paths end.
+/// Those that a report tells apart: by cause, by where their paths end, and by subtree.
 class MissingTensors {
  public:
-  struct OfCause {
+  struct Found {
     MissingCause cause;  ///< of the first; without a shape where theirs differ
-    std::vector<const TensorState*> tensors;
+    TensorGroup group;
   };
   void add(const TensorState& tensor, const MissingCause& cause);
-  const std::vector<OfCause>& by_cause() const { return all_; }
+  /// Paths that end at several operators are told together where they are of one module, as those
+  /// of an attention layer are.
+  std::vector<Found> found(const RunState& state) const;
 
  private:
+  struct OfCause {
+    MissingCause cause;
+    std::vector<const TensorState*> tensors;
+  };
+  std::vector<OfCause> parts_of(const TensorGroup& group, const std::string& cause) const;
+
   std::vector<OfCause> all_;
 };
 

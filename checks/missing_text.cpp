@@ -83,7 +83,8 @@ Finding missing_at(const TensorGroup& group, const MissingCause& cause) {
   Finding finding = about(group);
   finding.op = cause.op;
   const MissingWords words = missing_words(cause.was_reached ? kReached : cause.name);
-  const std::string end = cause.shape.empty() ? "" : " " + shape_text(cause.shape);
+  std::string end = cause.shape.empty() ? "" : " " + shape_text(cause.shape);
+  if (cause.other_ops > 0) end += fmt::format(" and {}", counted(cause.other_ops, "other"));
   finding.why = fmt::format(fmt::runtime(words.why), cause.op + end);
   if (group.tensors.size() > 3) finding.why += "; largest " + joined(largest_shapes(group.tensors));
   finding.fixes = words.fixes;

@@ -63,11 +63,14 @@ std::vector<TensorGroup> collapse_in(const RunState& state, const ModelState& mo
     group.model = model.id;
     group.model_label = model.label;
     group.module_path = alone ? at.module_path : *whole;
+    group.is_whole = !alone;
     group.tensors.push_back(tensor);
   }
   std::vector<TensorGroup> result;
   if (groups.size() > kMaxGroups) {
     result.push_back(at_common_module(model, affected));
+    result.back().is_whole =
+        std::ranges::all_of(groups, [](const auto& entry) { return entry.second.is_whole; });
   } else {
     for (auto& [key, group] : groups) result.push_back(std::move(group));
   }

@@ -15,6 +15,7 @@ struct TensorGroup {
   std::string module_path = {};
   std::string subject = {};  ///< the name, if it is one tensor
   std::vector<const TensorState*> tensors = {};
+  bool is_whole = false;  ///< all trainable parameters of modules, none of one that has others
 };
 
 /// Rule 8: `affected` as maximal subtrees all of whose trainable parameters are affected; more

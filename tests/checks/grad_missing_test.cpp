@@ -32,19 +32,6 @@ TEST_CASE("grad-missing is a note on what no optimizer holds and no forward uses
   CHECK(program.findings[0].severity == (is_held ? Severity::kWarning : Severity::kNote));
 }
 
-TEST_CASE("grad-missing says where no backward ran before the steps", "[check]") {
-  Program program("grad-missing");
-  program.attach(1, {{.id = 1, .path = "body.weight"}});
-  program.optimizer(1, {1});
-  for (int i = 0; i < 5; ++i) {
-    program.op({.name = "aten::mm", .inputs = {20, 1}, .outputs = {21}});
-    program.step(1);
-  }
-  REQUIRE(program.findings.size() == 1);
-  CHECK(program.findings[0].severity == Severity::kWarning);
-  CHECK(fact_of<std::string>(program.findings[0], "cause") == "no_backward");
-}
-
 TEST_CASE("grad-missing waits for branches that are taken now and then", "[check]") {
   Program program("grad-missing");
   program.attach(1, kNet);
@@ -135,29 +122,6 @@ TEST_CASE("grad-missing reports after 4 cycles and states why", "[check]") {
   CHECK(cause_of(finding) == cause);
   CHECK(fact_of<std::string>(finding, "path_end_op") == op);
   CHECK(fact_of<std::int64_t>(finding, "window_steps") == 4);
-}
-
-TEST_CASE("grad-missing tells results of other shapes in one finding", "[check]") {
-  Program program("grad-missing");
-  program.attach(1, {{.id = 1, .path = "body.weight"},
-                     {.id = 2, .path = "a.w1"},
-                     {.id = 3, .path = "a.w2"},
-                     {.id = 4, .path = "b.w1"},
-                     {.id = 5, .path = "b.w2"}});
-  program.optimizer(1, {1, 2, 3, 4, 5});
-  train(program, {1}, 5, [&] {
-    for (TensorId weight = 2; weight <= 5; ++weight) {
-      const std::int64_t columns = weight % 2 == 0 ? 4 : 8;
-      program.op({.name = "aten::mm",
-                  .inputs = {21, weight},
-                  .outputs = {weight + 20},
-                  .shape = {32, columns}});
-    }
-  });
-  REQUIRE(program.findings.size() == 2);
-  CHECK(program.findings[0].module_path == "a");
-  CHECK(program.findings[0].what.starts_with("2 parameters"));
-  CHECK(program.findings[0].why.starts_with("they ran; the output of aten::mm was gone before"));
 }
 
 TEST_CASE("grad-missing names the line of a cut and the finding that explains it", "[check]") {

@@ -1,0 +1,98 @@
+// How many findings grad-missing makes of the parameters that are missing, and where.
+#include "tests/support/catch.h"
+#include "tests/support/events.h"
+
+namespace ddpscope::test::missing_tensors_test {
+namespace {
+/// Steps in which `forward` runs and parameter 1 alone receives a gradient.
+template <class Forward>
+void train(Program& program, int steps, Forward&& forward) {
+  for (int i = 0; i < steps; ++i) {
+    program.op({.name = "aten::mm", .inputs = {20, 1}, .outputs = {21}});
+    forward();
+    program.backward({1});
+    program.step(1);
+    program.zero_grad(1);
+  }
+}
+
+/// The path of parameter 4 ends at `add_`, that of the others at `div`.
+void end_at_two(Program& program) {
+  for (TensorId weight = 2; weight <= 4; ++weight) {
+    program.op({.name = weight == 4 ? "aten::add_" : "aten::div",
+                .inputs = {21, weight},
+                .outputs = {weight + 20}});
+  }
+}
+}  // namespace
+
+TEST_CASE("grad-missing says where no backward ran before the steps", "[check]") {
+  Program program("grad-missing");
+  program.attach(1, {{.id = 1, .path = "body.weight"}});
+  program.optimizer(1, {1});
+  for (int i = 0; i < 5; ++i) {
+    program.op({.name = "aten::mm", .inputs = {20, 1}, .outputs = {21}});
+    program.step(1);
+  }
+  REQUIRE(program.findings.size() == 1);
+  CHECK(program.findings[0].severity == Severity::kWarning);
+  CHECK(fact_of<std::string>(program.findings[0], "cause") == "no_backward");
+}
+
+TEST_CASE("grad-missing tells results of other shapes in one finding", "[check]") {
+  Program program("grad-missing");
+  program.attach(1, {{.id = 1, .path = "body.weight"},
+                     {.id = 2, .path = "a.w1"},
+                     {.id = 3, .path = "a.w2"},
+                     {.id = 4, .path = "b.w1"},
+                     {.id = 5, .path = "b.w2"}});
+  program.optimizer(1, {1, 2, 3, 4, 5});
+  train(program, 5, [&] {
+    for (TensorId weight = 2; weight <= 5; ++weight) {
+      const std::int64_t columns = weight % 2 == 0 ? 4 : 8;
+      program.op({.name = "aten::mm",
+                  .inputs = {21, weight},
+                  .outputs = {weight + 20},
+                  .shape = {32, columns}});
+    }
+  });
+  REQUIRE(program.findings.size() == 2);
+  CHECK(program.findings[0].module_path == "a");
+  CHECK(program.findings[0].what.starts_with("2 parameters"));
+  CHECK(program.findings[0].why.starts_with("they ran; the output of aten::mm was gone before"));
+}
+
+TEST_CASE("grad-missing tells paths from one module in one finding", "[check]") {
+  Program program("grad-missing");
+  program.attach(1, {{.id = 1, .path = "body.weight"},
+                     {.id = 2, .path = "attention.in_weight"},
+                     {.id = 3, .path = "attention.in_bias"},
+                     {.id = 4, .path = "attention.out.weight"}});
+  program.optimizer(1, {1, 2, 3, 4});
+  train(program, 5, [&] { end_at_two(program); });
+  REQUIRE(program.findings.size() == 1);
+  const Finding& finding = program.findings[0];
+  CHECK(finding.module_path == "attention");
+  CHECK(finding.op == "aten::add_");
+  CHECK(finding.what.starts_with("3 parameters (12 elements)"));
+  CHECK(finding.why.starts_with("they ran; the output of aten::add_ [8, 32] and 1 other was gone"));
+}
+
+TEST_CASE("grad-missing tells paths from modules of their own apart", "[check]") {
+  Program program("grad-missing");
+  program.attach(1, {{.id = 1, .path = "body.weight"},
+                     {.id = 2, .path = "heads.a.weight"},
+                     {.id = 3, .path = "heads.a.bias"},
+                     {.id = 4, .path = "heads.b.weight"}});
+  program.optimizer(1, {1, 2, 3, 4});
+  train(program, 5, [&] { end_at_two(program); });
+  REQUIRE(program.findings.size() == 2);
+  for (const Finding& finding : program.findings) {
+    const bool is_a = finding.module_path == "heads.a";
+    CHECK((is_a || finding.module_path == "heads.b"));
+    CHECK(finding.op == (is_a ? "aten::div" : "aten::add_"));
+    CHECK(finding.why.find("other") == std::string::npos);
+  }
+}
+
+}  // namespace ddpscope::test::missing_tensors_test
