@@ -17,7 +17,9 @@ void GradientIntervals::clear(Member& member) {
 void GradientIntervals::add(OptimizerId owner, const GradientEvent& event) {
   Members& members = optimizers_[owner];
   Member& member = members.by_id[event.tensor];
-  if (event.before == GradientBefore::kZero) {
+  const bool was_hidden =
+      std::exchange(member.rested, false) && event.before == GradientBefore::kReset;
+  if (was_hidden || event.before == GradientBefore::kZero) {
     member.untold = true;
   } else if (event.before != GradientBefore::kKept) {
     clear(member);
@@ -28,6 +30,12 @@ void GradientIntervals::add(OptimizerId owner, const GradientEvent& event) {
   member.had_gradient = true;
   ++member.accumulations;
   ++member.since_clear;
+}
+
+void GradientIntervals::rested() {
+  for (auto& [optimizer, members] : optimizers_) {
+    for (auto& [id, member] : members.by_id) member.rested = true;
+  }
 }
 
 void GradientIntervals::clear(OptimizerId optimizer) {
@@ -56,7 +64,7 @@ void GradientIntervals::end(Member& member, std::int64_t cycle) {
   ++member.steps;
   member.was_cleared = std::exchange(member.cleared, false);
   member.was_first = std::exchange(member.is_first, false);
-  member.untold = false;
+  member.was_untold = std::exchange(member.untold, false);
   member.accumulations = 0;
 }
 
@@ -88,7 +96,8 @@ GradientIntervals::Closed GradientIntervals::close(OptimizerId optimizer, std::i
     if (member.accumulations == 0) continue;
     end(member, cycle);
     if (member.was_cleared) closed.longest = std::max(closed.longest, member.since_clear);
-    if (!member.was_cleared && member.stale_cycles >= kIntervalCycles) {
+    const bool is_told = !member.was_cleared && !member.was_untold;
+    if (is_told && member.stale_cycles >= kIntervalCycles) {
       const bool now_and_then = is_now_and_then(members, member, cycle);
       Stale& stale = now_and_then ? closed.now_and_then : closed.never;
       stale.parameters.push_back(id);

@@ -26,6 +26,8 @@ class GradientIntervals {
   };
 
   void add(OptimizerId owner, const GradientEvent& event);
+  /// Steps were not seen, in which gradients may have been added to and cleared.
+  void rested();
   /// Its gradients are cleared, whatever the program writes there next.
   void clear(OptimizerId optimizer);
   Closed close(OptimizerId optimizer, std::int64_t cycle);
@@ -41,12 +43,14 @@ class GradientIntervals {
     std::int64_t steps = 0;  ///< since then
     bool had_gradient = false;
     bool cleared = false;
-    bool is_first = false;           ///< its first gradient came: nothing was there to be cleared
-    bool untold = false;             ///< the gradient was 0, as one may be that nobody cleared
-    bool was_cleared = false;        ///< before the last step
-    bool was_first = false;          ///< likewise
-    bool set_to_none = false;        ///< at some time
-    bool cleared_each = false;       ///< before two steps in a row, at some time
+    bool is_first = false;      ///< its first gradient came: nothing was there to be cleared
+    bool untold = false;        ///< it was 0, or steps were not seen: nobody may have cleared it
+    bool rested = false;        ///< steps were not seen since the last one came
+    bool was_untold = false;    ///< before the last step
+    bool was_cleared = false;   ///< likewise
+    bool was_first = false;     ///< likewise
+    bool set_to_none = false;   ///< at some time
+    bool cleared_each = false;  ///< before two steps in a row, at some time
     std::int64_t stale_cycles = 0;   ///< in a row
     std::int64_t untold_cycles = 0;  ///< among them, in which it cannot be told
     std::int64_t stale_cycle = 0;    ///< the last one

@@ -21,6 +21,8 @@ class OptimStaleGradient final : public Check {
  public:
   void on_gradient(const GradientEvent& event, const RunState& state, Findings&) override {
     const TensorState* tensor = state.tensor(event.tensor);
+    if (event.at.step > last_step_ + 1) intervals_.rested();
+    last_step_ = event.at.step;
     if (tensor == nullptr || !event.defined || tensor->left_with_root) return;
     GradientEvent seen = event;
     seen.before = zeroed_.before(event);
@@ -39,6 +41,7 @@ class OptimStaleGradient final : public Check {
   // Only at the owner's step it is known whether somebody cleared what others left in between.
   void on_optimizer_step(const OptimizerStepEvent& event, const RunState& state,
                          Findings& findings) override {
+    last_step_ = event.at.step;
     if (event.with_closure || event.threw) {
       intervals_.forget(event.optimizer);
       watched_.erase(event.optimizer);
@@ -129,6 +132,7 @@ class OptimStaleGradient final : public Check {
            });
   }
 
+  std::int64_t last_step_ = 0;
   std::map<OptimizerId, Watched> watched_;
   GradientIntervals intervals_;
   OwnUpdates own_;

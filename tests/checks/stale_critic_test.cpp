@@ -129,6 +129,29 @@ TEST_CASE("optim-stale-gradient waits while another optimizer has not stepped ye
   CHECK(cause_of(program.findings[0]) == "never_zeroed");
 }
 
+TEST_CASE("optim-stale-gradient takes no gradient for cleared that it did not see", "[check]") {
+  Program program("optim-stale-gradient");
+  program.attach(1, {{.id = 1, .path = "critic.weight"}, {.id = 2, .path = "generator.weight"}});
+  program.optimizer(1, {1});
+  program.optimizer(2, {2});
+  const auto train = [&program](int rounds) {
+    for (int i = 0; i < 3 * rounds; ++i) {
+      program.backward({1});
+      program.step(1);
+      if (i % 3 < 2) continue;
+      program.zero_grad(2);
+      program.backward({2});
+      program.step(2);
+    }
+  };
+  train(4);
+  program.rest(1, 9);
+  program.clear({1}, GradientBefore::kReset);  // what was added meanwhile
+  train(4);
+  REQUIRE(!program.findings.empty());
+  for (const Finding& finding : program.findings) CHECK(cause_of(finding) == "outside_optimizer");
+}
+
 TEST_CASE("optim-stale-gradient knows what was cleared until it no longer was", "[check]") {
   Program program("optim-stale-gradient");
   program.attach(1, {{.id = 1, .path = "a.weight"}});
