@@ -40,8 +40,10 @@ void GradientIntervals::rested() {
 
 void GradientIntervals::clear(OptimizerId optimizer) {
   Members& members = optimizers_[optimizer];
-  members.zeroed = true;
-  for (auto& [id, member] : members.by_id) clear(member);
+  for (auto& [id, member] : members.by_id) {
+    members.zeroed |= member.had_gradient;  // one before the first backward clears nothing
+    clear(member);
+  }
 }
 
 // A cycle may have several steps of an optimizer, as of a critic: one that was not cleared is
