@@ -125,31 +125,38 @@ bool divides_by_period(double loss_scale, std::int64_t backwards) {
   return backwards > 2 && is_near(loss_scale * static_cast<double>(backwards), 1);
 }
 
+/// By step. The last of a step counts: one of a rank that stood still in it came before its calls.
+std::map<std::int64_t, StepDigest> digests_of(const RingReader& ring) {
+  std::map<std::int64_t, StepDigest> digests;
+  for (auto place = ring.first_digest(); place < ring.digest_count(); ++place) {
+    if (const auto digest = ring.digest(place)) digests.insert_or_assign(digest->step, *digest);
+  }
+  return digests;
+}
+
 // What happened in the step, by the digests of the ranks; the most of them all.
 void add_counts(const RingReader& ring, double ranks, Steps& steps) {
-  std::optional<StepDigest> last;
+  StepDigest last{.step = -1};
   double loss_scale = 0;  // known of surveyed steps
   const BatchSizes batches(ring);
-  for (auto place = ring.first_digest(); place < ring.digest_count(); ++place) {
-    const auto digest = ring.digest(place);
-    if (!digest) continue;
-    if (digest->loss_scale > 0) loss_scale = digest->loss_scale;
-    const auto found = steps.find(digest->step);
-    const bool follows = last && digest->step == last->step + 1;
-    if (found != steps.end() && (follows || digest->step == 1)) {
-      const StepDigest before = follows ? *last : StepDigest{};
+  for (const auto& [number, digest] : digests_of(ring)) {
+    if (digest.loss_scale > 0) loss_scale = digest.loss_scale;
+    const auto found = steps.find(number);
+    const bool follows = number == last.step + 1;
+    if (found != steps.end() && (follows || number == 1)) {
+      const StepDigest before = follows ? last : StepDigest{};
       Step& step = found->second;
-      const std::int64_t calls = digest->call_count - before.call_count;
+      const std::int64_t calls = digest.call_count - before.call_count;
       step.calls = std::max(step.calls, calls);
       if (calls == 0) step.silent.push_back(ring.head().rank);
-      const std::int64_t backwards = digest->backwards - before.backwards;
+      const std::int64_t backwards = digest.backwards - before.backwards;
       step.backwards = std::max(step.backwards, backwards);
       step.backwards_on[std::to_string(backwards)].push_back(ring.head().rank);
-      step.divides_loss |= divides_by_ranks(loss_scale, batches.at(digest->step), ranks,
-                                            static_cast<double>(backwards));
+      step.divides_loss |=
+          divides_by_ranks(loss_scale, batches.at(number), ranks, static_cast<double>(backwards));
       step.loss_scale = std::max(step.loss_scale, loss_scale);
-      step.scale_is_known |= digest->loss_scale > 0;
-      step.second_order |= digest->second_order;
+      step.scale_is_known |= digest.loss_scale > 0;
+      step.second_order |= digest.second_order;
       step.divides_by_period |= divides_by_period(loss_scale, backwards);
     }
     last = digest;

@@ -30,8 +30,8 @@ inline constexpr Values kSum = {3, -1, 2, 4.5};
 /// Two ranks that bring kOne and kOther, and step with what is given.
 class TwoRanks {
  public:
-  TwoRanks() {
-    for (auto& rank : run_) rank->list(test_list());
+  explicit TwoRanks(const TensorList& list = test_list()) {
+    for (auto& rank : run_) rank->list(list);
   }
 
   void step(std::int64_t number, const Values& after_first, const Values& after_second,
@@ -72,6 +72,13 @@ class TwoRanks {
   }
 
   void silence_second() { calls_of_second_ = 0; }
+
+  /// After the backwards of a step, before its collectives.
+  void stand_still(std::int64_t step, std::int32_t backwards = 2) {
+    for (auto& rank : run_) {
+      rank->digest({.step = step, .structure = 7, .backwards = backwards, .phase = Phase::kReduce});
+    }
+  }
 
   /// `loss_scale`: 0 where it is not known.
   void digest(std::int64_t step, double loss_scale) {
