@@ -125,6 +125,7 @@ class GradReducedWrongScale final : public Check {
     finding.what = wrong_scale_what(step, cause, cohort.ranks.size());
     finding.why = wrong_scale_why(step, cause, lasts, scope);
     finding.fixes = wrong_scale_fixes(step, cause, lasts, scope);
+    if (cause == "sum_not_divided") tell_parts_of_loss(run, finding);
     finding.facts = wrong_scale_facts(step, cause, cohort.ranks.size(), place);
     return finding;
   }

@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
+#include <functional>
 
 #include "checks/call_text.h"
 #include "checks/finding_text.h"
@@ -170,6 +172,21 @@ std::vector<Fix> wrong_scale_fixes(const ReductionStep& step, std::string_view c
   return {{"change averaged gradients on all ranks alike: reduce first what decides it", kLikely},
           {"wait() for every collective before its tensor is read or written", kLikely},
           {"check the memory and the links of the ranks' hosts", kNeedsDecision}};
+}
+
+void tell_parts_of_loss(const ReductionRun& run, Finding& finding) {
+  if (!std::all_of(run.first, run.last + 1, std::mem_fn(&ReductionStep::brings_activations))) {
+    return;
+  }
+  finding.severity = Severity::kNote;
+  finding.why +=
+      "; the ranks gave each other what their forwards computed: where each computes a part of one "
+      "loss, the sum is its gradient";
+  for (Fix& fix : finding.fixes) fix.applicability = kNeedsDecision;
+  finding.fixes.insert(
+      finding.fixes.begin(),
+      {"none, where each rank computes a part of one loss, as of a sequence or of stages",
+       kNeedsDecision});
 }
 
 std::vector<Fact> wrong_scale_facts(const ReductionStep& step, std::string_view cause,

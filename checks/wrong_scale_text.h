@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "checks/reduction_text.h"
 #include "model/finding.h"
 #include "model/rank_compare_event.h"
 
@@ -30,6 +31,10 @@ std::string wrong_scale_why(const ReductionStep& step, std::string_view cause, b
                             const ReductionScope& scope);
 std::vector<Fix> wrong_scale_fixes(const ReductionStep& step, std::string_view cause, bool lasts,
                                    const ReductionScope& scope);
+
+/// Makes a note of sums that are right where the loss is one of all ranks: in each of these steps
+/// they gave each other what their forwards computed. Else nothing.
+void tell_parts_of_loss(const ReductionRun& run, Finding& finding);
 
 std::vector<Fact> wrong_scale_facts(const ReductionStep& step, std::string_view cause,
                                     std::size_t ranks, const ReducedParameter& place);

@@ -27,9 +27,10 @@ bool ReducedNames::are_of_few_numbers(std::uint32_t model, std::int64_t step) {
 }
 
 void ReducedNames::tell_calls(std::uint32_t model, ReductionStep& step) {
-  const std::uint64_t many = trained_elements(list_at(model, step.step)) / 10;
-  step.reduce = calls_.reduce(step.step, many);
-  step.to_one_rank = calls_.go_to_one_rank(step.step, many);
+  const std::uint64_t weights = trained_elements(list_at(model, step.step));
+  step.reduce = calls_.reduce(step.step, weights / 10);
+  step.to_one_rank = calls_.go_to_one_rank(step.step, weights / 10);
+  step.brings_activations = calls_.may_bring_activations(step.step, weights);
 }
 
 const TensorList& ReducedNames::list_at(std::uint32_t model, std::int64_t step) {

@@ -32,6 +32,8 @@ class ReducedNames {
   /// Whether they were of a few numbers, as losses and counts are, beside the parameters of
   /// `model`.
   bool are_of_few_numbers(std::uint32_t model, std::int64_t step);
+  /// Whether some call of the step was given a gradient itself.
+  bool may_be_of_gradients(std::int64_t step) const { return calls_.may_be_of_gradients(step); }
   /// How the calls of the step went, by the size of the parameters of `model`.
   void tell_calls(std::uint32_t model, ReductionStep& step);
 

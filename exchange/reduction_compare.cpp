@@ -204,6 +204,20 @@ struct Overlap {
   bool is_usual() const { return late > 0 && 2 * late >= known; }
 };
 
+/// What the calls of the step were, and what its parameters are called.
+void add_names(ReducedNames& names, std::uint32_t model, const StepComparison& comparison,
+               ReductionStep& result) {
+  const std::int64_t number = result.step;
+  names.tell_calls(model, result);
+  if (result.differing > 0) result.first_differing = names.at(comparison.differing(), number);
+  if (result.as_they_arrived == result.sampled && result.calls > 0) {
+    result.may_be_copies = names.may_be_copied(comparison.arrived(), number);
+    result.of_few_numbers = names.are_of_few_numbers(model, number);
+  }
+  if (result.undivided > 0) result.first_undivided = names.at(comparison.undivided(), number);
+  if (result.noise > 0) result.worst = names.at(comparison.residual(), number);
+}
+
 /// A call whose result came back to another model is no copy of this one's gradients.
 void leave_calls_to_others(std::vector<ReductionStep>& steps) {
   std::map<std::int64_t, std::int64_t> models_back;
@@ -233,6 +247,7 @@ void compare_reductions(const RingList& rings, bool complete, Cohort& cohort) {
     add_counts(*ring, static_cast<double>(rings.size()), steps);
   }
   ReducedNames names(*rings.front(), rings.size());
+  for (auto& [number, step] : steps) step.of_gradients = names.may_be_of_gradients(number);
   // Two models may step in turn: what lasts is told by the steps of one.
   for (const std::uint32_t model : models_in(steps)) {
     const Step* before = nullptr;
@@ -247,14 +262,7 @@ void compare_reductions(const RingList& rings, bool complete, Cohort& cohort) {
       last = number;
       if (result.sampled == 0) continue;
       scale.look_at(comparison, step.scale_is_known, result);
-      names.tell_calls(model, result);
-      if (result.differing > 0) result.first_differing = names.at(comparison.differing(), number);
-      if (result.as_they_arrived == result.sampled && result.calls > 0) {
-        result.may_be_copies = names.may_be_copied(comparison.arrived(), number);
-        result.of_few_numbers = names.are_of_few_numbers(model, number);
-      }
-      if (result.undivided > 0) result.first_undivided = names.at(comparison.undivided(), number);
-      if (result.noise > 0) result.worst = names.at(comparison.residual(), number);
+      add_names(names, model, comparison, result);
       overlap.add(result, follows, cohort.reductions.size());
       cohort.reductions.push_back(std::move(result));
     }

@@ -29,10 +29,26 @@ StepCalls::StepCalls(const RingReader& ring, const std::set<std::uint64_t>* grou
     if (is_of_all && call->reduce != ReduceKind::kNone) {
       reduced_[call->step][call->reduce] += call->elements;
     }
+    if (call->owner == 0)
+      add_unnamed(*call, ring.name(call->dtype).find("float") != std::string::npos);
     if (is_broadcast && call->step <= 1) continue;
     std::uint64_t& sum = sums_[call->step];
     const bool is_known = !owner->second && sum != kOfGradient;
     sum = is_known ? std::min(sum + call->elements, kOfGradient - 1) : kOfGradient;
+  }
+}
+
+void StepCalls::add_unnamed(const CallRecord& call, bool is_floating) {
+  using enum CollectiveKind;
+  constexpr std::uint64_t kFewNumbers = 64;
+  if (!is_floating || call.elements <= kFewNumbers || call.norm_call != 0) return;
+  const bool is_before = call.phase == Phase::kForward || call.phase == Phase::kBackward;
+  Unnamed& unnamed = unnamed_[call.step];
+  if (call.kind == kSend || call.kind == kReceive) {
+    (call.kind == kSend ? unnamed.sent : unnamed.received) = true;
+    unnamed.before_gradients |= is_before;
+  } else if (is_before && (call.kind == kAllGather || call.kind == kAllToAll)) {
+    unnamed.gathered += call.elements * static_cast<std::uint64_t>(group_size(call.group));
   }
 }
 
@@ -68,6 +84,17 @@ ReduceKind StepCalls::reduce(std::int64_t step, std::uint64_t elements) const {
 bool StepCalls::go_to_one_rank(std::int64_t step, std::uint64_t elements) const {
   const auto found = to_one_rank_.find(step);
   return found != to_one_rank_.end() && found->second >= elements;
+}
+
+bool StepCalls::may_bring_activations(std::int64_t step, std::uint64_t weights) const {
+  if (step < known_from_) return true;
+  const auto found = unnamed_.find(step);
+  if (found == unnamed_.end()) return false;
+  const Unnamed& unnamed = found->second;
+  // Parts of weights have some elements more together, where all parts have one size.
+  const bool are_weights = unnamed.gathered >= weights && unnamed.gathered <= weights + weights / 8;
+  if (unnamed.gathered > 0 && !are_weights) return true;
+  return unnamed.before_gradients && unnamed.sent && unnamed.received;
 }
 
 namespace {

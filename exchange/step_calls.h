@@ -31,15 +31,30 @@ class StepCalls {
   ReduceKind reduce(std::int64_t step, std::uint64_t elements) const;
   /// Whether so many were reduced or gathered to one rank alone.
   bool go_to_one_rank(std::int64_t step, std::uint64_t elements) const;
+  /// Whether some call of that step was given a gradient itself; true where that is not known.
+  bool may_be_of_gradients(std::int64_t step) const { return !have_fewer(step, kOfGradient); }
+  /// Whether ranks gave each other what a forward or backward computes: they gathered or exchanged
+  /// more than a few numbers before the gradients were there, sent some and received others, and it
+  /// was not all of their `weights`. True where calls of the step are no longer in the ring.
+  bool may_bring_activations(std::int64_t step, std::uint64_t weights) const;
 
  private:
   static constexpr std::uint64_t kOfGradient = UINT64_MAX;
+  /// Of tensors without a name.
+  struct Unnamed {
+    std::uint64_t gathered = 0;  ///< elements of all ranks, before the gradients
+    bool before_gradients = false;
+    bool sent = false;
+    bool received = false;
+  };
+  void add_unnamed(const CallRecord& call, bool is_floating);
 
   std::int64_t known_from_ = 0;
   std::map<std::int64_t, std::uint64_t> sums_;
   std::map<std::int64_t, std::vector<std::uint64_t>> elements_;
   std::map<std::int64_t, std::map<ReduceKind, std::uint64_t>> reduced_;
   std::map<std::int64_t, std::uint64_t> to_one_rank_;
+  std::map<std::int64_t, Unnamed> unnamed_;
 };
 
 /// Whether the rank exchanged gradients or weights, as far as sizes tell: some step's collectives

@@ -106,8 +106,10 @@ void StepComparison::add_averaged(const Parameter& parameter, bool is_linear) {
 
 // Of what is a multiple of the sum, nothing is left. The multiple may be another one for each
 // parameter, as where layers are clipped by themselves. A program that clears gradients between
-// its backwards either keeps what it had elsewhere, and adds it, or drops it. One that overlaps its
-// collectives with the next backward steps with the mean of the step before.
+// its backwards either keeps what it had elsewhere, and adds it, or drops it. What it makes of what
+// it keeps, as a clip of each micro-batch or noise, is not known: where it sends no gradient
+// itself, nothing is said. One that overlaps its collectives with the next backward steps with the
+// mean of the step before.
 void StepComparison::add_to_sum(const ReducedPlace& place, const Parameter& parameter,
                                 const Step* before) {
   auto best = fit(parameter.last, parameter.after, ranks_);
@@ -122,6 +124,8 @@ void StepComparison::add_to_sum(const ReducedPlace& place, const Parameter& para
     ++result_.of_step_before;
     return;
   }
+  const bool is_own_sum = parameter.was_cleared && !step_.of_gradients;
+  if (is_own_sum && !is_linear) return;
   add_averaged(parameter, is_linear);
   if (!best->cancels) {
     least_ = std::min(least_, best->ratio);
@@ -131,7 +135,7 @@ void StepComparison::add_to_sum(const ReducedPlace& place, const Parameter& para
     if (is_sum && result_.undivided++ == 0) undivided_ = place;
   }
   result_.not_linear += !is_linear;
-  if (best->noise <= result_.noise) return;
+  if (is_own_sum || best->noise <= result_.noise) return;
   result_.noise = best->noise;
   result_.residual = after > 0 ? best->residual / after : 0;
   residual_ = place;

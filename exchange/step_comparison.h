@@ -51,6 +51,7 @@ struct Step {
   bool divides_loss = false;       ///< some rank did, by the number of ranks and of backwards
   bool divides_by_period = false;  ///< likewise, by the number of backwards alone
   bool second_order = false;  ///< some rank's last backward was autograd::grad() with create_graph
+  bool of_gradients = true;   ///< some call may have been given a gradient itself
 };
 using Steps = std::map<std::int64_t, Step>;
 

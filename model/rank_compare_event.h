@@ -153,9 +153,10 @@ struct ReductionStep {
   bool of_few_numbers = false;       ///< what they are of cannot be gradients
   ReduceKind reduce = ReduceKind::kNone;  ///< of most elements, if these are many, over all ranks
   bool to_one_rank = false;               ///< many elements were reduced or gathered to one alone
-  ReducedParameter first_differing;       ///< in registered order
-  std::vector<RankSide> factors;          ///< by which ranks multiplied them, where these differ
-  double largest_difference = 0;          ///< norm of ranks less their mean, over that of the mean
+  bool brings_activations = false;   ///< calls before its gradients were of what ranks computed
+  ReducedParameter first_differing;  ///< in registered order
+  std::vector<RankSide> factors;     ///< by which ranks multiplied them, where these differ
+  double largest_difference = 0;     ///< norm of ranks less their mean, over that of the mean
   std::optional<double> ratio;       ///< to the mean of what arrived, clipping left out; 1 is right
   bool second_order = false;         ///< the last backward was autograd::grad() with create_graph
   bool divides_by_period = false;    ///< the loss, on some rank, by the number of backwards

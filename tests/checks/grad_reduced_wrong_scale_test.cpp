@@ -48,6 +48,17 @@ TEST_CASE("grad-reduced-wrong-scale tells a sum that nobody divides", "[check]")
   CHECK(finding.fixes.at(0).text.starts_with("`grad.div_(world_size)`"));
 }
 
+TEST_CASE("grad-reduced-wrong-scale is a note on sums of parts of one loss", "[check]") {
+  auto steps = steps_with(4);
+  for (ReductionStep& step : steps) step.brings_activations = true;
+  steps[7].brings_activations = GENERATE(true, false);
+  const Finding finding = judged(steps).at(0);
+  const bool may_be_right = steps[7].brings_activations;
+  CHECK(finding.severity == (may_be_right ? Severity::kNote : Severity::kWarning));
+  CHECK(finding.fixes.at(0).text.starts_with("none, where each rank") == may_be_right);
+  CHECK(fact_in(finding, "cause") == text_of("sum_not_divided"));
+}
+
 TEST_CASE("grad-reduced-wrong-scale tells loss and gradient divided by the backwards", "[check]") {
   const std::int64_t backwards = GENERATE(4, 5);  // four ranks
   auto steps = steps_with(1.0 / static_cast<double>(backwards));

@@ -16,4 +16,64 @@ TEST_CASE("calls count of a step in which ranks stood still before them", "[comp
   CHECK(steps[0].backwards == 1);
 }
 
+TEST_CASE("what a program makes of gradients that it keeps beside them is not known", "[compare]") {
+  const bool is_cleared = GENERATE(true, false);
+  const std::string owner = GENERATE("bucket", "", "fc2.weight.grad");
+  constexpr Values kNoisy = {0.5, 3, -1, 2};  // no multiple of any sum
+  TwoRanks ranks;
+  ranks.call({.owner = owner, .elements = 16});
+  for (const std::size_t rank : {0, 1}) {
+    TwoRanks::Told told{.before = rank == 0 ? kOne : kOther, .after = kNoisy};
+    if (is_cleared) told.total = scaled(told.before, 3);
+    ranks.put(rank, 1, told);
+  }
+  const auto steps = ranks.compared();
+  REQUIRE(steps.size() == 1);
+  CHECK(steps[0].differing == 0);
+  const bool is_told = !is_cleared || owner == "fc2.weight.grad";
+  CHECK(steps[0].not_linear == is_told);
+  CHECK((steps[0].noise > 0) == is_told);
+  CHECK(steps[0].combined == is_told);
+}
+
+TEST_CASE("ranks that give each other activations are told from others", "[compare]") {
+  using enum CollectiveKind;
+  TensorList list = test_list();
+  list.tensors[0].shape = {32, 4};  // of 152 elements in all
+  TwoRanks ranks(list);
+  bool are_activations = false;
+  const auto call = [&ranks](CollectiveKind kind, Phase phase, std::uint64_t elements = 96) {
+    ranks.call({.elements = elements, .kind = kind, .reduce = ReduceKind::kNone, .phase = phase});
+  };
+  SECTION("by gathering") {
+    call(kAllGather, Phase::kForward);
+    are_activations = true;
+  }
+  SECTION("by messages both ways") {
+    call(kReceive, Phase::kForward);
+    call(kSend, Phase::kReduce);
+    are_activations = true;
+  }
+  SECTION("not by batches that one rank sends") { call(kSend, Phase::kForward); }
+  SECTION("nor by gradients that they send round") {
+    call(kSend, Phase::kReduce);
+    call(kReceive, Phase::kReduce);
+  }
+  SECTION("nor by a few numbers") { call(kAllGather, Phase::kForward, 10); }
+  SECTION("nor by all weights") { call(kAllGather, Phase::kForward, 76); }
+  SECTION("nor by classes") {
+    ranks.call({.elements = 96,
+                .kind = kAllGather,
+                .reduce = ReduceKind::kNone,
+                .dtype = "int64",
+                .phase = Phase::kForward});
+  }
+  SECTION("nor by what a name is known of") {
+    ranks.call(
+        {.owner = "fc1.weight", .elements = 96, .kind = kAllGather, .phase = Phase::kForward});
+  }
+  ranks.step(1, kSum, kSum);
+  CHECK(ranks.compared().at(0).brings_activations == are_activations);
+}
+
 }  // namespace ddpscope::test::step_calls_test
