@@ -23,7 +23,28 @@ std::int64_t last_step_of(const Cohort& cohort) {
   return last;
 }
 
+/// At most half of the steps exchange anything, and no gradients: weights that are drawn to their
+/// mean now and then.
+LocalUpdates drawn_together(const Cohort& cohort, const ReductionStep& first) {
+  LocalUpdates drawn;
+  for (const ReductionStep& step : cohort.reductions) {
+    const bool is_of_it = step.first_differing.model == first.first_differing.model;
+    if (step.differing == 0 || step.backwards == 0 || !is_of_it) continue;
+    ++drawn.steps;
+    drawn.exchanging += !step.is_alone();
+  }
+  const bool is_now_and_then = drawn.exchanging > 0 && 2 * drawn.exchanging <= drawn.steps;
+  if (!cohort.averages && is_now_and_then) drawn.kind = LocalUpdates::Kind::kFound;
+  return drawn;
+}
+
 std::string local_words(const LocalUpdates& local) {
+  if (local.equal_again == 0) {
+    return fmt::format(
+        "; in only {} of {} compared steps the ranks exchanged tensors, as where weights are "
+        "drawn to their mean now and then",
+        local.exchanging, local.steps);
+  }
   const std::string again =
       fmt::format("; the parameters were equal again when step {} began", local.equal_again);
   return local.period == 0 ? again : again + fmt::format(", and after {} more", local.period);
@@ -42,7 +63,9 @@ std::string part_words(const Cohort& cohort) {
 
 LocalUpdates local_updates(const Cohort& cohort, const ReductionStep& first) {
   using enum LocalUpdates::Kind;
-  if (!first.is_alone() || first.differing == 0) return {};
+  if (first.differing == 0) return {};
+  const LocalUpdates drawn = drawn_together(cohort, first);
+  if (!first.is_alone()) return drawn.kind == kFound ? drawn : LocalUpdates{};
   const auto& equal = cohort.equal_steps;
   const auto again = std::ranges::upper_bound(equal, first.step);
   if (again != equal.end() && *again - first.step <= kLongestPeriod) {
@@ -50,6 +73,7 @@ LocalUpdates local_updates(const Cohort& cohort, const ReductionStep& first) {
     return {
         .kind = kFound, .equal_again = *again, .period = next == equal.end() ? 0 : *next - *again};
   }
+  if (drawn.kind == kFound) return drawn;
   const bool is_early = last_step_of(cohort) - first.step < kWaited;
   return {.kind = is_early && averaged_before(cohort, first.step) ? kMaybe : kNone};
 }

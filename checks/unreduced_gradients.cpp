@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 
 #include "checks/finding_text.h"
 #include "checks/local_updates.h"
@@ -126,7 +127,9 @@ std::vector<Fix> fixes_for_unreduced(const ReductionStep& step, const std::strin
   const Fix all = {"reduce the gradient of every parameter that the optimizer steps", kSafe};
   const Fix back = {"copy reduced tensors back: `p.mutable_grad().copy_(bucket)`", kSafe};
   if (cause == "copy_reduced") return {back, {"reduce `p.grad()` itself, in place", kLikely}};
-  if (cause == "early") return {last, all};
+  if (cause == "early") {
+    return {last, all, {"none, where it is weights that are exchanged then", kNeedsDecision}};
+  }
   if (cause.empty() && !step.factors.empty()) {
     return {{"compute the factor on all ranks from the averaged gradients", kLikely},
             {"apply a weight of a rank to its loss, or before the average", kNeedsDecision}};
@@ -151,6 +154,11 @@ const ReductionStep& telling_step(const ReductionRun& run) {
   if (const ReductionStep* const step = first_of(exchanges)) return *step;
   const ReductionStep* const calls = first_of([](const auto& step) { return step.calls > 0; });
   return calls == nullptr ? *run.first : *calls;
+}
+
+/// Of local updates: not one of those in which the weights are exchanged.
+const ReductionStep& first_alone(const ReductionRun& run) {
+  return *std::find_if(run.first, run.last, std::mem_fn(&ReductionStep::is_alone));
 }
 
 /// Steps that ranks which average left out now and then, as the last of an epoch.
@@ -218,8 +226,9 @@ void find_unreduced(const Cohort& cohort, bool is_live, Findings& findings) {
   const LocalUpdates local = local_updates(cohort, *run.first);
   if (is_live && local.kind == LocalUpdates::Kind::kMaybe) return;
   const bool may_be_local = local.kind != LocalUpdates::Kind::kNone;
-  const bool is_first = may_be_local || lasting.first == nullptr;
-  const ReductionStep& step = is_first ? *run.first : telling_step(run);
+  const ReductionStep& step = may_be_local               ? first_alone(run)
+                              : lasting.first == nullptr ? *run.first
+                                                         : telling_step(run);
   const std::string cause = cause_of(step);
   Finding finding = finding_of(run, step, cohort, cause);
   // What has the sizes of the gradients and makes no replicas equal is hardly of something else.

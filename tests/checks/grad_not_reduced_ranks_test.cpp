@@ -248,6 +248,23 @@ TEST_CASE("grad-not-reduced is a note where ranks exchange in other steps", "[ch
   CHECK(findings[0].fixes.back().text.starts_with("none, where the ranks average") == is_silent);
 }
 
+TEST_CASE("grad-not-reduced is a note where weights are drawn together now and then", "[check]") {
+  ReductionStep step = differing_step();
+  step.as_they_arrived = 6;
+  step.reduces_last = false;
+  step.reduce = ReduceKind::kSum;
+  RanksComparedEvent run = four_ranks();
+  exchange_parameters(run);
+  run.cohorts[0].reductions = differing(step);
+  const std::size_t alone = GENERATE(1, 2);  // of three
+  for (std::size_t i = 1; i <= alone; ++i) run.cohorts[0].reductions[i].calls = 0;
+  const Finding finding = judge_run(run, "grad-not-reduced").at(0);
+  CHECK(finding.severity == (alone == 2 ? Severity::kNote : Severity::kWarning));
+  CHECK(cause_of(finding) == (alone == 2 ? "none_seen" : "early"));
+  const bool is_told = finding.why.find("in only 1 of 3 compared steps") != std::string::npos;
+  CHECK(is_told == (alone == 2));
+}
+
 TEST_CASE("grad-not-reduced counts the few numbers of a later step", "[check]") {
   ReductionStep step = differing_step();
   step.calls = 1;
