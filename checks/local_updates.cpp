@@ -24,7 +24,7 @@ std::int64_t last_step_of(const Cohort& cohort) {
 }
 
 /// At most half of the steps exchange anything, and no gradients: weights that are drawn to their
-/// mean now and then.
+/// mean now and then. An average that leaves some of them out makes the others equal.
 LocalUpdates drawn_together(const Cohort& cohort, const ReductionStep& first) {
   LocalUpdates drawn;
   for (const ReductionStep& step : cohort.reductions) {
@@ -34,7 +34,8 @@ LocalUpdates drawn_together(const Cohort& cohort, const ReductionStep& first) {
     drawn.exchanging += !step.is_alone();
   }
   const bool is_now_and_then = drawn.exchanging > 0 && 2 * drawn.exchanging <= drawn.steps;
-  if (!cohort.averages && is_now_and_then) drawn.kind = LocalUpdates::Kind::kFound;
+  if (!cohort.averages && !cohort.some_become_equal && is_now_and_then)
+    drawn.kind = LocalUpdates::Kind::kFound;
   return drawn;
 }
 

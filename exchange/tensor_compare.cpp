@@ -285,6 +285,7 @@ void compare_tensors(const RingList& rings, Cohort& cohort) {
   for (const DigestField field : {DigestField::kParameters, DigestField::kBuffers}) {
     if (const auto* values = difference_of(cohort, field)) add_values(rings, *values, cohort);
   }
+  cohort.some_become_equal = !cohort.averages && some_become_equal(rings);
 }
 
 }  // namespace ddpscope

@@ -47,4 +47,7 @@ std::optional<DigestsDiffer> later_difference(const RingList& rings, const Diges
 /// The compared steps in which those were equal when it began.
 std::vector<std::int64_t> steps_of_equal(const RingList& rings);
 
+/// Whether in some compared step some of those were equal again while others differed.
+bool some_become_equal(const RingList& rings);
+
 }  // namespace ddpscope

@@ -35,8 +35,10 @@ Paths common_paths(const RingList& rings, std::int64_t step) {
   return common;
 }
 
-std::string words_at(const std::vector<Blob>& blobs, std::int64_t step, const Paths& compared) {
-  Hash hash;
+/// Of each trainable parameter, by its place.
+std::map<std::string, std::string> words_at(const std::vector<Blob>& blobs, std::int64_t step,
+                                            const Paths& compared) {
+  std::map<std::string, std::string> words;
   for (const auto& [model, list] : lists_at(blobs, step)) {
     const Blob* told = latest_blob(blobs, BlobKind::kFingerprints, model, step);
     if (told == nullptr || told->step != step) continue;
@@ -46,22 +48,34 @@ std::string words_at(const std::vector<Blob>& blobs, std::int64_t step, const Pa
       if (!tensor.requires_grad) continue;
       const std::string place = place_of(model, tensor);
       if (!compared.contains(place)) continue;
-      hash.add(std::string_view(place));
-      hash.add(told->bytes.substr(i * 8, 8));
+      words[place] = told->bytes.substr(i * 8, 8);
     }
   }
+  return words;
+}
+
+std::string hash_text(const std::map<std::string, std::string>& words) {
+  Hash hash;
+  for (const auto& [place, word] : words) {
+    hash.add(std::string_view(place));
+    hash.add(std::string_view(word));
+  }
   return std::to_string(hash.value());
+}
+
+std::set<std::int64_t> steps_after(std::int64_t after, const std::vector<Blob>& blobs) {
+  std::set<std::int64_t> steps;
+  for (const Blob& blob : blobs) {
+    if (blob.kind == BlobKind::kFingerprints && blob.step > after) steps.insert(blob.step);
+  }
+  return steps;
 }
 
 void add_rank(const RingReader& ring, std::int64_t after, const Paths& compared,
               SidesByStep& sides) {
   const std::vector<Blob>& blobs = ring.blobs();
-  std::set<std::int64_t> steps;
-  for (const Blob& blob : blobs) {
-    if (blob.kind == BlobKind::kFingerprints && blob.step > after) steps.insert(blob.step);
-  }
-  for (const std::int64_t step : steps) {
-    sides[step][words_at(blobs, step, compared)].push_back(ring.head().rank);
+  for (const std::int64_t step : steps_after(after, blobs)) {
+    sides[step][hash_text(words_at(blobs, step, compared))].push_back(ring.head().rank);
   }
 }
 
@@ -84,6 +98,33 @@ std::vector<std::int64_t> steps_of_equal(const RingList& rings) {
     if (ranks_of.size() == 1 && is_told_by_all(as_sides(ranks_of), rings)) equal.push_back(step);
   }
   return equal;
+}
+
+bool some_become_equal(const RingList& rings) {
+  using Words = std::multiset<std::string>;  // of the ranks
+  std::map<std::int64_t, std::map<std::string, Words>> steps;
+  const Paths compared = common_paths(rings, INT64_MAX);
+  for (const RingReader* ring : rings) {
+    for (const std::int64_t step : steps_after(0, ring->blobs())) {
+      for (const auto& [place, word] : words_at(ring->blobs(), step, compared)) {
+        steps[step][place].insert(word);
+      }
+    }
+  }
+  Paths parted;
+  for (const auto& [step, places] : steps) {
+    bool some_are_equal = false;
+    bool some_differ = false;
+    for (const auto& [place, words] : places) {
+      if (words.size() < rings.size()) continue;
+      const bool are_equal = words.count(*words.begin()) == words.size();
+      some_are_equal |= are_equal && parted.contains(place);
+      some_differ |= !are_equal;
+      if (!are_equal) parted.insert(place);
+    }
+    if (some_are_equal && some_differ) return true;
+  }
+  return false;
 }
 
 std::optional<DigestsDiffer> later_difference(const RingList& rings, const DigestsDiffer& first) {

@@ -210,6 +210,7 @@ struct Cohort {
   bool exchanges_tensors = false;
   bool broadcasts_at_start = false;       ///< of as many elements as the parameters have, or more
   std::vector<std::int64_t> equal_steps;  ///< compared steps in which they were when it began
+  bool some_become_equal = false;         ///< of parameters that had parted, and others did not
   std::int64_t compared_steps = 0;
   std::int64_t median_step_ms = 0;
   std::vector<DigestsDiffer> digests;

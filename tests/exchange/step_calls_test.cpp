@@ -76,4 +76,19 @@ TEST_CASE("ranks that give each other activations are told from others", "[compa
   CHECK(ranks.compared().at(0).brings_activations == are_activations);
 }
 
+TEST_CASE("averages of weights that leave some of them out are known", "[compare]") {
+  const auto [first, second] =
+      GENERATE(table<bool, bool>({{true, false}, {true, true}, {false, false}}));
+  TestRun run(2);
+  for (std::size_t rank = 0; rank < 2; ++rank) {
+    run[rank].list(test_list());
+    put_words(run[rank], 0, {1, 2, 3, 4});
+    put_words(run[rank], 2, {5 + rank, 7 + rank, 9 + rank, 4});
+    put_words(run[rank], 4, {20 + (first ? 0 : rank), 30, 40 + (second ? 0 : rank), 4});
+    if (!first) put_words(run[rank], 4, {20 + rank, 30 + rank, 40 + rank, 4});
+    run[rank].digest({.step = 4, .structure = 7, .parameters = 5 + rank});
+  }
+  CHECK(run.compared().cohorts.at(0).some_become_equal == (first && !second));
+}
+
 }  // namespace ddpscope::test::step_calls_test
