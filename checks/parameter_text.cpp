@@ -39,6 +39,9 @@ std::string why_parameters_differ(const ValuesDiffer& values, const std::string&
                          "and nothing made these equal before the first step with them"
       : values.step == 0
           ? "each process draws its own initial values, and no broadcast made them equal"
+      : values.runs_on_all
+          ? "the program changed them on some ranks alone, and all ranks run them before their "
+            "backwards, as the target of a loss"
       : are_frozen(values)
           ? "the program changed them on some ranks alone, as an average of weights that one rank "
             "keeps"
@@ -60,6 +63,9 @@ std::vector<Fix> fixes_for_parameters(const ValuesDiffer& values, const std::str
   if (values.are_new) {
     return {{"broadcast what is registered later from rank 0 before the first step with it", kSafe},
             {"seed every rank alike before it is made", kLikely}};
+  }
+  if (values.runs_on_all) {
+    return {{"change them on all ranks alike, or broadcast them after each change", kLikely}};
   }
   if (values.step > 0 && are_frozen(values)) {
     return {{"none, if the other ranks do not use them; else broadcast them", kNeedsDecision}};

@@ -14,10 +14,12 @@
 
 namespace ddpscope {
 namespace {
-/// What no gradient trains never is an error. One that each rank drew for itself is hardly meant.
+/// What no gradient trains never is an error. One that each rank drew for itself is hardly meant,
+/// nor is one that all ranks run in training.
 Severity severity_of(const ValuesDiffer& values, const Cohort& cohort) {
   if (!are_frozen(values)) return severity_in(cohort);
-  return std::min(severity_in(cohort), is_of_start(values) ? Severity::kWarning : Severity::kNote);
+  const bool is_hardly_meant = is_of_start(values) || values.runs_on_all;
+  return std::min(severity_in(cohort), is_hardly_meant ? Severity::kWarning : Severity::kNote);
 }
 
 bool differ_by_part(const ValuesDiffer& values, const Cohort& cohort) {

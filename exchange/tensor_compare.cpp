@@ -7,6 +7,7 @@
 #include <span>
 #include <unordered_map>
 
+#include "exchange/fixed_compare.h"
 #include "exchange/missing_on_ranks.h"
 #include "exchange/new_tensors.h"
 #include "exchange/sides.h"
@@ -284,6 +285,10 @@ void compare_tensors(const RingList& rings, Cohort& cohort) {
   }
   for (const DigestField field : {DigestField::kParameters, DigestField::kBuffers}) {
     if (const auto* values = difference_of(cohort, field)) add_values(rings, *values, cohort);
+  }
+  const auto is_of_parameters = [](const ValuesDiffer& values) { return !values.of_buffers; };
+  if (!cohort.lists_differ && std::ranges::none_of(cohort.values, is_of_parameters)) {
+    if (auto fixed = compare_fixed(rings)) cohort.values.push_back(*std::move(fixed));
   }
   cohort.some_become_equal = !cohort.averages && some_become_equal(rings);
 }

@@ -2,12 +2,24 @@
 
 #include <c10/core/GradMode.h>
 
+#include <algorithm>
+
 #include "hooks/capture.h"
+#include "hooks/module_tracker.h"
 #include "hooks/value_reader.h"
 #include "values/tensor_values.h"
 
 namespace ddpscope {
 namespace {
+constexpr std::size_t kMostRan = 1 << 14;
+
+/// The modules that ran on this thread since the last step, where the next backward is one before
+/// which parameters are read.
+std::vector<ModuleId>& modules_that_ran() {
+  static thread_local std::vector<ModuleId> modules;
+  return modules;
+}
+
 ScalarKind kind_with(std::size_t element_bytes) {
   return element_bytes % 8 == 0   ? ScalarKind::kDouble
          : element_bytes % 4 == 0 ? ScalarKind::kFloat
@@ -42,7 +54,8 @@ bool are_small(const std::vector<at::Tensor>& tensors) {
 
 void tell(Capture& capture, std::int64_t step, bool of_buffers,
           const std::vector<at::Tensor>& tensors) {
-  TensorBitsEvent event{.step = step, .of_buffers = of_buffers, .tensors = {}};
+  TensorBitsEvent event{.step = step, .of_buffers = of_buffers, .tensors = {}, .ran = {}};
+  if (!of_buffers) event.ran = modules_that_ran();
   std::int64_t room = step == 0 ? kSketchedAtStart : kSketchedLater;
   for (const at::Tensor& tensor : tensors) {
     event.tensors.push_back({.tensor = capture.id_of(tensor),
@@ -119,6 +132,7 @@ void ReplicaBits::see_backward(Capture& capture) {
   const std::int64_t done = capture.marker().completed_steps();
   // What the first step begins with is told as step 0.
   tell_parameters(capture, done == 0 ? 0 : done + 1, summed);
+  modules_that_ran().clear();
 }
 
 void ReplicaBits::step_ended(Capture& capture, const Stamp& at) {
@@ -130,7 +144,15 @@ void ReplicaBits::step_ended(Capture& capture, const Stamp& at) {
     tell_buffers(capture, at.step);
 }
 
+void ReplicaBits::note_run() noexcept {
+  const ModuleId module = ModuleCalls::innermost();
+  std::vector<ModuleId>& modules = modules_that_ran();
+  if (module == 0 || modules.size() >= kMostRan) return;
+  if (std::ranges::find(modules, module) == modules.end()) modules.push_back(module);
+}
+
 void ReplicaBits::layer_called() noexcept {
+  if (awaits_backward_.load(std::memory_order_relaxed)) note_run();
   Capture* const capture = Capture::active();
   if (capture == nullptr) return;
   if (!c10::GradMode::is_enabled()) return ReplicaBits::see_other_forward();

@@ -55,6 +55,7 @@ class ReplicaBits {
 
  private:
   static void before_forward() noexcept;
+  static void note_run() noexcept;
   static void before_evaluation() noexcept;
 
   static constexpr std::int64_t kFewestSummed = 64;  // fewer are counts and measures

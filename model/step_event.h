@@ -76,6 +76,7 @@ struct TensorBitsEvent {
   std::int64_t step = 0;  ///< that ended, or kAtAttach
   bool of_buffers = false;
   std::vector<TensorBits> tensors;
+  std::vector<ModuleId> ran;  ///< since the step before, where it was read before a backward
 };
 
 }  // namespace ddpscope

@@ -73,11 +73,12 @@ struct ValuesDiffer {
   std::int64_t compared = 0;      ///< tensors; 0: the ranks left no list, only the sides are known
   std::int64_t equal_until = -1;  ///< last earlier step that was compared and equal; -1: none
   std::vector<RankSide> sides;    ///< of the fingerprint over all
-  std::vector<DifferingTensor> tensors;       ///< in registered order, frozen ones last; not all
-  std::int64_t differing = 0;                 ///< number of tensors
-  bool are_new = false;                       ///< none of them was registered in the step before
-  std::string module_path;                    ///< the deepest above those of them that train; above
-                                              ///< all of them where none trains
+  std::vector<DifferingTensor> tensors;  ///< in registered order, frozen ones last; not all
+  std::int64_t differing = 0;            ///< number of tensors
+  bool runs_on_all = false;              ///< a model that no gradient reaches and all ranks run
+  bool are_new = false;                  ///< none of them was registered in the step before
+  std::string module_path;               ///< the deepest above those of them that train; above
+                                         ///< all of them where none trains
   std::vector<EstimatedDifference> estimate;  ///< of the largest relative one; one at most
 };
 

@@ -108,7 +108,7 @@ void RankDigest::on(const OptimizerStepEvent&, const RunState& state) {
   }
 }
 
-void RankDigest::on(const TensorBitsEvent& event, const RunState&) {
+void RankDigest::on(const TensorBitsEvent& event, const RunState& state) {
   if (event.step == kAtAttach) {
     for (const TensorBits& one : event.tensors) attached_[one.tensor] = one.fingerprint;
     return;
@@ -116,8 +116,12 @@ void RankDigest::on(const TensorBitsEvent& event, const RunState&) {
   if (event.step != bits_step_) {
     bits_.clear();
     sketches_.clear();
+    ran_.clear();
   }
   bits_step_ = event.step;
+  for (const ModuleId module : event.ran) {
+    if (const ModulePlace* const place = state.place_of(module)) ran_.insert(place->model);
+  }
   for (const TensorBits& one : event.tensors) {
     bits_[one.tensor] = one.fingerprint;
     sketches_[one.tensor] = one.sketch;
@@ -267,6 +271,8 @@ void RankDigest::add_values(StepDigest& digest) {
   for (const auto& [id, model] : models_) {
     put(BlobKind::kFingerprints, id, digest.step, model.fingerprints(bits_));
     put(BlobKind::kSketches, id, digest.step, model.sketches(sketches_));
+    const bool runs_untrained = !model.has_received() && ran_.contains(id);
+    put(BlobKind::kRan, id, digest.step, runs_untrained ? "1" : "");
   }
 }
 

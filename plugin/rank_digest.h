@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <set>
 #include <string_view>
 
 #include "checks/loss_scale.h"
@@ -86,6 +87,7 @@ class RankDigest {
   ModelTensors::Bits bits_;          // of one step: parameters when it begins, buffers at its end
   ModelTensors::Sketches sketches_;  // likewise
   ModelTensors::Bits attached_;      // of buffers, when a model came or an archive was read
+  std::set<ModelId> ran_;            // before the backward of that step
   std::int64_t bits_step_ = 0;
   LossScale scale_;
   bool scale_known_ = false;

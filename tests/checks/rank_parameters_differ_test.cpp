@@ -249,6 +249,11 @@ TEST_CASE("rank-parameters-differ takes frozen parameters for no error", "[check
   CHECK(finding.severity == Severity::kNote);
   CHECK(finding.what.ends_with("when step 4 began, none of which is trained (drift)"));
   CHECK(fact_in(finding, "differing_input") == text_of("absent"));
+  run.cohorts[0].values[0].runs_on_all = true;
+  const Finding used = judge_run(run, kId).at(0);
+  CHECK(used.severity == Severity::kWarning);
+  CHECK(used.why.find("all ranks run them") != std::string::npos);
+  CHECK(used.fixes.at(0).text.starts_with("change them on all ranks alike"));
   ValuesDiffer start = unequal_start();
   for (DifferingTensor& tensor : start.tensors) tensor.requires_grad = false;
   CHECK(judge_run(with(start), kId).at(0).severity == Severity::kWarning);

@@ -259,4 +259,34 @@ TEST_CASE("A report shows the first digests, each sixteenth, and what changed", 
   CHECK(rank.shown == std::vector<std::int64_t>{0, 1, 2, 4, 8, 11, 16});
 }
 
+TEST_CASE("A model that no gradient reaches is told where it ran before the backward",
+          "[rank_digest]") {
+  constexpr ModelId kTarget = 2;
+  constexpr TensorId kFixed = 21;
+  constexpr ModuleId kRoot = 30;
+  constexpr ModuleId kTargetRoot = 31;
+  Rank rank;
+  TreeEvent trained = net();
+  trained.modules = {{.id = kRoot}};
+  rank.send_large(std::move(trained));
+  TreeEvent target{.model = kTarget, .label = "Net#2", .modules = {{.id = kTargetRoot}}};
+  target.tensors = {registered(kFixed, "", "weight")};
+  rank.send_large(std::move(target));
+  rank.members({{kWeight, kBias, kHead}});
+  rank.step();
+  const auto step_after = [&rank](std::int64_t step, const std::vector<ModuleId>& ran) {
+    rank.send_large(TensorBitsEvent{
+        .step = step,
+        .tensors = {{.tensor = kWeight, .fingerprint = 5}, {.tensor = kFixed, .fingerprint = 6}},
+        .ran = ran});
+    rank.step();
+  };
+  step_after(2, {kRoot, kTargetRoot});
+  step_after(3, {kRoot});
+  const std::vector<KeptBlob> told = rank.of(BlobKind::kRan);
+  REQUIRE(told.size() == 1);
+  CHECK(told[0].number == kTarget);
+  CHECK(told[0].step == 2);
+}
+
 }  // namespace ddpscope::test::rank_digest_test
