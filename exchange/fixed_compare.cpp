@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <set>
 #include <string>
 
 #include "exchange/sides.h"
@@ -19,16 +20,15 @@ using ValuesByStep = std::map<std::int64_t, std::string>;
 ValuesByStep values_of(const RingReader& ring, std::uint32_t model, const TensorList& list) {
   const std::vector<Blob>& blobs = ring.blobs();
   if (!is_never_trained(blobs, model, kWholeRun)) return {};
-  const auto runs_in = [&](std::int64_t step) {
-    return std::ranges::any_of(blobs, [&](const Blob& blob) {
-      return blob.kind == BlobKind::kRan && blob.number == model && blob.step == step;
-    });
-  };
+  std::set<std::int64_t> ran;
+  for (const Blob& blob : blobs) {
+    if (blob.kind == BlobKind::kRan && blob.number == model) ran.insert(blob.step);
+  }
   const std::size_t bytes = 8 * in_told_order(list, /*with_buffers=*/false).size();
   ValuesByStep values;
   for (const Blob& blob : blobs) {
     if (blob.kind != BlobKind::kFingerprints || blob.number != model || blob.step < 0) continue;
-    if (blob.step > 0 && !runs_in(blob.step)) return {};
+    if (blob.step > 0 && !ran.contains(blob.step)) return {};
     Hash hash;
     hash.add(blob.bytes.substr(0, bytes));
     values[blob.step] = std::to_string(hash.value());

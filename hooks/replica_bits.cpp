@@ -6,19 +6,20 @@
 
 #include "hooks/capture.h"
 #include "hooks/module_tracker.h"
+#include "hooks/per_thread.h"
 #include "hooks/value_reader.h"
 #include "values/tensor_values.h"
 
 namespace ddpscope {
 namespace {
-constexpr std::size_t kMostRan = 1 << 14;
+constexpr std::size_t kMostRan = 1 << 12;
 
 /// The modules that ran on this thread since the last step, where the next backward is one before
 /// which parameters are read.
-std::vector<ModuleId>& modules_that_ran() {
-  static thread_local std::vector<ModuleId> modules;
-  return modules;
-}
+struct ModulesThatRan {
+  std::vector<ModuleId> ids;
+};
+std::vector<ModuleId>& modules_that_ran() { return PerThread<ModulesThatRan>::get().ids; }
 
 ScalarKind kind_with(std::size_t element_bytes) {
   return element_bytes % 8 == 0   ? ScalarKind::kDouble
@@ -146,9 +147,12 @@ void ReplicaBits::step_ended(Capture& capture, const Stamp& at) {
 
 void ReplicaBits::note_run() noexcept {
   const ModuleId module = ModuleCalls::innermost();
-  std::vector<ModuleId>& modules = modules_that_ran();
-  if (module == 0 || modules.size() >= kMostRan) return;
-  if (std::ranges::find(modules, module) == modules.end()) modules.push_back(module);
+  if (module == 0) return;
+  as_guest("replica_bits", [module](Capture&) {
+    std::vector<ModuleId>& modules = modules_that_ran();
+    if (modules.size() >= kMostRan) return;
+    if (std::ranges::find(modules, module) == modules.end()) modules.push_back(module);
+  });
 }
 
 void ReplicaBits::layer_called() noexcept {
