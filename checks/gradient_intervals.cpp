@@ -40,10 +40,8 @@ void GradientIntervals::rested() {
 
 void GradientIntervals::clear(OptimizerId optimizer) {
   Members& members = optimizers_[optimizer];
-  for (auto& [id, member] : members.by_id) {
-    members.zeroed |= member.had_gradient;  // one before the first backward clears nothing
-    clear(member);
-  }
+  members.zeroed = true;
+  for (auto& [id, member] : members.by_id) clear(member);
 }
 
 // A cycle may have several steps of an optimizer, as of a critic: one that was not cleared is
