@@ -290,7 +290,8 @@ void compare_tensors(const RingList& rings, Cohort& cohort) {
   if (!cohort.lists_differ && std::ranges::none_of(cohort.values, is_of_parameters)) {
     if (auto fixed = compare_fixed(rings)) cohort.values.push_back(*std::move(fixed));
   }
-  cohort.some_become_equal = !cohort.averages && some_become_equal(rings);
+  const bool differ = std::ranges::any_of(cohort.values, is_of_parameters);
+  cohort.some_become_equal = differ && !cohort.averages && some_become_equal(rings);
 }
 
 }  // namespace ddpscope

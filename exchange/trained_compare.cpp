@@ -100,27 +100,40 @@ std::vector<std::int64_t> steps_of_equal(const RingList& rings) {
   return equal;
 }
 
-bool some_become_equal(const RingList& rings) {
-  using Words = std::multiset<std::string>;  // of the ranks
-  std::map<std::int64_t, std::map<std::string, Words>> steps;
-  const Paths compared = common_paths(rings, INT64_MAX);
-  for (const RingReader* ring : rings) {
-    for (const std::int64_t step : steps_after(0, ring->blobs())) {
-      for (const auto& [place, word] : words_at(ring->blobs(), step, compared)) {
-        steps[step][place].insert(word);
-      }
+namespace {
+/// Of one parameter in one step, by all ranks.
+struct Agreement {
+  std::string first;
+  bool differs = false;
+  std::size_t ranks = 0;
+};
+using Agreements = std::map<std::int64_t, std::map<std::string, Agreement>>;
+
+void add_rank(const RingReader& ring, const Paths& compared, Agreements& steps) {
+  for (const std::int64_t step : steps_after(0, ring.blobs())) {
+    for (const auto& [place, word] : words_at(ring.blobs(), step, compared)) {
+      Agreement& found = steps[step][place];
+      if (found.ranks++ == 0) found.first = word;
+      found.differs |= found.first != word;
     }
   }
+}
+}  // namespace
+
+bool some_become_equal(const RingList& rings) {
+  if (rings.size() < 2) return false;
+  Agreements steps;
+  const Paths compared = common_paths(rings, INT64_MAX);
+  for (const RingReader* ring : rings) add_rank(*ring, compared, steps);
   Paths parted;
   for (const auto& [step, places] : steps) {
     bool some_are_equal = false;
     bool some_differ = false;
-    for (const auto& [place, words] : places) {
-      if (words.size() < rings.size()) continue;
-      const bool are_equal = words.count(*words.begin()) == words.size();
-      some_are_equal |= are_equal && parted.contains(place);
-      some_differ |= !are_equal;
-      if (!are_equal) parted.insert(place);
+    for (const auto& [place, found] : places) {
+      if (found.ranks < rings.size()) continue;
+      some_are_equal |= !found.differs && parted.contains(place);
+      some_differ |= found.differs;
+      if (found.differs) parted.insert(place);
     }
     if (some_are_equal && some_differ) return true;
   }

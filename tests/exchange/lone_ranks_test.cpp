@@ -70,4 +70,12 @@ TEST_CASE("a rank that takes no steps and reads the weights elsewhere is led", "
   CHECK(run.compared().cohorts.at(0).digests.empty() == reads_weights);
 }
 
+TEST_CASE("without a ring there is nothing to compare", "[compare]") {
+  const RanksComparedEvent event = compare_ranks({}, {.world_size = 1});
+  for (const Cohort& cohort : event.cohorts) {
+    CHECK(cohort.digests.empty());
+    CHECK(cohort.values.empty());
+  }
+}
+
 }  // namespace ddpscope::test
