@@ -30,6 +30,8 @@ LocalUpdates drawn_together(const Cohort& cohort, const ReductionStep& first) {
   for (const ReductionStep& step : cohort.reductions) {
     const bool is_of_it = step.first_differing.model == first.first_differing.model;
     if (step.differing == 0 || step.backwards == 0 || !is_of_it) continue;
+    const bool exchange_some = !step.silent.empty() && !step.is_alone();
+    if (exchange_some) return {};  // after other numbers of steps
     ++drawn.steps;
     drawn.exchanging += !step.is_alone();
   }

@@ -158,7 +158,8 @@ const ReductionStep& telling_step(const ReductionRun& run) {
 
 /// Of local updates: not one of those in which the weights are exchanged.
 const ReductionStep& first_alone(const ReductionRun& run) {
-  return *std::find_if(run.first, run.last, std::mem_fn(&ReductionStep::is_alone));
+  const auto alone = std::find_if(run.first, run.last, std::mem_fn(&ReductionStep::is_alone));
+  return alone == run.last ? *run.first : *alone;
 }
 
 /// Steps that ranks which average left out now and then, as the last of an epoch.

@@ -76,7 +76,9 @@ The ranks of this host are as many as the first right one of `LOCAL_WORLD_SIZE`,
 The ranks of one run are those whose `DDPSCOPE_RUN_ID` is equal, which `ddpscope run` sets. Without
 it `PMIX_NAMESPACE` decides, then `SLURM_JOB_ID`, `SLURM_STEP_ID` and `SLURM_RESTART_COUNT`, then
 `TORCHELASTIC_RUN_ID` with `TORCHELASTIC_RESTART_COUNT` and `MASTER_PORT`; without all of these they
-are the ranks that one process started on one host, with one `MASTER_ADDR` and `MASTER_PORT`.
+are the ranks that one process started on one host, with one `MASTER_ADDR` and `MASTER_PORT`. Where
+each has a wrapper of its own (`timeout`, a subshell), they are those of one user, host,
+`WORLD_SIZE` and `MASTER_PORT` that start within a minute of the first and while it lives.
 
 ## Suppressions
 
