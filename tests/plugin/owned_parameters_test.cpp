@@ -9,6 +9,14 @@ namespace ddpscope::test {
 namespace {
 constexpr std::chrono::milliseconds kPause(12);
 
+/// The findings of all of them, once they have ended well.
+std::string told_by(Ranks& ranks) {
+  CHECK(ranks.exit_codes() == std::vector<int>{0, 0});
+  std::string told;
+  for (const std::string& line : records("finding")) told += line + "\n";
+  return told;
+}
+
 /// The first rank takes long for its step; the other waits for it in the broadcast, or before the
 /// first operator on the next batch.
 std::string run(bool waits_for_data) {
@@ -39,10 +47,7 @@ std::string run(bool waits_for_data) {
     }
     return 0;
   });
-  CHECK(ranks.exit_codes() == std::vector<int>{0, 0});
-  std::string told;
-  for (const std::string& line : records("finding")) told += line + "\n";
-  return told;
+  return told_by(ranks);
 }
 }  // namespace
 
@@ -80,10 +85,7 @@ std::string run_sending(bool from_other) {
     }
     return 0;
   });
-  CHECK(ranks.exit_codes() == std::vector<int>{0, 0});
-  std::string told;
-  for (const std::string& line : records("finding")) told += line + "\n";
-  return told;
+  return told_by(ranks);
 }
 }  // namespace
 
