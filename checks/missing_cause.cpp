@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iterator>
 #include <map>
+#include <set>
 #include <tuple>
 
 #include "checks/subtree.h"
@@ -127,13 +128,13 @@ void MissingTensors::add(const TensorState& tensor, const MissingCause& cause) {
 
 std::vector<MissingTensors::OfCause> MissingTensors::parts_of(const TensorGroup& group,
                                                               const std::string& cause) const {
+  const std::set<const TensorState*> members(group.tensors.begin(), group.tensors.end());
   std::vector<OfCause> parts;
   for (const OfCause& one : all_) {
     if (one.cause.name != cause) continue;
     OfCause part{.cause = one.cause};
-    std::ranges::copy_if(one.tensors, std::back_inserter(part.tensors), [&](const auto* tensor) {
-      return std::ranges::find(group.tensors, tensor) != group.tensors.end();
-    });
+    std::ranges::copy_if(one.tensors, std::back_inserter(part.tensors),
+                         [&](const auto* tensor) { return members.contains(tensor); });
     if (!part.tensors.empty()) parts.push_back(std::move(part));
   }
   return parts;
