@@ -70,6 +70,15 @@ TEST_CASE("a rank that takes no steps and reads the weights elsewhere is led", "
   CHECK(run.compared().cohorts.at(0).digests.empty() == reads_weights);
 }
 
+TEST_CASE("whether some rank told of a model is told", "[compare]") {
+  const bool has_model = GENERATE(true, false);
+  TestRun run(2);
+  run[0].digest({.step = 1});
+  run[1].digest({.step = 1, .structure = has_model ? 7U : 0U});
+  run[1].digest({.step = 2});  // events were lost
+  CHECK(run.compared().has_models == has_model);
+}
+
 TEST_CASE("without a ring there is nothing to compare", "[compare]") {
   const RanksComparedEvent event = compare_ranks({}, {.world_size = 1});
   for (const Cohort& cohort : event.cohorts) {
