@@ -47,7 +47,46 @@ Merged merged_run(Fault fault, bool is_kept_early = true) {
   CHECK(ranks.exit_codes() == std::vector<int>{0, 0});
   return merge();
 }
+
+/// All ranks have a target that their loss needs; all of them let it follow, or the first alone.
+Merged run_with_target(bool follows_on_all) {
+  Ranks ranks(2, [=](const Place& place) {
+    const Group group = place.group();
+    torch::manual_seed(3);
+    Net net, target;
+    for (const at::Tensor& parameter : target->parameters()) parameter.requires_grad_(false);
+    attach_diagnostics(net, quiet());
+    attach_diagnostics(target, quiet());
+    torch::optim::SGD optimizer(net->parameters(), 0.05);
+    torch::manual_seed(static_cast<std::uint64_t>(place.rank) + 5);
+    for (int step = 1; step <= 20; ++step) {
+      optimizer.zero_grad();
+      const at::Tensor x = torch::randn({4, 8});
+      torch::mse_loss(net(x), target(x)).backward();
+      average(group, net, place, Fault::kNone);
+      optimizer.step();
+      if (follows_on_all || place.rank == 0) follow(net, target);
+    }
+    return 0;
+  });
+  CHECK(ranks.exit_codes() == std::vector<int>{0, 0});
+  return merge();
+}
 }  // namespace
+
+TEST_CASE("A target of the loss that one rank alone changes is told") {
+  const Merged merged = run_with_target(/*follows_on_all=*/false);
+  INFO(merged.said);
+  CHECK(merged.says("0 errors, 1 warning"));
+  CHECK(merged.says("4 of 4 parameters differ between ranks when step 2 began"));
+  CHECK(merged.says("all ranks run them before their backwards, as the target of a loss"));
+}
+
+TEST_CASE("A target of the loss that all ranks change is silent") {
+  const Merged merged = run_with_target(/*follows_on_all=*/true);
+  INFO(merged.said);
+  CHECK(merged.says("0 errors, 0 warnings, 0 notes"));
+}
 
 TEST_CASE("A copy that one rank keeps for itself is silent") {
   const Merged merged = merged_run(Fault::kNone);
