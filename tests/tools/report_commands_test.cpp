@@ -258,14 +258,11 @@ TEST_CASE("show filters by id and rank", "[tools]") {
 
 TEST_CASE("show makes hostile names harmless", "[tools]") {
   const TemporaryDir dir;
-  const std::string one_byte_escape = "\xc2\x9b";  // CSI of terminals
-  write_rank(dir / "o", {.error = true, .module_path = "a\x1b[2J\nb" + one_byte_escape + "2J"});
+  write_rank(dir / "o", {.error = true, .module_path = "a\x1b[2J\nb\xc2\x9bJ"});
   const auto run = run_shell("ddpscope show " + (dir / "o"));
   CHECK(!run.says("\x1b"));
   CHECK(run.says("\\n"));
-  const auto json = run_shell("ddpscope show --json " + (dir / "o"));
-  CHECK(!json.says(one_byte_escape));
-  CHECK(json.says("\\u009b2J"));
+  CHECK(run_shell("ddpscope show --json " + (dir / "o")).says("\\u009bJ"));
 }
 
 TEST_CASE("list and explain know every check", "[tools]") {
