@@ -14,11 +14,12 @@ void SkippedSteps::step_ended(const Step& step) {
   if (step.backwards == backwards_) {
     ++agreed_;
     most_calls_ = std::max(most_calls_, step.calls);
+    least_calls_ = std::min(least_calls_, step.calls);
     if (!was_known && agreed_ >= kAgreeToLearn) count_early();
     return;
   }
   // One without batches that averages with the others makes their step.
-  if (was_known && step.backwards == 0 && step.averages && step.calls < most_calls_) {
+  if (was_known && step.backwards == 0 && step.averages && step.calls < least_calls_) {
     --count_;
     return;
   }
@@ -31,7 +32,7 @@ void SkippedSteps::step_ended(const Step& step) {
   }
   backwards_ = step.backwards;
   agreed_ = 1;
-  most_calls_ = step.calls;
+  most_calls_ = least_calls_ = step.calls;
   last_ = step;
 }
 

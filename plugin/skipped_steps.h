@@ -27,8 +27,9 @@ class SkippedSteps {
   std::int32_t backwards_ = 0;  // per step, and how often in a row it was that
   std::int32_t agreed_ = 0;
   std::int32_t most_calls_ = 0;  // of such a step
-  Step last_;                    // that had another number than the one before
-  std::vector<Step> early_;      // with other numbers, before it was known
+  std::int32_t least_calls_ = 0;
+  Step last_;                // that had another number than the one before
+  std::vector<Step> early_;  // with other numbers, before it was known
 };
 
 }  // namespace ddpscope

@@ -35,6 +35,11 @@ TEST_CASE("A step that a rank repeats is one less that was skipped", "[skipped_s
     for (int i = 0; i < 3; ++i) CHECK(after(2, 4) == 0);
     CHECK(after(0, 4) == 0);
   }
+  SECTION("nor where others have a call more, as for a flag at the end of an epoch") {
+    for (const std::int32_t calls : {5, 4, 4}) CHECK(after(2, calls) == 0);
+    CHECK(after(0, 4) == 0);
+    CHECK(after(0, 3) == -1);
+  }
   SECTION("nor where nobody averages") {
     for (int i = 0; i < 3; ++i) CHECK(after(2, 0, false) == 0);
     CHECK(after(0, 0, false) == 0);
