@@ -36,9 +36,19 @@ LocalUpdates drawn_together(const Cohort& cohort, const ReductionStep& first) {
     drawn.exchanging += !step.is_alone();
   }
   const bool is_now_and_then = drawn.exchanging > 0 && 2 * drawn.exchanging <= drawn.steps;
-  if (!cohort.averages && !cohort.some_become_equal && is_now_and_then)
+  if (!cohort.averages && cohort.partly_equal_steps.empty() && is_now_and_then)
     drawn.kind = LocalUpdates::Kind::kFound;
   return drawn;
+}
+
+/// By the steps in which parameters were equal.
+LocalUpdates equal_again(const std::vector<std::int64_t>& steps, std::int64_t after) {
+  const auto again = std::ranges::upper_bound(steps, after);
+  if (again == steps.end() || *again - after > kLongestPeriod) return {};
+  const auto next = std::ranges::upper_bound(steps, *again);
+  return {.kind = LocalUpdates::Kind::kFound,
+          .equal_again = *again,
+          .period = next == steps.end() ? 0 : *next - *again};
 }
 
 std::string local_words(const LocalUpdates& local) {
@@ -48,8 +58,8 @@ std::string local_words(const LocalUpdates& local) {
         "drawn to their mean now and then",
         local.exchanging, local.steps);
   }
-  const std::string again =
-      fmt::format("; the parameters were equal again when step {} began", local.equal_again);
+  const std::string again = fmt::format("; {} parameters were equal again when step {} began",
+                                        local.of_some ? "some of the" : "the", local.equal_again);
   return local.period == 0 ? again : again + fmt::format(", and after {} more", local.period);
 }
 
@@ -69,13 +79,11 @@ LocalUpdates local_updates(const Cohort& cohort, const ReductionStep& first) {
   if (first.differing == 0) return {};
   const LocalUpdates drawn = drawn_together(cohort, first);
   if (!first.is_alone()) return drawn.kind == kFound ? drawn : LocalUpdates{};
-  const auto& equal = cohort.equal_steps;
-  const auto again = std::ranges::upper_bound(equal, first.step);
-  if (again != equal.end() && *again - first.step <= kLongestPeriod) {
-    const auto next = std::ranges::upper_bound(equal, *again);
-    return {
-        .kind = kFound, .equal_again = *again, .period = next == equal.end() ? 0 : *next - *again};
-  }
+  const LocalUpdates wholly = equal_again(cohort.equal_steps, first.step);
+  if (wholly.kind == kFound) return wholly;
+  LocalUpdates partly = equal_again(cohort.partly_equal_steps, first.step);
+  partly.of_some = true;
+  if (partly.kind == kFound) return partly;
   if (drawn.kind == kFound) return drawn;
   const bool is_early = last_step_of(cohort) - first.step < kWaited;
   return {.kind = is_early && averaged_before(cohort, first.step) ? kMaybe : kNone};

@@ -11,6 +11,7 @@ struct LocalUpdates {
   Kind kind = Kind::kNone;
   std::int64_t equal_again = 0;  ///< where found: the step in which parameters were, when it began
   std::int64_t period = 0;       ///< steps until they were once more; 0: not known
+  bool of_some = false;          ///< only some of the parameters were
   /// Found, though they never were: of so many compared `steps` these exchanged tensors.
   std::int64_t exchanging = 0;
   std::int64_t steps = 0;

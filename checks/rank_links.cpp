@@ -59,6 +59,11 @@ bool is_drift(const Finding& cause, const Finding& effect) {
   return cause.step <= effect.step && !has_word(effect, fact::kCause, "init_not_synced");
 }
 
+/// A note is no reason of what an average of the weights should have mended.
+bool is_drift_as_severe(const Finding& cause, const Finding& effect) {
+  return cause.severity >= effect.severity && is_drift(cause, effect);
+}
+
 /// Gradients that a Reducer waited for: it averaged none of that step.
 bool is_of_reducer(const Finding& cause, const Finding& effect) {
   const FactValue* present = find_fact(cause, fact::kReducerPresent);
@@ -198,7 +203,7 @@ constexpr auto kLinks = std::to_array<RankLink>({
     {"clip-before-reduce", "grad-reduced-wrong-scale", is_before},
     {"autograd-ready-twice", "grad-reduced-wrong-scale", is_before},
     {"autograd-ready-twice", "grad-not-reduced", is_before},
-    {"grad-not-reduced", "rank-parameters-differ", is_drift},
+    {"grad-not-reduced", "rank-parameters-differ", is_drift_as_severe},
     {"grad-accumulation-unsynced", "rank-parameters-differ", is_drift},
     {"grad-used-while-reducing", "rank-parameters-differ", is_drift},
     {"clip-before-reduce", "rank-parameters-differ", is_drift},
@@ -234,6 +239,7 @@ void link(Finding& cause, Finding& effect) {
   if (cause.caused_by.empty()) cause.causal_role = CausalRole::kInitiating;
   if (effect.id == "rank-first-failure") {
     effect.why = fmt::format("see {} of rank {}", cause.id, cause.rank);
+    effect.fixes = {{fmt::format("mend what {} tells of", cause.id), Applicability::kLikely}};
   }
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <memory>
 
+#include "checks/averaged_weights.h"
 #include "checks/check.h"
 #include "checks/finding_text.h"
 #include "checks/local_updates.h"
@@ -66,8 +67,10 @@ class RankParametersDiffer final : public Check {
   void on_ranks_compared(const RanksComparedEvent& run, Findings& findings) override {
     for (const Cohort& cohort : run.cohorts) {
       if (cohort.ranks.size() < 2) continue;
+      const bool is_told = tell_averaged_weights(cohort, run.live, findings);
       for (const ValuesDiffer& values : cohort.values) {
-        if (!values.of_buffers) judge(values, cohort, run.live, findings);
+        if (values.of_buffers || (is_told && !is_of_start(values))) continue;
+        judge(values, cohort, run.live, findings);
       }
     }
   }

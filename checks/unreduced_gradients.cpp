@@ -10,6 +10,7 @@
 #include "checks/parameter_drift.h"
 #include "checks/rank_sides.h"
 #include "checks/reduction_text.h"
+#include "checks/unreduced_text.h"
 #include "model/fact_keys.h"
 
 namespace ddpscope {
@@ -21,17 +22,12 @@ constexpr std::int64_t kInARow = 2;
 std::string cause_of(const ReductionStep& step) {
   const bool are_unchanged = step.as_they_arrived == step.sampled;
   if (step.second_order && (step.is_alone() || are_unchanged)) return "second_order";
-  if (step.is_alone()) return "none_seen";
+  if (step.is_alone() || step.with_itself) return "none_seen";
   const bool are_some = step.differing < step.sampled;
   if (are_some && (step.as_they_arrived > 0 || !step.reduces_last)) return "subset";
   if (!step.reduces_last || (are_unchanged && step.grew_after > 0)) return "early";
   if (step.as_they_arrived == 0) return "";
   return are_unchanged && step.may_be_copies ? "copy_reduced" : "subset";
-}
-
-/// The sum or mean is known to one rank, and nothing sent it back.
-bool is_left_on_one_rank(const ReductionStep& step, const std::string& cause) {
-  return step.to_one_rank && cause != "early" && cause != "none_seen" && cause != "second_order";
 }
 
 bool has_silent_ranks(const ReductionStep& step) {
@@ -67,80 +63,6 @@ std::vector<Fix> fixes_for_silent(bool are_no_members) {
            "brings zeros",
            kLikely},
           {"leave out the step on all ranks: reduce the flag that decides it first", kLikely}};
-}
-
-std::string why_early(const ReductionStep& step, const std::string& calls) {
-  if (step.reduces_last) {
-    return calls +
-           ", those of these gradients before the last backward that reached them: what that added "
-           "is not reduced";
-  }
-  if (step.backwards < 2) {
-    return calls + ", and none after its backward had begun: what that adds is not reduced";
-  }
-  return fmt::format(
-      "{} and {} backwards ran before step(): what the last of them added was not reduced", calls,
-      step.backwards);
-}
-
-std::string why_unreduced(const ReductionStep& step, const std::string& cause) {
-  const std::string calls = calls_text(step.calls);
-  if (cause == "none_seen") return step.calls == 0 ? calls : calls + ", of a few numbers alone";
-  if (cause == "second_order") {
-    return calls +
-           ", and the last backward before step() was autograd::grad() with create_graph: it "
-           "returns gradients past all hooks that average them";
-  }
-  if (is_left_on_one_rank(step, cause)) {
-    return calls + ", by reduce or gather to one rank: the others step with what they had";
-  }
-  if (cause == "copy_reduced") {
-    return calls +
-           ", and each rank steps with the very gradients that had arrived: what was "
-           "reduced never came back to grad()";
-  }
-  if (cause == "early") return why_early(step, calls);
-  if (cause.empty() && !step.factors.empty()) {
-    return fmt::format(
-        "{}, and each rank multiplied its gradients by a factor of its own, {}: after the average "
-        "that parts the replicas, as a clip by the norm of its own gradients does",
-        calls, sides_text(step.factors));
-  }
-  if (cause.empty()) {
-    return calls +
-           ", and each of these gradients changed on its way, to other values on other ranks: in "
-           "calls of different gradients, or by what was written beside the calls or after them";
-  }
-  return fmt::format("{}, which did not reach {} on every rank", calls, step.first_differing.path);
-}
-
-std::vector<Fix> fixes_for_unreduced(const ReductionStep& step, const std::string& cause) {
-  if (is_left_on_one_rank(step, cause)) {
-    return {{"all-reduce in place of reduce or gather", kSafe},
-            {"broadcast the result from that rank before step()", kSafe}};
-  }
-  if (cause == "second_order") {
-    return {{"reduce what autograd::grad() returns, before the optimizer steps with it", kSafe},
-            {"backward() in place of autograd::grad(), where hooks average", kLikely}};
-  }
-  const Fix last = {"reduce once, after the last backward before step()", kSafe};
-  const Fix all = {"reduce the gradient of every parameter that the optimizer steps", kSafe};
-  const Fix back = {"copy reduced tensors back: `p.mutable_grad().copy_(bucket)`", kSafe};
-  if (cause == "copy_reduced") return {back, {"reduce `p.grad()` itself, in place", kLikely}};
-  if (cause == "early") {
-    return {last, all, {"none, where it is weights that are exchanged then", kNeedsDecision}};
-  }
-  if (cause.empty() && !step.factors.empty()) {
-    return {{"compute the factor on all ranks from the averaged gradients", kLikely},
-            {"apply a weight of a rank to its loss, or before the average", kNeedsDecision}};
-  }
-  if (cause.empty()) {
-    return {
-        {"give each call the same gradient on all ranks, wait for it, and change gradients "
-         "afterwards on all ranks alike",
-         kLikely}};
-  }
-  return cause == "subset" ? std::vector<Fix>{all, back} : std::vector<Fix>{all, last};
 }
 
 /// The first of them in which the ranks exchanged gradients, as the first may have nothing to
@@ -188,6 +110,7 @@ Finding finding_of(const ReductionRun& run, const ReductionStep& step, const Coh
   Finding finding = finding_on(cohort.ranks, run.first->step);
   finding.phase = Phase::kReduce;
   finding.model = step.first_differing.model;
+  finding.module_path = step.differing_module;
   if (step.differing == 1) {
     set_place(finding, step.first_differing.model, step.first_differing.path);
   }
@@ -264,12 +187,15 @@ void find_split(const Cohort& apart, Findings& findings) {
   const ReductionRun run = first_run_of(apart.reductions, kInARow, by_part);
   if (run.first == nullptr) return;
   Finding finding = finding_of(run, *run.first, apart, "split");
-  finding.severity = Severity::kNote;
+  const bool are_alone =
+      std::ranges::all_of(apart.parts, [](const RankList& part) { return part.size() == 1; });
+  finding.severity = are_alone ? Severity::kWarning : Severity::kNote;
   finding.why =
       "all ranks began as equal replicas, and nothing was exchanged since but within smaller "
       "groups";
+  if (are_alone) finding.why += ", of one rank each";
   finding.fixes = {{"average over a process group of all ranks", kNeedsDecision}};
-  tell_meant(apart, /*local=*/{}, /*by_part=*/true, finding);
+  if (!are_alone) tell_meant(apart, /*local=*/{}, /*by_part=*/true, finding);
   findings.push_back(std::move(finding));
 }
 

@@ -91,7 +91,10 @@ void add(GroupCalls& calls, const CallRecord& call, std::uint64_t place, Names& 
   block.owned |= bit;
   block.owners += mix(call.seq, owner.hash);
   calls.signature += mix(key, owner.hash + 1);
-  calls.writes_gradients = calls.writes_gradients || (reduces(call.kind) && owner.is_gradient);
+  if (!reduces(call.kind) || !owner.is_gradient) return;
+  calls.writes_gradients = true;
+  std::vector<std::int32_t>& steps = calls.write_steps;
+  if (steps.empty() || steps.back() != call.step) steps.push_back(call.step);
 }
 }  // namespace
 

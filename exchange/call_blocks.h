@@ -4,6 +4,7 @@
 #include <map>
 #include <string>
 #include <unordered_map>
+#include <vector>
 
 #include "exchange/rank_ring.h"
 
@@ -53,6 +54,7 @@ struct GroupCalls {
   std::uint64_t last_place = 0;
   std::uint64_t signature = 0;  ///< of all of them
   bool writes_gradients = false;
+  std::vector<std::int32_t> write_steps;  ///< in which it did, in order
   std::map<std::uint64_t, CallBlock> blocks;
 };
 

@@ -11,6 +11,20 @@ namespace ddpscope {
 namespace {
 using Cohorts = std::vector<std::set<std::int64_t>>;
 
+/// A rank that averages with itself alone in some steps, and with others in other steps alone.
+bool is_left_alone(std::uint64_t key, const GroupCalls& group, const RankCalls& rank) {
+  if (group_size(key) != 1) return false;
+  bool averages_with_others = false;
+  for (const auto& [other, calls] : rank.groups) {
+    if (group_size(other) <= 1 || !calls.writes_gradients) continue;
+    averages_with_others = true;
+    for (const std::int32_t step : calls.write_steps) {
+      if (std::ranges::binary_search(group.write_steps, step)) return false;
+    }
+  }
+  return averages_with_others;
+}
+
 /// Cohorts that share a rank become one.
 void join(Cohorts& cohorts, std::set<std::int64_t> ranks) {
   Cohorts apart;
@@ -48,7 +62,8 @@ RankCohorts cohorts_of(const std::vector<RankCalls>& calls) {
   for (const RankCalls& rank : calls) {
     all.insert(rank.rank);
     for (const auto& [key, group] : rank.groups) {
-      if (group.writes_gradients) averaging[key].insert(rank.rank);
+      const bool averages = group.writes_gradients && !is_left_alone(key, group, rank);
+      if (averages) averaging[key].insert(rank.rank);
     }
   }
   RankCohorts result;

@@ -233,7 +233,9 @@ void walk_digests(const RingList& rings, Cohort& cohort, const std::function<voi
   constexpr auto kParameters = static_cast<std::size_t>(DigestField::kParameters);
   for (const auto& [number, step] : steps) {
     const bool all_say = step.ranks >= told.size() && step.sayers[kParameters] == told.size();
-    if (all_say && (step.differs >> kParameters & 1) == 0) cohort.equal_steps.push_back(number);
+    if (!all_say) continue;
+    const bool differ = (step.differs >> kParameters & 1) != 0;
+    (differ ? cohort.unequal_steps : cohort.equal_steps).push_back(number);
   }
   cohort.equal_at_start = !cohort.equal_steps.empty() && cohort.equal_steps.front() == 0;
 }

@@ -8,6 +8,7 @@
 #include "exchange/arrival_compare.h"
 #include "exchange/batch_compare.h"
 #include "exchange/call_compare.h"
+#include "exchange/calls_apart.h"
 #include "exchange/cohorts.h"
 #include "exchange/digest_walk.h"
 #include "exchange/epoch_compare.h"
@@ -190,6 +191,7 @@ class Comparison {
     compare_sync_patterns(rings, cohort);
     compare_epochs(rings, cohort);
     compare_nonfinite(rings, cohort);
+    compare_steps_of_calls(rings, cohort);
     if (auto remark = forget_steps_apart(rings, cohort); !remark.empty()) add_remarks({remark});
   }
 

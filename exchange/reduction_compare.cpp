@@ -8,10 +8,12 @@
 #include <set>
 #include <vector>
 
+#include "exchange/averaged_values.h"
 #include "exchange/batch_sizes.h"
 #include "exchange/reduced_names.h"
 #include "exchange/reduction_record.h"
 #include "exchange/step_comparison.h"
+#include "exchange/tensor_compare.h"
 
 namespace ddpscope {
 namespace {
@@ -21,10 +23,10 @@ using reductions::StepComparison;
 using reductions::Steps;
 
 constexpr std::size_t kMaxSteps = 4096;
-constexpr std::int64_t kMostly = 4;  // times as many
 constexpr double kSameNumber = 1e-6;
 constexpr double kSameRatio = 0.02;
 constexpr double kSameValues = 1e-5;
+constexpr double kMixed = 1e-2;
 
 bool is_near(double value, double target) {
   return std::abs(value - target) <= kSameNumber * std::abs(target);
@@ -39,6 +41,15 @@ bool is_as_it_arrived(const ToldReduction& told, double factor) {
   return dot(left, left) <= kSameValues * kSameValues * before;
 }
 
+/// More than a factor of any kind changed it.
+bool is_mixed(const ToldReduction& told) {
+  const double before = dot(told.before.sums, told.before.sums);
+  if (before < kNoNorm * kNoNorm) return false;
+  Sums left = told.after.sums;
+  add(left, told.before.sums, -dot(told.after.sums, told.before.sums) / before);
+  return dot(left, left) > kMixed * kMixed * dot(told.after.sums, told.after.sums);
+}
+
 void add_to_part(Parameter& parameter, std::uint64_t fingerprint, std::optional<std::size_t> part) {
   if (!part.has_value()) return;
   const auto [first, is_new] = parameter.of_parts.try_emplace(*part, fingerprint);
@@ -47,17 +58,24 @@ void add_to_part(Parameter& parameter, std::uint64_t fingerprint, std::optional<
 
 void add_rank(Parameter& parameter, const ToldReduction& told, double clip_factor, double weight,
               std::int64_t rank) {
+  const double seen = weight == kUnknownWeight ? 1 : weight;
   if (parameter.ranks++ == 0) {
     parameter.fingerprint = told.fingerprint;
     parameter.weight = weight;
     parameter.arrived = told.before.sums;
   }
+  Sums unweighed = {};
+  add(unweighed, told.after.sums, 1 / (clip_factor * seen));
+  if (parameter.ranks == 1) parameter.unweighed = unweighed;
+  add(unweighed, parameter.unweighed, -1);
+  parameter.differs_unweighed |=
+      dot(unweighed, unweighed) > kMixed * kMixed * dot(parameter.unweighed, parameter.unweighed);
   parameter.arrived_alike &= parameter.arrived == told.before.sums;
   parameter.differs |= parameter.fingerprint != told.fingerprint;
-  const double seen = weight == kUnknownWeight ? 1 : weight;
   const bool is_kept = is_as_it_arrived(told, clip_factor * seen);
   parameter.is_as_it_arrived &= is_kept;
   parameter.kept_on += is_kept;
+  parameter.was_mixed |= is_mixed(told);
   if (is_kept) parameter.kept_by = rank;
   Sums after = {};
   add(after, told.after.sums, 1 / clip_factor);
@@ -188,15 +206,17 @@ std::set<std::uint32_t> models_in(const Steps& steps) {
   return models;
 }
 
-/// Whether a program steps with the mean of the step before. Where that one was not recorded, the
-/// step cannot be judged.
+constexpr std::size_t kLongestDelay = 4;
+
+/// Whether a program steps with the mean of a step before. Where that one was not recorded, or
+/// is nearly that of the step itself, the step cannot be judged.
 struct Overlap {
-  std::vector<std::size_t> unknown;  ///< in Cohort::reductions
+  std::vector<std::size_t> undecided;  ///< in Cohort::reductions
   std::size_t known = 0;
   std::size_t late = 0;
 
   void add(const ReductionStep& step, bool follows, std::size_t place) {
-    if (!follows) unknown.push_back(place);
+    if (!follows || step.of_step_before == 0) undecided.push_back(place);
     known += follows;
     late += step.of_step_before > 0;
   }
@@ -210,6 +230,14 @@ void add_names(ReducedNames& names, std::uint32_t model, const StepComparison& c
   const std::int64_t number = result.step;
   names.tell_calls(model, result);
   if (result.differing > 0) result.first_differing = names.at(comparison.differing(), number);
+  if (result.differing > 0 && result.differing < result.sampled) {
+    std::vector<DifferingTensor> parted;
+    for (const ReducedPlace& place : comparison.parted()) {
+      const ReducedParameter one = names.at(place, number);
+      parted.push_back({.model = one.model, .path = one.path});
+    }
+    result.differing_module = common_module(parted);
+  }
   if (result.as_they_arrived == result.sampled && result.calls > 0) {
     result.may_be_copies = names.may_be_copied(comparison.arrived(), number);
     result.of_few_numbers = names.are_of_few_numbers(model, number);
@@ -226,39 +254,29 @@ void leave_calls_to_others(std::vector<ReductionStep>& steps) {
   }
   for (ReductionStep& step : steps) step.may_be_copies &= step.calls > models_back[step.step];
 }
-
-bool average_by_value(const std::vector<ReductionStep>& steps) {
-  std::int64_t averaged = 0;
-  std::int64_t combined = 0;
-  for (const ReductionStep& step : steps) {
-    averaged += step.averaged;
-    combined += step.combined;
-  }
-  return averaged > kMostly * combined;
-}
 }  // namespace
 
 void compare_reductions(const RingList& rings, bool complete, Cohort& cohort) {
   if (rings.size() < 2 || rings.size() < cohort.ranks.size()) return;
   if (cohort.lists_differ) return;  // the same place may be another parameter
   Steps steps;
-  for (const RingReader* ring : rings) {
-    read_ring(*ring, cohort, steps);
-    add_counts(*ring, static_cast<double>(rings.size()), steps);
-  }
+  for (const RingReader* ring : rings) read_ring(*ring, cohort, steps);
+  for (const RingReader* ring : rings) add_counts(*ring, double(rings.size()), steps);
   ReducedNames names(*rings.front(), rings.size());
   for (auto& [number, step] : steps) step.of_gradients = names.may_be_of_gradients(number);
   // Two models may step in turn: what lasts is told by the steps of one.
   for (const std::uint32_t model : models_in(steps)) {
-    const Step* before = nullptr;
+    std::vector<const Step*> before;
     Overlap overlap;
     LastScale scale;
     std::int64_t last = 0;
     for (const auto& [number, step] : steps) {
-      const bool follows = before != nullptr && number == last + 1;
+      const bool follows = !before.empty() && number == last + 1;
+      if (!follows) before.clear();
       StepComparison comparison(number, step, rings.size(), complete);
-      ReductionStep result = comparison.run(model, follows ? before : nullptr);
-      before = &step;
+      ReductionStep result = comparison.run(model, before);
+      if (before.size() == kLongestDelay) before.erase(before.begin());
+      before.push_back(&step);
       last = number;
       if (result.sampled == 0) continue;
       scale.look_at(comparison, step.scale_is_known, result);
@@ -267,10 +285,10 @@ void compare_reductions(const RingList& rings, bool complete, Cohort& cohort) {
       cohort.reductions.push_back(std::move(result));
     }
     if (!overlap.is_usual()) continue;
-    for (const std::size_t place : overlap.unknown) cohort.reductions[place].forget_values();
+    for (const std::size_t place : overlap.undecided) cohort.reductions[place].forget_values();
   }
   leave_calls_to_others(cohort.reductions);
-  cohort.averages = cohort.averages || average_by_value(cohort.reductions);
+  cohort.averages = cohort.averages || averages_by_value(cohort);
 }
 
 }  // namespace ddpscope

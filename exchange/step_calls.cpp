@@ -4,6 +4,7 @@
 #include <limits>
 #include <numeric>
 
+#include "exchange/call_blocks.h"
 #include "exchange/tensor_compare.h"
 
 namespace ddpscope {
@@ -11,20 +12,30 @@ namespace ddpscope {
 StepCalls::StepCalls(const RingReader& ring, const std::set<std::uint64_t>* groups,
                      std::size_t ranks)
     : known_from_(std::numeric_limits<std::int64_t>::max()) {
-  std::map<NameId, bool> of_gradient;
+  struct Owner {
+    bool is_gradient = false;
+    bool is_bucket = false;
+  };
+  std::map<NameId, Owner> owners;
   for (auto place = ring.first_call(); place < ring.call_count(); ++place) {
     const auto call = ring.call(place);
     if (!call || (groups != nullptr && !groups->contains(call->group))) continue;
     // Of the step of the oldest call, others may be overwritten.
     const std::int64_t known = ring.first_call() == 0 ? 0 : std::int64_t{call->step} + 1;
     known_from_ = std::min(known_from_, known);
-    const auto [owner, is_new] = of_gradient.try_emplace(call->owner);
-    if (is_new) owner->second = ring.name(call->owner).ends_with(".grad");
+    const auto [known_owner, is_new] = owners.try_emplace(call->owner);
+    Owner& owner = known_owner->second;
+    if (is_new) {
+      const std::string name = ring.name(call->owner);
+      owner = {.is_gradient = name.ends_with(".grad"), .is_bucket = name == kUnknownOwner};
+    }
     const bool is_broadcast = call->kind == CollectiveKind::kBroadcast;
-    if (!is_broadcast && !owner->second) elements_[call->step].push_back(call->elements);
-    const bool is_to_one =
-        call->kind == CollectiveKind::kReduce || call->kind == CollectiveKind::kGather;
-    if (is_to_one) to_one_rank_[call->step] += call->elements;
+    if (!is_broadcast && !owner.is_gradient) elements_[call->step].push_back(call->elements);
+    add_way(*call);
+    if (owner.is_gradient || owner.is_bucket) {
+      std::int64_t& most = most_ranks_[call->step];
+      most = std::max(most, group_size(call->group));
+    }
     const bool is_of_all = group_size(call->group) >= static_cast<std::int64_t>(ranks);
     if (is_of_all && call->reduce != ReduceKind::kNone) {
       reduced_[call->step][call->reduce] += call->elements;
@@ -33,9 +44,15 @@ StepCalls::StepCalls(const RingReader& ring, const std::set<std::uint64_t>* grou
       add_unnamed(*call, ring.name(call->dtype).find("float") != std::string::npos);
     if (is_broadcast && call->step <= 1) continue;
     std::uint64_t& sum = sums_[call->step];
-    const bool is_known = !owner->second && sum != kOfGradient;
+    const bool is_known = !owner.is_gradient && sum != kOfGradient;
     sum = is_known ? std::min(sum + call->elements, kOfGradient - 1) : kOfGradient;
   }
+}
+
+void StepCalls::add_way(const CallRecord& call) {
+  using enum CollectiveKind;
+  if (call.kind == kReduce || call.kind == kGather) to_one_rank_[call.step] += call.elements;
+  if (call.kind == kBroadcast) broadcast_[call.step] += call.elements;
 }
 
 void StepCalls::add_unnamed(const CallRecord& call, bool is_floating) {
@@ -83,7 +100,14 @@ ReduceKind StepCalls::reduce(std::int64_t step, std::uint64_t elements) const {
 
 bool StepCalls::go_to_one_rank(std::int64_t step, std::uint64_t elements) const {
   const auto found = to_one_rank_.find(step);
-  return found != to_one_rank_.end() && found->second >= elements;
+  if (found == to_one_rank_.end() || found->second < elements) return false;
+  const auto sent = broadcast_.find(step);
+  return sent == broadcast_.end() || sent->second < found->second;
+}
+
+std::int64_t StepCalls::most_ranks(std::int64_t step) const {
+  const auto found = most_ranks_.find(step);
+  return found == most_ranks_.end() ? 0 : found->second;
 }
 
 bool StepCalls::may_bring_activations(std::int64_t step, std::uint64_t weights) const {

@@ -29,8 +29,10 @@ class StepCalls {
   /// The operation by which most elements of that step were reduced; kNone where none reduced so
   /// many.
   ReduceKind reduce(std::int64_t step, std::uint64_t elements) const;
-  /// Whether so many were reduced or gathered to one rank alone.
+  /// Whether so many were reduced or gathered to one rank alone, and not broadcast as well.
   bool go_to_one_rank(std::int64_t step, std::uint64_t elements) const;
+  /// The most ranks of a group that was given gradients in that step; 0 where there is none.
+  std::int64_t most_ranks(std::int64_t step) const;
   /// Whether some call of that step was given a gradient itself; true where that is not known.
   bool may_be_of_gradients(std::int64_t step) const { return !have_fewer(step, kOfGradient); }
   /// Whether ranks gave each other what a forward or backward computes: they gathered or exchanged
@@ -47,6 +49,7 @@ class StepCalls {
     bool sent = false;
     bool received = false;
   };
+  void add_way(const CallRecord& call);
   void add_unnamed(const CallRecord& call, bool is_floating);
 
   std::int64_t known_from_ = 0;
@@ -54,6 +57,8 @@ class StepCalls {
   std::map<std::int64_t, std::vector<std::uint64_t>> elements_;
   std::map<std::int64_t, std::map<ReduceKind, std::uint64_t>> reduced_;
   std::map<std::int64_t, std::uint64_t> to_one_rank_;
+  std::map<std::int64_t, std::uint64_t> broadcast_;
+  std::map<std::int64_t, std::int64_t> most_ranks_;
   std::map<std::int64_t, Unnamed> unnamed_;
 };
 

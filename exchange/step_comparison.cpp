@@ -40,7 +40,7 @@ StepComparison::StepComparison(std::int64_t number, const Step& step, std::size_
   is_earlier_ = step.calls > 0 && step.reduce_last == 0;
 }
 
-ReductionStep StepComparison::run(std::uint32_t model, const Step* before) {
+ReductionStep StepComparison::run(std::uint32_t model, std::span<const Step* const> before) {
   for (const auto& [place, parameter] : step_.parameters) {
     if (place.model != model || parameter.ranks != ranks_ || !parameter.is_finite) continue;
     if (parameter.is_summed && parameter.last.norms < kNoNorm) continue;
@@ -49,6 +49,7 @@ ReductionStep StepComparison::run(std::uint32_t model, const Step* before) {
       arrived_.push_back(place);
       result_.grew_after += parameter.grew_after;
     }
+    brought_by_all_ += parameter.brought == ranks_;
     if (parameter.differs) add_differing(place, parameter);
     if (!parameter.differs && parameter.is_summed && parameter.kept_on == 1 &&
         parameter.brought == ranks_) {
@@ -62,7 +63,9 @@ ReductionStep StepComparison::run(std::uint32_t model, const Step* before) {
     }
   }
   result_.as_they_arrived = std::ssize(arrived_);
-  if (result_.differing > 0 && step_.factors.size() > 1) result_.factors = as_sides(step_.factors);
+  if (result_.differing > 0 && step_.factors.size() > 1 && differ_by_factors_) {
+    result_.factors = as_sides(step_.factors);
+  }
   if (result_.differing > 0 && step_.backwards_on.size() > 1) {
     result_.backwards_per_rank = as_sides(step_.backwards_on);
   }
@@ -71,7 +74,9 @@ ReductionStep StepComparison::run(std::uint32_t model, const Step* before) {
 }
 
 void StepComparison::find_ratio() {
-  if (least_ > most_) return;
+  // A rank without data brings zeros, and the others divide by their number.
+  if (brought_by_all_ == 0) result_.undivided = 0;
+  if (least_ > most_ || brought_by_all_ == 0) return;
   if (most_ - least_ > kSameFactor * std::abs(most_)) {
     if (!are_sums_or_means_ || step_.divides_loss) result_.undivided = 0;
     return;
@@ -92,7 +97,13 @@ void StepComparison::find_ratio() {
 void StepComparison::add_differing(const ReducedPlace& place, const Parameter& parameter) {
   const bool by_part = parameter.of_parts.size() > 1 && !parameter.differs_in_part;
   result_.differs_by_part = by_part && (result_.differing == 0 || result_.differs_by_part);
-  if (result_.differing++ == 0) differing_ = place;
+  // What no call reached tells more than what rounding made of those that it did.
+  const bool is_untouched = parameter.is_as_it_arrived && !differs_untouched_;
+  if (result_.differing++ == 0 || is_untouched) differing_ = place;
+  parted_.push_back(place);
+  differs_untouched_ |= parameter.is_as_it_arrived;
+  result_.mixed += parameter.was_mixed;
+  differ_by_factors_ &= !parameter.differs_unweighed;
   result_.largest_difference = std::max(result_.largest_difference, spread_of(parameter));
 }
 
@@ -109,9 +120,9 @@ void StepComparison::add_averaged(const Parameter& parameter, bool is_linear) {
 // its backwards either keeps what it had elsewhere, and adds it, or drops it. What it makes of what
 // it keeps, as a clip of each micro-batch or noise, is not known: where it sends no gradient
 // itself, nothing is said. One that overlaps its collectives with the next backward steps with the
-// mean of the step before.
+// mean of a step before.
 void StepComparison::add_to_sum(const ReducedPlace& place, const Parameter& parameter,
-                                const Step* before) {
+                                std::span<const Step* const> before) {
   auto best = fit(parameter.last, parameter.after, ranks_);
   const auto whole =
       parameter.was_cleared ? fit(parameter.total, parameter.after, ranks_) : std::nullopt;
@@ -120,7 +131,10 @@ void StepComparison::add_to_sum(const ReducedPlace& place, const Parameter& para
   const double after =
       std::sqrt(dot(parameter.after, parameter.after)) / static_cast<double>(ranks_);
   const bool is_linear = best->residual <= kNotLinear * after;
-  if (!is_linear && before != nullptr && is_of(*before, place, parameter, kNotLinear * after)) {
+  const auto is_of_that = [&](const Step* step) {
+    return is_of(*step, place, parameter, kNotLinear * after);
+  };
+  if (!is_linear && std::ranges::any_of(before, is_of_that)) {
     ++result_.of_step_before;
     return;
   }

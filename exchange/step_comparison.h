@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <limits>
 #include <map>
+#include <span>
 #include <vector>
 
 #include "exchange/reduced_names.h"
@@ -21,6 +22,7 @@ struct Parameter {
   bool differs_in_part = false;
   bool is_as_it_arrived = true;  ///< on each rank
   bool grew_after = false;       ///< a gradient arrived at what was averaged, on some rank
+  bool was_mixed = false;        ///< on some rank it is no multiple of what arrived there
   std::int64_t kept_on = 0;      ///< number of ranks on which it is
   std::int64_t kept_by = -1;     ///< the last of these
   Sums arrived = {};             ///< on the first rank
@@ -29,6 +31,8 @@ struct Parameter {
   bool is_summed = true;    ///< what arrived is known, and nothing but sums and factors changed it
   bool is_weighed = false;  ///< by another factor on each rank
   double weight = 1;        ///< of the first rank
+  Sums unweighed = {};      ///< what that steps with, without clip and weight
+  bool differs_unweighed = false;  ///< so that factors are not all that the ranks differ in
   bool was_cleared = false;
   std::size_t brought = 0;  ///< ranks on which it is not zero
   Arrived last;             ///< after it was cleared for the last time
@@ -60,11 +64,13 @@ class StepComparison {
  public:
   StepComparison(std::int64_t number, const Step& step, std::size_t ranks, bool complete);
 
-  /// Of one model. `before`: the step before this one; null where it is not known.
-  ReductionStep run(std::uint32_t model, const Step* before);
+  /// Of one model. `before`: steps right before this one, as far as they are known.
+  ReductionStep run(std::uint32_t model, std::span<const Step* const> before);
 
   const std::vector<ReducedPlace>& arrived() const { return arrived_; }
   ReducedPlace differing() const { return differing_; }
+  /// All of those.
+  const std::vector<ReducedPlace>& parted() const { return parted_; }
   ReducedPlace undivided() const { return undivided_; }
   ReducedPlace residual() const { return residual_; }
   /// The ratio is that to the loss before it was scaled up.
@@ -74,7 +80,8 @@ class StepComparison {
   void find_ratio();
   void add_differing(const ReducedPlace& place, const Parameter& parameter);
   void add_averaged(const Parameter& parameter, bool is_linear);
-  void add_to_sum(const ReducedPlace& place, const Parameter& parameter, const Step* before);
+  void add_to_sum(const ReducedPlace& place, const Parameter& parameter,
+                  std::span<const Step* const> before);
   bool is_of(const Step& before, const ReducedPlace& place, const Parameter& parameter,
              double limit) const;
 
@@ -87,9 +94,13 @@ class StepComparison {
   double least_ = std::numeric_limits<double>::infinity();  ///< ratio of one parameter
   double most_ = -least_;
   bool are_sums_or_means_ = true;
+  std::int64_t brought_by_all_ = 0;  ///< parameters whose gradient is zero on no rank
   ReducedPlace undivided_;
   std::vector<ReducedPlace> arrived_;
   ReducedPlace differing_;
+  std::vector<ReducedPlace> parted_;
+  bool differ_by_factors_ = true;
+  bool differs_untouched_ = false;  ///< that one is as it arrived
   ReducedPlace residual_;
 };
 

@@ -109,24 +109,11 @@ void add_fingerprints(ByPath<Fingerprints>& tensors, const Told& side, std::uint
     own.tensor = {.model = list->second.model,
                   .path = tensor.path,
                   .is_buffer = tensor.is_buffer,
-                  .requires_grad = own.tensor.requires_grad || (tensor.requires_grad && !is_copy)};
+                  .requires_grad = own.tensor.requires_grad || (tensor.requires_grad && !is_copy),
+                  .sides = {},
+                  .model_number = model};
     add_ranks(own.ranks_of[hex(word)], side.ranks);
   }
-}
-
-std::string module_of(const std::string& path) {
-  const std::size_t dot = path.rfind('.');
-  return dot == std::string::npos ? "" : path.substr(0, dot);
-}
-
-/// The deepest module above all of them; of several models their roots.
-std::string common_module(std::span<const DifferingTensor> tensors) {
-  std::string common = tensors.empty() ? "" : module_of(tensors.front().path);
-  for (const DifferingTensor& tensor : tensors) {
-    if (tensor.model != tensors.front().model) return "";
-    while (!common.empty() && !tensor.path.starts_with(common + ".")) common = module_of(common);
-  }
-  return common;
 }
 
 void put_frozen_last(ValuesDiffer& values) {
@@ -291,7 +278,7 @@ void compare_tensors(const RingList& rings, Cohort& cohort) {
     if (auto fixed = compare_fixed(rings)) cohort.values.push_back(*std::move(fixed));
   }
   const bool differ = std::ranges::any_of(cohort.values, is_of_parameters);
-  cohort.some_become_equal = differ && !cohort.averages && some_become_equal(rings);
+  if (differ && !cohort.averages) compare_averaged_weights(rings, cohort);
 }
 
 }  // namespace ddpscope

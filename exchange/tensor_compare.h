@@ -2,6 +2,7 @@
 
 #include <map>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "exchange/digest_walk.h"
@@ -47,7 +48,11 @@ std::optional<DigestsDiffer> later_difference(const RingList& rings, const Diges
 /// The compared steps in which those were equal when it began.
 std::vector<std::int64_t> steps_of_equal(const RingList& rings);
 
-/// Whether in some compared step some of those were equal again while others differed.
-bool some_become_equal(const RingList& rings);
+/// The deepest module above all of them; of several models their roots.
+std::string common_module(std::span<const DifferingTensor> tensors);
+
+/// Averages of weights that leave some of them out: fills `partly_equal_steps` and
+/// `never_averaged`.
+void compare_averaged_weights(const RingList& rings, Cohort& cohort);
 
 }  // namespace ddpscope

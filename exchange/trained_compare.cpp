@@ -1,8 +1,10 @@
+#include <algorithm>
 #include <cstring>
 #include <set>
 #include <string>
 
 #include "exchange/sides.h"
+#include "exchange/sketch_compare.h"
 #include "exchange/tensor_compare.h"
 #include "model/hash.h"
 
@@ -120,24 +122,93 @@ void add_rank(const RingReader& ring, const Paths& compared, Agreements& steps) 
 }
 }  // namespace
 
-bool some_become_equal(const RingList& rings) {
-  if (rings.size() < 2) return false;
+namespace {
+/// What the parameters of all ranks do over the compared steps.
+struct Averaged {
+  std::vector<std::int64_t> steps;  ///< in which some were equal again and others were not
+  Paths never;                      ///< those that were not in any step, and others were in two
+};
+
+Averaged averaged_in(const Agreements& steps, std::size_t ranks) {
+  Averaged averaged;
+  Paths parted;
+  std::map<std::string, std::int64_t> times;  // in which it was equal again
+  for (const auto& [step, places] : steps) {
+    Paths equal_again;
+    Paths differ;
+    for (const auto& [place, found] : places) {
+      if (found.ranks < ranks) continue;
+      if (found.differs) differ.insert(place);
+      if (!found.differs && parted.contains(place)) equal_again.insert(place);
+    }
+    parted.insert(differ.begin(), differ.end());
+    for (const std::string& place : equal_again) ++times[place];
+    if (!equal_again.empty() && !differ.empty()) averaged.steps.push_back(step);
+  }
+  // One that was equal once may be of several that take turns; few of them are so by chance.
+  const auto is_regular = [](const auto& entry) { return entry.second >= 2; };
+  const bool are_most = 2 * times.size() >= parted.size();
+  if (!are_most || !std::ranges::all_of(times, is_regular)) return averaged;
+  for (const std::string& place : parted) {
+    if (!times.contains(place)) averaged.never.insert(place);
+  }
+  return averaged;
+}
+
+std::string module_of(const std::string& path) {
+  const std::size_t dot = path.rfind('.');
+  return dot == std::string::npos ? "" : path.substr(0, dot);
+}
+
+/// Those of `places` alone.
+void keep_only(ValuesDiffer& values, const Paths& places) {
+  Paths paths;
+  for (const std::string& place : places) paths.insert(place.substr(place.find(' ') + 1));
+  std::erase_if(values.tensors, [&](const auto& one) { return !paths.contains(one.path); });
+  values.differing = std::ssize(places);
+  values.module_path = common_module(values.tensors);
+}
+
+/// As of averages that each rank adds up in another order.
+bool is_rounding(const ValuesDiffer& values) {
+  constexpr double kRounding = 1e-5;
+  return !values.estimate.empty() && values.estimate.front().relative < kRounding;
+}
+
+/// Null where not all ranks tell of that step.
+std::optional<DigestsDiffer> difference_in(const RingList& rings, std::int64_t step,
+                                           const Paths& compared) {
+  const auto steps = sides_after(step - 1, rings, compared);
+  const auto found = steps.find(step);
+  if (found == steps.end()) return std::nullopt;
+  return DigestsDiffer{
+      .field = DigestField::kParameters, .step = step, .sides = as_sides(found->second)};
+}
+}  // namespace
+
+std::string common_module(std::span<const DifferingTensor> tensors) {
+  std::string common = tensors.empty() ? "" : module_of(tensors.front().path);
+  for (const DifferingTensor& tensor : tensors) {
+    if (tensor.model != tensors.front().model) return "";
+    while (!common.empty() && !tensor.path.starts_with(common + ".")) common = module_of(common);
+  }
+  return common;
+}
+
+void compare_averaged_weights(const RingList& rings, Cohort& cohort) {
+  if (rings.size() < 2) return;
   Agreements steps;
   const Paths compared = common_paths(rings, INT64_MAX);
   for (const RingReader* ring : rings) add_rank(*ring, compared, steps);
-  Paths parted;
-  for (const auto& [step, places] : steps) {
-    bool some_are_equal = false;
-    bool some_differ = false;
-    for (const auto& [place, found] : places) {
-      if (found.ranks < rings.size()) continue;
-      some_are_equal |= !found.differs && parted.contains(place);
-      some_differ |= found.differs;
-      if (found.differs) parted.insert(place);
-    }
-    if (some_are_equal && some_differ) return true;
-  }
-  return false;
+  Averaged averaged = averaged_in(steps, rings.size());
+  cohort.partly_equal_steps = std::move(averaged.steps);
+  if (averaged.never.empty()) return;
+  const auto difference = difference_in(rings, cohort.partly_equal_steps.front(), compared);
+  if (!difference) return;
+  ValuesDiffer values = compare_values(rings, *difference);
+  keep_only(values, averaged.never);
+  estimate_difference(rings, *difference, values);
+  if (!is_rounding(values)) cohort.never_averaged = std::move(values);
 }
 
 std::optional<DigestsDiffer> later_difference(const RingList& rings, const DigestsDiffer& first) {

@@ -110,6 +110,7 @@ struct DigestsDiffer {
   std::int64_t differing = 0;     ///< number of compared steps from `step` on in which they differ
   std::int64_t compared = 0;      ///< number of compared steps from `step` on
   std::vector<RankSide> sides;    ///< at `step`, minority first; values as text
+  bool by_calls = false;          ///< the same collectives fall into other steps
 };
 
 /// Ranks that average after other micro-batches, some of them not after the last one of a step.
@@ -147,14 +148,17 @@ struct ReductionStep {
   std::int64_t differing = 0;        ///< not bit-equal on all ranks when their optimizer stepped
   bool differs_by_part = false;      ///< those are bit-equal on all ranks of each part
   std::int64_t as_they_arrived = 0;  ///< on every rank, up to the factors that are known
-  std::int64_t grew_after = 0;       ///< of these, to what was averaged before, on some rank
+  std::int64_t mixed = 0;            ///< differing ones that are no multiple of it on some rank
+  std::int64_t grew_after = 0;       ///< of those as they arrived, to an earlier average
   bool may_be_copies = true;         ///< collectives had the sizes of these gradients and were not
                                      ///< of gradients themselves
   bool of_few_numbers = false;       ///< what they are of cannot be gradients
   ReduceKind reduce = ReduceKind::kNone;  ///< of most elements, if these are many, over all ranks
+  bool with_itself = false;               ///< the calls were of groups of one rank each
   bool to_one_rank = false;               ///< many elements were reduced or gathered to one alone
   bool brings_activations = false;   ///< calls before its gradients were of what ranks computed
   ReducedParameter first_differing;  ///< in registered order
+  std::string differing_module;      ///< the deepest above those, where others do not differ
   std::vector<RankSide> factors;     ///< by which ranks multiplied them, where these differ
   double largest_difference = 0;     ///< norm of ranks less their mean, over that of the mean
   std::optional<double> ratio;       ///< to the mean of what arrived, clipping left out; 1 is right
@@ -208,9 +212,13 @@ struct Cohort {
   /// Some step's collectives had a tenth of the elements of the parameters or more, but for
   /// broadcasts before the first step.
   bool exchanges_tensors = false;
-  bool broadcasts_at_start = false;       ///< of as many elements as the parameters have, or more
-  std::vector<std::int64_t> equal_steps;  ///< compared steps in which they were when it began
-  bool some_become_equal = false;         ///< of parameters that had parted, and others did not
+  bool broadcasts_at_start = false;         ///< of as many elements as the parameters have, or more
+  std::vector<std::int64_t> equal_steps;    ///< compared steps in which they were when it began
+  std::vector<std::int64_t> unequal_steps;  ///< in which they were not
+  /// Steps in which some of the parameters that had parted were equal again and others were not.
+  std::vector<std::int64_t> partly_equal_steps;
+  /// Of parameters that differ in each of these, at the first one, where there are several.
+  std::optional<ValuesDiffer> never_averaged;
   std::int64_t compared_steps = 0;
   std::int64_t median_step_ms = 0;
   std::vector<DigestsDiffer> digests;

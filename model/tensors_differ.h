@@ -55,6 +55,7 @@ struct DifferingTensor {
   bool is_buffer = false;
   bool requires_grad = false;
   std::vector<RankSide> sides;  ///< fingerprints in hex, minority first
+  std::uint32_t model_number = 0;
 };
 
 /// How far the values of one tensor lie apart between two ranks, from four random projections of

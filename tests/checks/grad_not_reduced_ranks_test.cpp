@@ -258,8 +258,9 @@ TEST_CASE("grad-not-reduced is a note where weights are drawn together now and t
   run.cohorts[0].reductions = differing(step);
   const std::size_t alone = GENERATE(1, 2);  // of three
   for (std::size_t i = 1; i <= alone; ++i) run.cohorts[0].reductions[i].calls = 0;
-  run.cohorts[0].some_become_equal = GENERATE(false, true);
-  const bool is_local = alone == 2 && !run.cohorts[0].some_become_equal;
+  const bool some_become_equal = GENERATE(false, true);
+  if (some_become_equal) run.cohorts[0].partly_equal_steps = {2};
+  const bool is_local = alone == 2 && !some_become_equal;
   const Finding finding = judge_run(run, "grad-not-reduced").at(0);
   CHECK(finding.severity == (is_local ? Severity::kNote : Severity::kWarning));
   CHECK(cause_of(finding) == (is_local ? "none_seen" : "early"));

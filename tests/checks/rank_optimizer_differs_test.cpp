@@ -114,6 +114,16 @@ TEST_CASE("rank-optimizer-differs names the rank that steps once more", "[check]
   CHECK(findings[0].fixes.at(0).text.starts_with("call step() once"));
 }
 
+TEST_CASE("rank-optimizer-differs tells of averages without a step", "[check]") {
+  DigestsDiffer steps = differ(DigestField::kOptimizerSteps, 13, 40);
+  steps.sides = {{"49", {3}}, {"62", {0, 1, 2}}};
+  steps.by_calls = GENERATE(false, true);
+  const Finding finding = judge_run(with({steps}), kId).at(0);
+  CHECK(finding.what == "number of optimizer steps 49 on rank 3, 62 on ranks 0-2, since step 13");
+  CHECK((finding.why.find("some took part in averages") != std::string::npos) == steps.by_calls);
+  CHECK(finding.fixes.at(0).text.starts_with("step on every rank") == steps.by_calls);
+}
+
 TEST_CASE("rank-optimizer-differs weighs less where gradients are not averaged", "[check]") {
   RanksComparedEvent run = with({differ(DigestField::kLearningRate, 1, 50)});
   exchange_parameters(run);

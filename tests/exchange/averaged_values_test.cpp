@@ -60,4 +60,55 @@ TEST_CASE("a call whose result came back to one model is no copy of another's gr
   CHECK_FALSE(steps[0].may_be_copies);
 }
 
+TEST_CASE("where a rank brings zeros alone, no ratio is told", "[compare]") {
+  const bool brings_zeros = GENERATE(false, true);
+  TwoRanks ranks;
+  ranks.put(0, 1, {.before = kOne, .after = brings_zeros ? kOne : kSum});
+  ranks.put(1, 1,
+            {.before = brings_zeros ? Values{} : kOther, .after = brings_zeros ? kOne : kSum});
+  CHECK(ranks.compared().at(0).ratio.has_value() == !brings_zeros);
+}
+
+TEST_CASE("factors of other gradients are no reason of a difference", "[compare]") {
+  TwoRanks ranks;  // the second one dropped what it had reduced
+  ranks.put(0, 1, {.before = kOne, .after = scaled(kSum, 0.5), .weight = 0.5});
+  ranks.put(1, 1, {.before = kOther, .after = kOther, .weight = 1});
+  CHECK(ranks.compared().at(0).factors.empty());
+}
+
+TEST_CASE("sums that ranks make by themselves, of not all gradients, are meant as averages",
+          "[compare]") {
+  Values first = kSum;  // and the second rank lacks a part of it
+  Values second = {3, -1, 2, 4};
+  std::int64_t steps = 2;
+  bool are_equal_at_start = true;
+  std::uint64_t elements = 56;
+  bool averages = false;
+  SECTION("in two steps in a row") { averages = true; }
+  SECTION("not in one alone") { steps = 1; }
+  SECTION("not where each steps with a multiple of its own") {
+    first = scaled(kOne, 0.3);
+    second = scaled(kOther, 0.2);
+  }
+  SECTION("not of networks that began as others") { are_equal_at_start = false; }
+  SECTION("nor where only a few numbers were exchanged") { elements = 2; }
+  TwoRanks ranks;
+  ranks.begin(are_equal_at_start);
+  for (std::int64_t step = 1; step <= steps; ++step) {
+    ranks.call({.elements = elements, .kind = CollectiveKind::kSend, .reduce = ReduceKind::kNone});
+    ranks.step(step, first, second);
+    ranks.digest(step, 0);
+  }
+  CHECK(ranks.average() == averages);
+}
+
+TEST_CASE("what a broadcast follows is left on no rank alone", "[compare]") {
+  const std::uint64_t sent = GENERATE(0, 8, 56);
+  TwoRanks ranks;
+  ranks.call({.elements = 56, .kind = CollectiveKind::kReduce});
+  ranks.call({.elements = sent, .kind = CollectiveKind::kBroadcast, .reduce = ReduceKind::kNone});
+  ranks.step(1, kOne, kOther);
+  CHECK(ranks.compared().at(0).to_one_rank == (sent < 56));
+}
+
 }  // namespace ddpscope::test

@@ -39,4 +39,18 @@ TEST_CASE("broadcasts of the parameters before the first backward are told", "[c
   CHECK(run.compared().cohorts.at(0).broadcasts_at_start == are_told);
 }
 
+TEST_CASE("a group of one rank is a part only beside averages of more", "[compare]") {
+  const bool in_one_step = GENERATE(false, true);
+  const auto calls_of = [&](std::int64_t rank) {
+    RankCalls calls{.rank = rank};
+    calls.groups[group_key(7 << 21, 2)] = {.writes_gradients = true, .write_steps = {1, 2, 3, 7}};
+    calls.groups[group_key((8 + rank) << 21, 1)] = {.writes_gradients = true,
+                                                    .write_steps = {in_one_step ? 3 : 4, 5}};
+    return calls;
+  };
+  const RankCohorts found = cohorts_of({calls_of(0), calls_of(1)});
+  CHECK(found.cohorts == std::vector<RankList>{{0, 1}});
+  CHECK(parts_of({0, 1}, found.groups).empty() == !in_one_step);
+}
+
 }  // namespace ddpscope::test

@@ -14,10 +14,11 @@
 namespace ddpscope::test {
 
 /// Fingerprints of the tensors of model 0, in the order of their list.
-inline void put_words(TestRank& rank, std::int64_t step, const std::vector<std::uint64_t>& words) {
+inline void put_words(TestRank& rank, std::int64_t step, const std::vector<std::uint64_t>& words,
+                      std::uint32_t model = 0) {
   std::string bytes(words.size() * 8, '\0');
   std::memcpy(bytes.data(), words.data(), bytes.size());
-  rank.writer.put(Blob{BlobKind::kFingerprints, 0, step, bytes});
+  rank.writer.put(Blob{BlobKind::kFingerprints, model, step, bytes});
 }
 
 /// Rings of some ranks in one folder, and what comparing them tells.

@@ -40,4 +40,20 @@ TEST_CASE("another parameter than the new one is not new", "[compare]") {
   CHECK_FALSE(compared(/*grows_in=*/4, /*differing=*/0).are_new);
 }
 
+TEST_CASE("a model made while ranks train is new, though another one has its paths", "[compare]") {
+  TestRun run(2);
+  for (std::size_t rank = 0; rank < 2; ++rank) {
+    run[rank].list(test_list());
+    run[rank].list(test_list(), 4, /*model=*/1);
+    for (const std::int64_t step : {0, 2, 4}) {
+      put_words(run[rank], step, {1, 2, 3, 4});
+      if (step == 4) put_words(run[rank], step, {5 + rank, 6 + rank, 7 + rank, 4}, /*model=*/1);
+      run[rank].digest({.step = step, .parameters = step == 4 ? 5 + rank : 5});
+    }
+  }
+  const auto event = run.compared();
+  REQUIRE(event.cohorts.at(0).values.size() == 1);
+  CHECK(event.cohorts[0].values[0].are_new);
+}
+
 }  // namespace ddpscope::test

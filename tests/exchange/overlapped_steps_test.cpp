@@ -18,10 +18,13 @@ void put_on_both(TwoRanks& ranks, std::int64_t step, const Values& after) {
 }  // namespace
 
 TEST_CASE("gradients of the step before are not compared with those of this one", "[compare]") {
+  const std::int64_t delay = GENERATE(1, 2, 4);
   TwoRanks ranks;
-  for (const std::int64_t step : {1, 2, 3, 4}) put_on_both(ranks, step, brought_in(step - 1));
+  for (std::int64_t step = 1; step <= 12; ++step) {
+    put_on_both(ranks, step, brought_in(step - delay));
+  }
   const auto steps = ranks.compared();
-  REQUIRE(steps.size() == 4);
+  REQUIRE(steps.size() == 12);
   for (const ReductionStep& step : steps) {
     CHECK(step.not_linear == 0);
     CHECK(step.residual == 0);
@@ -35,6 +38,20 @@ TEST_CASE("nor where steps between were not recorded", "[compare]") {
   }
   const auto steps = ranks.compared();
   REQUIRE(steps.size() == 7);
+  for (const ReductionStep& step : steps) CHECK(step.noise == 0);
+}
+
+TEST_CASE("nor where this step brings nearly what the one before did", "[compare]") {
+  TwoRanks ranks;
+  for (const std::int64_t step : {1, 2, 3, 4, 5}) {
+    Values brought = brought_in(step == 4 ? 3 : step);
+    if (step == 4) brought[0] += 0.004;
+    for (const std::size_t rank : {0, 1}) {
+      ranks.put(rank, step, {.before = brought, .after = brought_in(step - 1)});
+    }
+  }
+  const auto steps = ranks.compared();
+  REQUIRE(steps.size() == 5);
   for (const ReductionStep& step : steps) CHECK(step.noise == 0);
 }
 

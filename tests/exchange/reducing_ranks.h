@@ -71,6 +71,13 @@ class TwoRanks {
     for (auto& rank : run_) rank->call(call);
   }
 
+  /// What they hold before the first step.
+  void begin(bool are_equal) {
+    for (std::size_t rank : {0, 1}) {
+      run_[rank].digest({.step = 0, .structure = 7, .parameters = are_equal ? 5 : 5 + rank});
+    }
+  }
+
   void silence_second() { calls_of_second_ = 0; }
 
   /// After the backwards of a step, before its collectives.

@@ -77,18 +77,42 @@ TEST_CASE("ranks that give each other activations are told from others", "[compa
 }
 
 TEST_CASE("averages of weights that leave some of them out are known", "[compare]") {
-  const auto [first, second] =
-      GENERATE(table<bool, bool>({{true, false}, {true, true}, {false, false}}));
+  // Whether these are equal in steps 4 and 8, in which fc1.weight differs as a rule.
+  struct Case {
+    std::vector<bool> bias, weight2;
+    std::size_t partly;
+    std::vector<std::string> never;
+  };
+  const Case one = GENERATE(Case{{true, true}, {true, true}, 2, {"fc1.weight"}},
+                            Case{{true, true}, {false, false}, 2, {}},  // few of them: by chance
+                            Case{{true, true}, {true, false}, 2, {}},   // equal once: takes turns
+                            Case{{true, false}, {false, true}, 2, {}},  // likewise
+                            Case{{true, false}, {false, false}, 1, {}},
+                            Case{{false, false}, {false, false}, 0, {}});
   TestRun run(2);
   for (std::size_t rank = 0; rank < 2; ++rank) {
     run[rank].list(test_list());
     put_words(run[rank], 0, {1, 2, 3, 4});
     put_words(run[rank], 2, {5 + rank, 7 + rank, 9 + rank, 4});
-    put_words(run[rank], 4, {20 + (first ? 0 : rank), 30, 40 + (second ? 0 : rank), 4});
-    if (!first) put_words(run[rank], 4, {20 + rank, 30 + rank, 40 + rank, 4});
-    run[rank].digest({.step = 4, .structure = 7, .parameters = 5 + rank});
+    for (const std::size_t i : {0, 1}) {
+      const std::size_t base = 20 + 10 * i;
+      put_words(
+          run[rank], i == 0 ? 4 : 8,
+          {base + rank, base + (one.bias[i] ? 0 : rank), base + (one.weight2[i] ? 0 : rank), 4});
+    }
+    run[rank].digest({.step = 8, .structure = 7, .parameters = 5 + rank});
   }
-  CHECK(run.compared().cohorts.at(0).some_become_equal == (first && !second));
+  const Cohort cohort = run.compared().cohorts.at(0);
+  CHECK(cohort.partly_equal_steps.size() == one.partly);
+  REQUIRE(cohort.never_averaged.has_value() == !one.never.empty());
+  if (one.never.empty()) return;
+  CHECK(cohort.never_averaged->step == 4);
+  CHECK(cohort.never_averaged->compared == 3);
+  std::vector<std::string> paths;
+  for (const DifferingTensor& tensor : cohort.never_averaged->tensors) paths.push_back(tensor.path);
+  CHECK(paths == one.never);
+  CHECK(cohort.never_averaged->differing == std::ssize(one.never));
+  CHECK(cohort.never_averaged->module_path == "fc1");
 }
 
 }  // namespace ddpscope::test::step_calls_test

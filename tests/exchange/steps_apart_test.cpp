@@ -97,4 +97,47 @@ TEST_CASE("a step that a rank is ended in is compared, but for what ends it", "[
   CHECK(!differs_in(cohort, DigestField::kSkippedSteps));
 }
 
+namespace {
+/// So many averages in steps of two ranks, of which the second leaves out steps `from` to `to`.
+Cohort with_averages(std::int32_t steps, std::int32_t from, std::int32_t to,
+                     const TestCall& other = {.elements = 1}) {
+  TestRun run(2);
+  for (std::size_t rank = 0; rank < 2; ++rank) {
+    run[rank].list(test_list());
+    std::int32_t step = 1;
+    for (std::int32_t i = 1; i <= steps; ++i) {
+      run[rank].at_step(step);
+      run[rank].call({.owner = "fc1.weight.grad", .elements = 32});
+      run[rank].call(other);
+      const bool is_left_out = rank == 1 && i >= from && i <= to;
+      if (!is_left_out) run[rank].digest({.step = step++, .structure = 7, .averages = true});
+    }
+  }
+  return run.compared().cohorts.at(0);
+}
+
+const DigestsDiffer* in_steps(const Cohort& cohort) {
+  const auto found =
+      std::ranges::find(cohort.digests, DigestField::kOptimizerSteps, &DigestsDiffer::field);
+  return found == cohort.digests.end() ? nullptr : &*found;
+}
+}  // namespace
+
+TEST_CASE("a rank that averages with others and does not step is told by its calls", "[compare]") {
+  const Cohort cohort = with_averages(20, 6, 8);
+  const DigestsDiffer* const differ = in_steps(cohort);
+  REQUIRE(differ != nullptr);
+  CHECK(differ->step == 6);
+  CHECK(differ->sides == std::vector<RankSide>{{"17", {1}}, {"20", {0}}});
+}
+
+TEST_CASE("ranks whose calls fall into equal steps make as many", "[compare]") {
+  SECTION("all along") { CHECK(in_steps(with_averages(20, 99, 99)) == nullptr); }
+  SECTION("or are behind for a moment") { CHECK(in_steps(with_averages(20, 19, 20)) == nullptr); }
+  SECTION("or make weights equal by broadcasts") {
+    const TestCall all = {.elements = 56, .kind = CollectiveKind::kBroadcast};
+    CHECK(in_steps(with_averages(20, 6, 8, all)) == nullptr);
+  }
+}
+
 }  // namespace ddpscope::test

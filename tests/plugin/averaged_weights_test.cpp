@@ -6,9 +6,11 @@
 
 namespace ddpscope::test {
 namespace {
-void average_weights(const Group& group, Net& net) {
+void average_weights(const Group& group, Net& net, const std::string& but = "none") {
   const torch::NoGradGuard no_grad;
-  for (const at::Tensor& parameter : net->parameters()) {
+  for (const auto& entry : net->named_parameters()) {
+    if (entry.key().starts_with(but)) continue;
+    const at::Tensor& parameter = entry.value();
     const at::Tensor sum = parameter.detach().clone();
     all_reduce(group, sum);
     parameter.copy_(sum / group->getSize());
@@ -66,6 +68,20 @@ TEST_CASE("Weights that are averaged in pairs that change are no fault") {
   });
   INFO(merged.said);
   CHECK(merged.says("0 errors, 0 warnings"));
+}
+
+TEST_CASE("A layer that an average of weights leaves out is told, and the layer alone") {
+  const bool is_left_out = GENERATE(false, true);
+  const Merged merged = merged_run({40, 40}, [is_left_out](const Place& place) -> AfterStep {
+    const Group group = place.group();
+    return [=](int step, Net& net) {
+      if (step % 8 == 0) average_weights(group, net, is_left_out ? "second" : "none");
+    };
+  });
+  INFO(merged.said);
+  CHECK(merged.says(is_left_out ? "0 errors, 1 warning" : "0 errors, 0 warnings"));
+  CHECK(merged.says("ranks 0-1 step 9 second: warning: 2 of 4 parameters still differ") ==
+        is_left_out);
 }
 
 TEST_CASE("A step that one rank leaves out is told as that") {

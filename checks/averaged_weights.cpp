@@ -1,0 +1,116 @@
+#include "checks/averaged_weights.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+#include <optional>
+
+#include "checks/rank_sides.h"
+#include "model/fact_keys.h"
+#include "model/rank_words.h"
+
+namespace ddpscope {
+namespace {
+using enum Applicability;
+
+const Fix kDeclare = {
+    "declare them if each rank is to have its own: Attachment::declare with kRankLocal",
+    kNeedsDecision};
+
+Finding left_out(const ValuesDiffer& values, const Cohort& cohort) {
+  const auto& steps = cohort.partly_equal_steps;
+  Finding finding = finding_on(all_of(values.sides), values.step);
+  finding.module_path = values.module_path;
+  if (!values.tensors.empty()) finding.model = values.tensors.front().model;
+  if (values.tensors.size() == 1) {
+    set_place(finding, values.tensors.front().model, values.tensors.front().path);
+  }
+  finding.what = fmt::format(
+      "{} of {} parameters still differ{} between ranks when step {} began and others were equal "
+      "again (not_averaged)",
+      values.differing, values.compared, values.differing == 1 ? "s" : "", values.step);
+  finding.why = fmt::format(
+      "the ranks average their weights now and then, which made the others equal in {}, the last "
+      "step {}; these were not in any of them",
+      counted(std::ssize(steps), "compared step"), steps.back());
+  finding.fixes = {{"average these with the others", kLikely}, kDeclare};
+  finding.facts = {{fact::kCause, std::string("not_averaged")},
+                   {fact::kFirstBadStep, values.step},
+                   {fact::kDifferingCount, values.differing}};
+  if (!values.tensors.empty()) {
+    finding.facts.push_back({fact::kFirstPath, values.tensors.front().path});
+  }
+  return finding;
+}
+
+/// Weights that were equal every so many steps, and are no more.
+struct Lost {
+  std::int64_t last_equal = 0;
+  std::int64_t period = 0;
+  std::int64_t missed = 0;  ///< compared steps in which they were due
+};
+
+std::optional<Lost> lost_average(const Cohort& cohort, bool is_live) {
+  // A period may have become longer while they train.
+  const std::int64_t told_from = is_live ? 16 : 3;
+  const auto& equal = cohort.equal_steps;
+  if (cohort.averages || equal.size() < 3 || cohort.unequal_steps.empty()) return std::nullopt;
+  const std::int64_t last = equal.back();
+  const std::int64_t before = equal[equal.size() - 2];
+  const std::int64_t period = last - before;
+  // The first average follows the first step, whose start is counted as step 0.
+  const std::int64_t first = equal[equal.size() - 3];
+  const bool is_regular = before - first == period || (first == 0 && before == period + 1);
+  const auto& unequal = cohort.unequal_steps;
+  const bool has_parted =
+      std::ranges::any_of(unequal, [&](std::int64_t step) { return step > before && step < last; });
+  if (!is_regular || !has_parted) return std::nullopt;
+  Lost lost{.last_equal = last, .period = period};
+  for (const std::int64_t step : unequal) {
+    lost.missed += step > last && (step - last) % period == 0;
+  }
+  if (lost.missed < told_from) return std::nullopt;
+  return lost;
+}
+
+Finding lost_finding(const Lost& lost, const Cohort& cohort) {
+  const std::int64_t step = lost.last_equal + lost.period;
+  Finding finding = finding_on(cohort.ranks, step);
+  for (const ValuesDiffer& values : cohort.values) {
+    if (values.of_buffers || values.tensors.empty()) continue;
+    finding.model = values.tensors.front().model;
+    finding.module_path = values.module_path;
+  }
+  finding.what = fmt::format(
+      "the parameters, equal again every {} steps until step {}, still differ between ranks when "
+      "step {} began (no_longer_averaged)",
+      lost.period, lost.last_equal, step);
+  finding.why = fmt::format(
+      "the ranks average their weights now and then; in {} since then in which that was due it "
+      "made them equal no more, as where a rank changes them afterwards, averages other values, or "
+      "no longer takes part",
+      counted(lost.missed, "compared step"));
+  finding.fixes = {{"give the average and what follows from it the same inputs on all ranks: a "
+                    "momentum, a reference copy or a schedule that one rank has lost or restored",
+                    kLikely},
+                   {"broadcast the weights of one rank after the average", kLikely}};
+  finding.facts = {{fact::kCause, std::string("no_longer_averaged")},
+                   {fact::kFirstBadStep, step},
+                   {fact::kLastEqualStep, lost.last_equal}};
+  return finding;
+}
+}  // namespace
+
+bool tell_averaged_weights(const Cohort& cohort, bool is_live, Findings& findings) {
+  const auto add = [&findings](Finding finding) {
+    finding.severity = Severity::kWarning;
+    findings.push_back(std::move(finding));
+    return true;
+  };
+  if (cohort.never_averaged) return add(left_out(*cohort.never_averaged, cohort));
+  const auto lost = lost_average(cohort, is_live);
+  return lost && add(lost_finding(*lost, cohort));
+}
+
+}  // namespace ddpscope

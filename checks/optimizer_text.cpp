@@ -1,0 +1,110 @@
+#include "checks/optimizer_text.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "checks/rank_sides.h"
+#include "model/fact_keys.h"
+
+namespace ddpscope {
+namespace {
+std::vector<Fix> fixes_for_field(DigestField field, bool from_start) {
+  using enum Applicability;
+  switch (field) {
+    case DigestField::kMembers:
+    case DigestField::kGroups:
+      return {{"give the optimizer the same parameters in the same groups on every rank", kSafe}};
+    case DigestField::kState:
+      return {{"load the state of the optimizer on every rank, as the weights", kSafe},
+              {"broadcast it from the rank that loaded it", kSafe}};
+    case DigestField::kLossScale:
+      return {
+          {"reduce the flag that an Inf was found with a maximum over the ranks before the scale "
+           "is changed",
+           kSafe}};
+    case DigestField::kSkippedSteps:
+    case DigestField::kOptimizerSteps:
+      return {
+          {"reduce what decides whether the optimizer steps, as a flag that an Inf was found, "
+           "with a maximum over the ranks",
+           kSafe}};
+    case DigestField::kWeightDecay:
+    case DigestField::kMomentum:
+    case DigestField::kOptimizers:
+      return {
+          {"build the optimizer of the same type, with the same options, on every rank", kSafe}};
+    default:
+      if (from_start) return {{"give all ranks one learning rate when they build it", kSafe}};
+      return {{"all-reduce the metric that the scheduler sees before it sees it", kSafe},
+              {"broadcast the options of rank 0 to the other ranks", kLikely}};
+  }
+}
+
+Finding describe_field(const DigestsDiffer& differ, const FieldWords& words, const Cohort& cohort) {
+  const RankList minority = minority_of(differ.sides);
+  Finding finding = finding_on(minority, differ.step);
+  finding.severity = severity_in(cohort);
+  finding.subject = words.words;
+  finding.last_step = differ.last_step;
+  finding.occurrences = std::max<std::int64_t>(differ.differing, 1);
+  const bool is_hash = differ.field == DigestField::kOptimizers;
+  finding.what = is_hash ? fmt::format(
+                               "the type of an optimizer, an option as its second beta or "
+                               "eps, or those of a later group differ between ranks since {}",
+                               since_text(differ))
+                         : fmt::format("{} {}, since {}", words.words, sides_text(differ.sides),
+                                       since_text(differ));
+  finding.why = "equal gradients give other weights on these ranks" + severity_words(cohort);
+  finding.fixes = fixes_for_field(differ.field, differ.step <= 1);
+  finding.facts = {{fact::kField, std::string(words.key)},
+                   {fact::kMinorityRanks, as_fact(minority)},
+                   {fact::kSinceStep, differ.step}};
+  if (!is_hash) finding.facts.push_back({fact::kValuePerRank, per_side(differ.sides)});
+  return finding;
+}
+
+/// Ranks that took part in averages without a step.
+Finding describe_left_out(const DigestsDiffer& differ, const FieldWords& words,
+                          const Cohort& cohort) {
+  Finding finding = describe_field(differ, words, cohort);
+  finding.why =
+      "the same averages fall into other steps of these ranks: some took part in averages and made "
+      "no step with them" +
+      severity_words(cohort);
+  finding.fixes.insert(finding.fixes.begin(),
+                       {"step on every rank that takes part in an average, also where it has no "
+                        "data and brings zeros",
+                        Applicability::kLikely});
+  return finding;
+}
+
+bool is_extra(const RankSide& side) { return side.value.starts_with('-'); }
+
+/// Steps that some made once more.
+Finding describe_extra(DigestsDiffer differ, const Cohort& cohort) {
+  constexpr FieldWords kExtra = {DigestField::kSkippedSteps, "extra_steps",
+                                 "number of steps without a backward"};
+  const auto extra = std::ranges::find_if(differ.sides, is_extra);
+  for (RankSide& side : differ.sides) side.value = is_extra(side) ? side.value.substr(1) : "0";
+  Finding finding = describe_field(differ, kExtra, cohort);
+  finding.ranks = extra->ranks;
+  finding.rank = extra->ranks.front();
+  finding.why = "one gradient changed these weights twice, and later steps are of other batches" +
+                severity_words(cohort);
+  finding.fixes = {{"call step() once behind the last backward of a step, on every rank alike",
+                    Applicability::kSafe}};
+  return finding;
+}
+}  // namespace
+
+Finding describe_difference(const DigestsDiffer& differ, const FieldWords& words,
+                            const Cohort& cohort) {
+  const bool has_extra =
+      words.field == DigestField::kSkippedSteps && std::ranges::any_of(differ.sides, is_extra);
+  if (has_extra) return describe_extra(differ, cohort);
+  return differ.by_calls ? describe_left_out(differ, words, cohort)
+                         : describe_field(differ, words, cohort);
+}
+
+}  // namespace ddpscope

@@ -1,0 +1,95 @@
+// rank-parameters-differ where ranks average their weights now and then.
+#include <algorithm>
+
+#include "tests/support/catch.h"
+#include "tests/support/compared_ranks.h"
+
+namespace ddpscope::test::averaged_weights_test {
+namespace {
+using namespace test;  // NOLINT(google-build-using-namespace)
+constexpr char kId[] = "rank-parameters-differ";
+
+/// Of ranks that part between their averages, in one tensor as far as is told.
+RanksComparedEvent averaging(std::int64_t since) {
+  RanksComparedEvent run = four_ranks();
+  Cohort& cohort = run.cohorts[0];
+  cohort.averages = false;
+  cohort.values = {
+      {.step = since,
+       .compared = 62,
+       .equal_until = since == 0 ? -1 : 0,
+       .sides = {{"aa", {1}}, {"bb", {0, 2, 3}}},
+       .tensors = {{.model = "Net", .path = "trunk.conv.weight", .requires_grad = true}},
+       .differing = 1,
+       .module_path = "trunk.conv"}};
+  return run;
+}
+}  // namespace
+
+TEST_CASE("rank-parameters-differ tells what an average of weights leaves out", "[check]") {
+  const bool parted_at_start = GENERATE(false, true);
+  RanksComparedEvent run = averaging(parted_at_start ? 0 : 2);
+  run.cohorts[0].equal_steps = {0};
+  run.cohorts[0].partly_equal_steps = {9, 17};
+  run.cohorts[0].never_averaged = run.cohorts[0].values.front();
+  run.cohorts[0].never_averaged->step = 9;
+  const Findings findings = judge_run(run, kId);
+  REQUIRE(findings.size() == (parted_at_start ? 2 : 1));
+  const Finding& finding = findings[0];
+  CHECK(finding.severity == Severity::kWarning);
+  CHECK(finding.step == 9);
+  CHECK(finding.module_path == "trunk.conv");
+  CHECK(finding.subject == "weight");
+  CHECK(finding.what ==
+        "1 of 62 parameters still differs between ranks when step 9 began and others were equal "
+        "again (not_averaged)");
+  CHECK(finding.why.ends_with(
+      "made the others equal in 2 compared steps, the last step 17; these were not in any of "
+      "them"));
+  CHECK(fact_in(finding, "cause") == text_of("not_averaged"));
+  CHECK(finding.fixes.at(0).text == "average these with the others");
+  CHECK(finding.fixes.at(1).applicability == Applicability::kNeedsDecision);
+}
+
+TEST_CASE("rank-parameters-differ tells of averages of weights that come no more", "[check]") {
+  RanksComparedEvent run = averaging(2);
+  Cohort& cohort = run.cohorts[0];
+  cohort.equal_steps = {0, 11, 21};
+  bool is_told = true;
+  SECTION("in steps in which they were due") {}
+  SECTION("not where they came once more, later") {
+    cohort.equal_steps.push_back(61);
+    is_told = false;
+  }
+  SECTION("not where they never came every so many steps") {
+    cohort.equal_steps = {0, 8, 21};
+    is_told = false;
+  }
+  SECTION("not where they were equal all the time") {
+    cohort.equal_steps = {0, 1, 2};
+    is_told = false;
+  }
+  SECTION("not at once while they train") {
+    run.live = true;
+    is_told = false;
+  }
+  SECTION("nor where gradients are averaged") {
+    cohort.averages = true;
+    is_told = false;
+  }
+  for (std::int64_t step = 2; step <= 60; ++step) {
+    if (std::ranges::count(cohort.equal_steps, step) == 0) cohort.unequal_steps.push_back(step);
+  }
+  const Finding finding = judge_run(run, kId).at(0);
+  CHECK((fact_in(finding, "cause") == text_of("no_longer_averaged")) == is_told);
+  if (!is_told) return;
+  CHECK(finding.severity == Severity::kWarning);
+  CHECK(finding.step == 31);
+  CHECK(finding.what ==
+        "the parameters, equal again every 10 steps until step 21, still differ between ranks when "
+        "step 31 began (no_longer_averaged)");
+  CHECK(fact_in(finding, "last_equal_step") == FactValue(std::int64_t{21}));
+  CHECK(finding.why.find("in 3 compared steps since then") != std::string::npos);
+}
+
+}  // namespace ddpscope::test::averaged_weights_test
