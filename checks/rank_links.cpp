@@ -59,9 +59,12 @@ bool is_drift(const Finding& cause, const Finding& effect) {
   return cause.step <= effect.step && !has_word(effect, fact::kCause, "init_not_synced");
 }
 
-/// A note is no reason of what an average of the weights should have mended.
+/// A note is no reason of what an average of the weights should have mended. Where several models
+/// step in turn, gradients are compared a few steps later than what they change.
 bool is_drift_as_severe(const Finding& cause, const Finding& effect) {
-  return cause.severity >= effect.severity && is_drift(cause, effect);
+  constexpr std::int64_t kInTurn = 2;
+  const bool is_before = cause.step <= effect.step + kInTurn && is_drift(effect, effect);
+  return cause.severity >= effect.severity && is_before;
 }
 
 /// Gradients that a Reducer waited for: it averaged none of that step.

@@ -210,12 +210,12 @@ class Comparison {
     result_.apart = std::move(all);
   }
 
-  // A rank that was ended from outside left no digest of the step in which it waited, nor, where it
-  // had not come to that, of the one before.
+  // A rank that was ended from outside, or ended itself at once, left no digest of the step of its
+  // last call, nor, where it had not come to that, of the one before.
   void count_open_steps(Cohort& cohort) const {
     for (RankCounts& counts : cohort.counts) {
       const auto stand = std::ranges::find(result_.stands, counts.rank, &RankStand::rank);
-      if (stand == result_.stands.end() || !stand->is_open) continue;
+      if (stand == result_.stands.end()) continue;
       const CallRecord& call = stand->last.record;
       const bool averages = call.phase == Phase::kBackward || call.phase == Phase::kReduce;
       if (!averages || call.step <= counts.step) continue;
