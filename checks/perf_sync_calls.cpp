@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "checks/check.h"
+#include "checks/finding_text.h"
 #include "checks/run_state.h"
 #include "checks/wait_text.h"
 #include "model/fact_keys.h"
