@@ -6,6 +6,7 @@
 namespace ddpscope {
 namespace {
 constexpr std::int64_t kIntervalCycles = 3;
+constexpr std::int64_t kClearedCycles = 2;
 constexpr int kGapsToLearn = 3;
 }  // namespace
 
@@ -45,12 +46,15 @@ void GradientIntervals::clear(OptimizerId optimizer) {
 }
 
 // A cycle may have several steps of an optimizer, as of a critic: one that was not cleared is
-// enough.
+// enough. Where one clearing serves several cycles, the first of these is in order.
 void GradientIntervals::end(Member& member, std::int64_t cycle) {
   const bool all_cleared = member.clear_cycle == member.cycle &&
                            member.stale_cycle != member.cycle &&
                            member.untold_cycle != member.cycle;
-  if (member.cycle != cycle && all_cleared) member.stale_cycles = member.untold_cycles = 0;
+  if (member.cycle != cycle) {
+    member.cleared_cycles = all_cleared ? member.cleared_cycles + 1 : 0;
+    if (member.cleared_cycles >= kClearedCycles) member.stale_cycles = member.untold_cycles = 0;
+  }
   member.cycle = cycle;
   if (member.cleared) {
     if (!member.is_first) member.clear_cycle = cycle;

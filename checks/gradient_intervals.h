@@ -19,7 +19,7 @@ class GradientIntervals {
     std::int64_t steps = 0;          ///< likewise, of the optimizer
   };
   struct Closed {
-    Stale never;               ///< not cleared in 3 cycles in a row
+    Stale never;               ///< not cleared in 3 cycles
     Stale now_and_then;        ///< not before this step, but before some of the others
     bool all = false;          ///< no other member got a gradient
     std::int64_t longest = 0;  ///< the most since a cleared one was cleared
@@ -51,12 +51,13 @@ class GradientIntervals {
     bool was_first = false;     ///< likewise
     bool set_to_none = false;   ///< at some time
     bool cleared_each = false;  ///< before two steps in a row, at some time
-    std::int64_t stale_cycles = 0;   ///< in a row
-    std::int64_t untold_cycles = 0;  ///< among them, in which it cannot be told
-    std::int64_t stale_cycle = 0;    ///< the last one
-    std::int64_t untold_cycle = 0;   ///< likewise
-    std::int64_t cycle = 0;          ///< of the last step
-    std::int64_t clear_cycle = 0;    ///< of the last step that found it cleared; 0: none did
+    std::int64_t cleared_cycles = 0;  ///< in a row, before each of whose steps it was
+    std::int64_t stale_cycles = 0;    ///< since the last two of these in a row
+    std::int64_t untold_cycles = 0;   ///< among them, in which it cannot be told
+    std::int64_t stale_cycle = 0;     ///< the last one
+    std::int64_t untold_cycle = 0;    ///< likewise
+    std::int64_t cycle = 0;           ///< of the last step
+    std::int64_t clear_cycle = 0;     ///< of the last step that found it cleared; 0: none did
   };
   struct Members {
     bool zeroed = false;  ///< by its zero_grad(), at some time

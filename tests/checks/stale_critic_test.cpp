@@ -65,10 +65,10 @@ TEST_CASE("optim-stale-gradient stays silent on a critic that is cleared before 
   CHECK(program.findings.empty());
 }
 
-TEST_CASE("optim-stale-gradient forgets cycles before one in which all was cleared", "[check]") {
+TEST_CASE("optim-stale-gradient forgets cycles before two in which all was cleared", "[check]") {
   Program program("optim-stale-gradient");
   for (int i = 0; i < 3; ++i) {
-    play(program, /*clears_each=*/false, 2);
+    play(program, /*clears_each=*/false, 1);
     play(program, /*clears_each=*/true, 2);
   }
   CHECK(program.findings.empty());
@@ -163,6 +163,72 @@ TEST_CASE("optim-stale-gradient knows what was cleared until it no longer was", 
   }
   REQUIRE(program.findings.size() == 1);
   CHECK(cause_of(program.findings[0]) == "never_zeroed");
+}
+
+TEST_CASE("optim-stale-gradient warns where one zero_grad serves two or three steps in turn",
+          "[check]") {
+  Program program("optim-stale-gradient");
+  program.attach(1, {{.id = 1, .path = "trunk.weight"}, {.id = 2, .path = "other.weight"}});
+  program.optimizer(1, {1});
+  program.optimizer(2, {2});
+  const bool has_two_optimizers = GENERATE(false, true);
+  const int steps = GENERATE(2, 3);
+  for (int i = 0; i < 4 * steps; ++i) {
+    if (i % steps == 0) program.zero_grad(1);
+    if (i % steps == 0) program.zero_grad(2);
+    program.backward({1, 2});
+    program.step(1);
+    if (has_two_optimizers) program.step(2);
+  }
+  REQUIRE(program.findings.size() == (has_two_optimizers ? 2 : 1));
+  for (const Finding& finding : program.findings) {
+    CHECK(cause_of(finding) == "not_each_step");
+    CHECK(finding.severity == Severity::kWarning);
+    CHECK(finding.step <= (has_two_optimizers ? 12 : 6));
+  }
+}
+
+TEST_CASE("optim-stale-gradient stays silent on one clearing for several backwards and one step",
+          "[check]") {
+  Program program("optim-stale-gradient");
+  program.attach(1, {{.id = 1, .path = "a.weight"}, {.id = 2, .path = "b.weight"}});
+  program.optimizer(1, {1});
+  program.optimizer(2, {2});
+  SECTION("of two losses before the steps of both optimizers") {
+    for (int i = 0; i < 12; ++i) {
+      program.zero_grad(1);
+      program.zero_grad(2);
+      program.backward({1, 2});
+      program.backward({1});
+      program.step(1);
+      program.step(2);
+    }
+  }
+  SECTION("of micro-batches, fewer at the end of an epoch") {
+    for (int i = 0; i < 40; ++i) {
+      program.backward({1});
+      if (i % 10 % 4 != 3 && i % 10 != 9) continue;
+      program.step(1);
+      program.zero_grad(1);
+    }
+  }
+  SECTION("of each optimizer, before its own backward") {
+    for (int i = 0; i < 12; ++i) {
+      for (const OptimizerId optimizer : {1, 2}) {
+        program.zero_grad(optimizer);
+        program.backward({optimizer == 1 ? TensorId{1} : TensorId{2}});
+        program.step(optimizer);
+      }
+    }
+  }
+  SECTION("of a loop that forgot to clear once") {
+    for (int i = 0; i < 12; ++i) {
+      if (i != 5) program.zero_grad(1);
+      program.backward({1});
+      program.step(1);
+    }
+  }
+  CHECK(program.findings.empty());
 }
 
 }  // namespace ddpscope::test::stale_critic_test
