@@ -8,6 +8,7 @@
 
 #include "checks/check.h"
 #include "checks/finding_text.h"
+#include "checks/foreign_gradients.h"
 #include "checks/gradient_intervals.h"
 #include "checks/own_updates.h"
 #include "checks/run_state.h"
@@ -27,6 +28,7 @@ class OptimStaleGradient final : public Check {
     GradientEvent seen = event;
     seen.before = zeroed_.before(event);
     for (const OptimizerId owner : tensor->owners) intervals_.add(owner, seen);
+    if (state.optimizers().size() > 1) foreign_.add(seen, tensor->owners);
     if (is_updated_by_program(*tensor, state)) own_.add(seen);
   }
 
@@ -34,8 +36,10 @@ class OptimStaleGradient final : public Check {
     zeroed_.add(event);
   }
 
-  void on_zero_grad(const ZeroGradEvent& event, const RunState&, Findings&) override {
+  void on_zero_grad(const ZeroGradEvent& event, const RunState& state, Findings&) override {
     intervals_.clear(event.optimizer);
+    const auto optimizer = state.optimizers().find(event.optimizer);
+    if (optimizer != state.optimizers().end()) foreign_.zero_grad(optimizer->second);
   }
 
   // Only at the owner's step it is known whether somebody cleared what others left in between.
@@ -44,11 +48,15 @@ class OptimStaleGradient final : public Check {
     last_step_ = event.at.step;
     if (event.with_closure || event.threw) {
       intervals_.forget(event.optimizer);
+      foreign_.forget(event.optimizer);
       watched_.erase(event.optimizer);
       return;
     }
     const auto closed = intervals_.close(event.optimizer, event.at.cycle);
     const OptimizerState& optimizer = state.optimizers().at(event.optimizer);
+    for (const auto& applied : foreign_.step(event, optimizer)) {
+      say_foreign(applied, state, findings);
+    }
     Watched& watched = watched_[event.optimizer];
     watched.withheld.reset();
     if (!closed.never.parameters.empty()) {
@@ -70,6 +78,7 @@ class OptimStaleGradient final : public Check {
   // Before an optimizer's first step, which may not be seen, a cycle is long.
   void on_backward_end(const BackwardEndEvent& event, const RunState& state,
                        Findings& findings) override {
+    foreign_.backward_ended();
     OwnUpdates::Closed closed = own_.close(event.at.cycle, [&state](TensorId id) {
       const TensorState* tensor = state.tensor(id);
       return tensor != nullptr && is_updated_by_program(*tensor, state);
@@ -92,6 +101,7 @@ class OptimStaleGradient final : public Check {
 
   void on_dropped(const DroppedEvent&, const RunState&) override {
     own_.clear();
+    foreign_.clear();
     intervals_.clear();
     watched_.clear();
     zeroed_.clear();
@@ -122,19 +132,10 @@ class OptimStaleGradient final : public Check {
             .cleared = intervals_.cleared()};
   }
 
-  /// Of a model, and no optimizer holds it whose steps are seen: those of a class of the program's
-  /// own are not.
-  static bool is_updated_by_program(const TensorState& tensor, const RunState& state) {
-    return !tensor.registrations.empty() &&
-           std::ranges::none_of(tensor.owners, [&state](OptimizerId owner) {
-             const auto known = state.optimizers().find(owner);
-             return known != state.optimizers().end() && known->second.steps > 0;
-           });
-  }
-
   std::int64_t last_step_ = 0;
   std::map<OptimizerId, Watched> watched_;
   GradientIntervals intervals_;
+  ForeignGradients foreign_;
   OwnUpdates own_;
   ZeroedGradients zeroed_;
 };

@@ -68,6 +68,52 @@ Finding about(const TensorGroup& group, const StaleGradients& stale, const RunSt
   }
   return finding;
 }
+
+/// Its label, and what it holds where another one is called the same: `Adam with D.fc.weight`.
+std::string name_among(const OptimizerState& optimizer, const RunState& state) {
+  const std::string label = optimizer_label(optimizer);
+  const bool is_only = std::ranges::none_of(state.optimizers(), [&](const auto& entry) {
+    return entry.first != optimizer.id && optimizer_label(entry.second) == label;
+  });
+  if (is_only || optimizer.groups.empty() || optimizer.groups.front().empty()) return label;
+  const TensorState* first = state.tensor(optimizer.groups.front().front().tensor);
+  if (first == nullptr) return label;
+  const ModelState* model = state.model_of(*first);
+  const std::string path = model == nullptr ? "" : model->label + ".";
+  return fmt::format("{} with {}{}", label, path, tensor_path(*first));
+}
+
+std::string why_foreign(const ForeignGradients::Applied& applied, const std::string& own,
+                        const std::string& other) {
+  using enum ForeignGradients::Sign;
+  const std::string both = fmt::format(
+      "nothing cleared them before the next backward, and {} stepped with both, three times", own);
+  switch (applied.sign) {
+    case kAppliedTwice:
+      return fmt::format("{} had applied them; {}", other, both);
+    case kThrownAway:
+      return fmt::format("{}; what that backward left for {} was cleared unused", both, other);
+    case kPassedBy:
+      break;
+  }
+  return fmt::format("{}; the loss before it reached {} through them", both, other);
+}
+
+std::vector<Fix> fixes_of_foreign(const ForeignGradients::Applied& applied, const std::string& own,
+                                  const std::string& other) {
+  using enum Applicability;
+  using enum ForeignGradients::Sign;
+  const bool may_be_meant = applied.sign == kPassedBy;
+  std::vector<Fix> fixes = {
+      {fmt::format("zero_grad() of {} after the step of {}{}", own, other,
+                   may_be_meant ? ", unless both losses are to train it" : ""),
+       may_be_meant ? kNeedsDecision : kLikely}};
+  if (applied.sign == kThrownAway) {
+    fixes.push_back(
+        {fmt::format("or detach() what the loss of {} takes from them", other), kLikely});
+  }
+  return fixes;
+}
 }  // namespace
 
 void say_stale(const StaleGradients& stale, const RunState& state, Findings& findings) {
@@ -91,6 +137,40 @@ void SaidStale::say(StaleGradients stale, const RunState& state, Findings& findi
   }
   told_ = stale.parameters;
   say_stale(stale, state, findings);
+}
+
+void say_foreign(const ForeignGradients::Applied& applied, const RunState& state,
+                 Findings& findings) {
+  const OptimizerState& own = state.optimizers().at(applied.optimizer);
+  const OptimizerState& other = state.optimizers().at(applied.other);
+  const std::string own_name = name_among(own, state);
+  const std::string other_name = name_among(other, state);
+  const bool is_fault = applied.sign != ForeignGradients::Sign::kPassedBy;
+  std::vector<const TensorState*> tensors;
+  for (const TensorId id : applied.parameters) tensors.push_back(state.tensor(id));
+  std::erase(tensors, nullptr);
+  for (const TensorGroup& group : collapse(state, tensors)) {
+    Finding finding = about(group);
+    finding.severity = is_fault ? Severity::kWarning : Severity::kNote;
+    const auto count = static_cast<std::int64_t>(group.tensors.size());
+    finding.what = fmt::format(
+        "gradients of the backward before a step of {} are still in {}{} ({}; other_loss)",
+        other_name, applied.all && count > 1 ? "all " : "", counted(count, "parameter"),
+        counted(elements_of(group.tensors), "element"));
+    finding.why = why_foreign(applied, own_name, other_name);
+    finding.fixes = fixes_of_foreign(applied, own_name, other_name);
+    finding.facts.push_back({fact::kCause, std::string("other_loss")});
+    finding.facts.push_back({fact::kOptimizers, as_fact({own_name, other_name})});
+    findings.push_back(std::move(finding));
+  }
+}
+
+bool is_updated_by_program(const TensorState& tensor, const RunState& state) {
+  return !tensor.registrations.empty() &&
+         std::ranges::none_of(tensor.owners, [&state](OptimizerId owner) {
+           const auto known = state.optimizers().find(owner);
+           return known != state.optimizers().end() && known->second.steps > 0;
+         });
 }
 
 bool may_be_within_another_loop(const OptimizerState& optimizer, const RunState& state) {

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "checks/check.h"
+#include "checks/foreign_gradients.h"
 #include "checks/run_state.h"
 
 namespace ddpscope {
@@ -39,6 +40,14 @@ class SaidStale {
 /// Whether another optimizer is still to step for the first time, so that these steps may be those
 /// of a loop within its loop, which clears in between.
 bool may_be_within_another_loop(const OptimizerState& optimizer, const RunState& state);
+
+/// Gradients of two losses that one optimizer applied together.
+void say_foreign(const ForeignGradients::Applied& applied, const RunState& state,
+                 Findings& findings);
+
+/// Of a model, and no optimizer holds it whose steps are seen: those of a class of the program's
+/// own are not.
+bool is_updated_by_program(const TensorState& tensor, const RunState& state);
 
 /// More accumulations before a step of this optimizer than before each of the earlier ones.
 Finding period_exceeded(std::int64_t accumulations, std::int64_t period,
