@@ -13,9 +13,72 @@ constexpr char kAddGroup[] = "optimizer.add_param_group(...) with these paramete
 bool is_stale(const LeftOut& kind) {
   return kind.is_sent_from_here && kind.sent_in.empty() && kind.written_by.empty();
 }
+std::string label_of(OptimizerId id, const RunState& state) {
+  return optimizer_label(state.optimizers().at(id));
+}
+
+std::string why_lapsed(const LeftOut& kind, const RunState& state) {
+  const OptimizerState& owner = state.optimizers().at(kind.owner);
+  const OptimizerState& other = state.optimizers().at(kind.other);
+  const std::string stepping =
+      fmt::format("{} made {}", optimizer_label(other), counted(state.steps_of(other), "step"));
+  if (kind.lapse == Lapse::kNeverStepped) {
+    return fmt::format("{}, number {} of those that were built, holds them; meanwhile {}",
+                       optimizer_label(owner), owner.id, stepping);
+  }
+  std::string why = fmt::format("{} holds them, and was last seen to step at step {}; ",
+                                optimizer_label(owner), owner.last_step);
+  if (kind.lapse == Lapse::kAtRest) return why + "since then " + stepping;
+  return why + fmt::format("{}, built after that, holds others of its parameters and not these",
+                           optimizer_label(other));
+}
+
+std::vector<Fix> fixes_for_lapsed(const LeftOut& kind, const RunState& state) {
+  const Fix frozen = {
+      "requires_grad_(false), if they are to stay as they are: backward then "
+      "computes less",
+      kind.lapse == Lapse::kAtRest ? kLikely : kNeedsDecision};
+  if (kind.lapse == Lapse::kNeverStepped) {
+    return {{"call step() of that optimizer behind backward()", kLikely},
+            {"do not build it, and requires_grad_(false), if they are to stay as they are",
+             kNeedsDecision}};
+  }
+  const Fix added = {
+      fmt::format("build {} with them too, or add_param_group(...)", label_of(kind.other, state)),
+      kind.lapse == Lapse::kFollowed ? kLikely : kNeedsDecision};
+  if (kind.lapse == Lapse::kFollowed) return {added, frozen};
+  return {frozen, added};
+}
 }  // namespace
 
-std::string why_left_out(const TensorGroup& group, const LeftOut& kind) {
+std::string cause_of_left_out(const LeftOut& kind) {
+  if (kind.lapse == Lapse::kNeverStepped) return "never_stepped";
+  return kind.built_before ? "built_before" : "group_omits";
+}
+
+Severity severity_of_left_out(const LeftOut& kind) {
+  const bool is_updated = !kind.written_by.empty() || !kind.sent_in.empty();
+  if (is_updated || kind.is_fixed || kind.lapse == Lapse::kAtRest) return Severity::kNote;
+  return kind.lapse == Lapse::kNeverStepped ? Severity::kWarning : Severity::kError;
+}
+
+std::string what_is_left_out(const TensorGroup& group, const LeftOut& kind) {
+  const bool is_one = group.tensors.size() == 1;
+  const bool registered = !group.tensors.front()->registrations.empty();
+  std::string end = is_one ? "is in no optimizer" : "are in no optimizer";
+  if (kind.lapse != Lapse::kNone) end += " that still steps";
+  if (kind.lapse == Lapse::kNeverStepped) {
+    end = is_one ? "its optimizer was never stepped" : "their optimizer was never stepped";
+  }
+  return fmt::format(
+      "{} ({}) {} and {} ({})",
+      counted(static_cast<std::int64_t>(group.tensors.size()), registered ? "parameter" : "tensor"),
+      counted(elements_of(group.tensors), "element"), is_one ? "gets gradients" : "get gradients",
+      end, cause_of_left_out(kind));
+}
+
+std::string why_left_out(const TensorGroup& group, const LeftOut& kind, const RunState& state) {
+  if (kind.lapse != Lapse::kNone) return why_lapsed(kind, state);
   std::string why = kind.built_before
                         ? "registered after the optimizer was built"
                         : "the lists given to the optimizers do not name " + named_in(group) +
@@ -34,7 +97,8 @@ std::string why_left_out(const TensorGroup& group, const LeftOut& kind) {
   return why;
 }
 
-std::vector<Fix> fixes_for_left_out(const LeftOut& kind) {
+std::vector<Fix> fixes_for_left_out(const LeftOut& kind, const RunState& state) {
+  if (kind.lapse != Lapse::kNone) return fixes_for_lapsed(kind, state);
   std::vector<Fix> fixes = {
       {"build the optimizer after the last change of the model", kLikely},
       {kAddGroup, kLikely},

@@ -1,5 +1,3 @@
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <map>
 #include <memory>
@@ -10,6 +8,7 @@
 #include "checks/check.h"
 #include "checks/finding_text.h"
 #include "checks/held_copy.h"
+#include "checks/lapsed_owners.h"
 #include "checks/left_out_text.h"
 #include "checks/ownerless.h"
 #include "checks/run_state.h"
@@ -28,7 +27,7 @@ class OptimMissingParameter final : public Check {
                     Findings& findings) override {
     if (event.at.cycle < kFirstCycles) return;
     complete_cycles_ = event.at.cycle;
-    if (state.optimizers_known()) judge(state, findings);
+    if (state.optimizers_known()) judge(state, /*at_exit=*/false, findings);
   }
 
   void on_collective(const CollectiveEvent& event, const RunState&, Findings&) override {
@@ -40,36 +39,26 @@ class OptimMissingParameter final : public Check {
   }
 
   void on_exit(const ExitEvent&, const RunState& state, Findings& findings) override {
-    if (complete_cycles_ >= kFirstCycles) judge(state, findings);
+    if (complete_cycles_ >= kFirstCycles) judge(state, /*at_exit=*/true, findings);
   }
 
  private:
-  void judge(const RunState& state, Findings& findings) {
+  using Missing = std::map<LeftOut, std::vector<const TensorState*>>;
+
+  void judge(const RunState& state, bool at_exit, Findings& findings) {
     const bool some_stepped = std::ranges::any_of(
         state.optimizers(), [](const auto& entry) { return entry.second.steps > 0; });
     const bool all_known = std::ranges::all_of(state.optimizers(), [](const auto& entry) {
       return entry.second.steps == 0 || entry.second.members_known;
     });
     if (!some_stepped || !all_known) return;
-    std::map<LeftOut, std::vector<const TensorState*>> missing;
-    for (const auto& [id, tensor] : state.tensors().all()) {
-      if (!is_ownerless(state, tensor) || reported_.contains(id)) continue;
-      // A copy that is overwritten from elsewhere is not trained on purpose.
-      if (tensor.written_by == "aten::copy_") continue;
-      reported_.insert(id);
-      const bool built_before = was_built_before(state, tensor, kFirstCycles);
-      missing[{.built_before = built_before,
-               .written_by = tensor.written_by,
-               .sent_in = sent_.call_of(id),
-               .is_sent_from_here = sent_.is_sent_from_here(id),
-               .is_fixed = is_in_fixed_part(state, tensor)}]
-          .push_back(&tensor);
-    }
+    const Missing missing = collect(state, at_exit);
     const bool some_sent = std::ranges::any_of(
         missing, [](const auto& entry) { return !entry.first.sent_in.empty(); });
-    for (auto& [found, tensors] : missing) {
+    for (const auto& [found, tensors] : missing) {
       LeftOut kind = found;
-      if (!kind.built_before && kind.sent_in.empty() && sent_.gathers(tensors, state)) {
+      const bool is_omitted = !kind.built_before && kind.lapse == Lapse::kNone;
+      if (is_omitted && kind.sent_in.empty() && sent_.gathers(tensors, state)) {
         kind.sent_in = call_word(CollectiveKind::kAllGather);
       }
       kind.beside_sent = some_sent && kind.sent_in.empty();
@@ -79,25 +68,53 @@ class OptimMissingParameter final : public Check {
     }
   }
 
+  Missing collect(const RunState& state, bool at_exit) {
+    Missing missing;
+    lapsed_.begin(state, at_exit);
+    for (const auto& [id, tensor] : state.tensors().all()) {
+      const Lapsed lapsed = tensor.owners.empty() ? Lapsed{} : lapsed_.of(state, tensor);
+      const bool is_held = !tensor.owners.empty() && lapsed.how == Lapse::kNone;
+      if (is_held || reported_.contains(id) || !needs_owner(state, tensor)) continue;
+      // A copy that is overwritten from elsewhere is not trained on purpose.
+      if (tensor.written_by == "aten::copy_") continue;
+      if (lapsed.how != Lapse::kNone && is_updated(tensor)) continue;
+      reported_.insert(id);
+      missing[kind_of(state, tensor, lapsed)].push_back(&tensor);
+    }
+    return missing;
+  }
+
+  bool is_updated(const TensorState& tensor) const {
+    return !tensor.written_by.empty() || !sent_.call_of(tensor.info.id).empty();
+  }
+
+  LeftOut kind_of(const RunState& state, const TensorState& tensor, const Lapsed& lapsed) const {
+    LeftOut kind{.written_by = tensor.written_by,
+                 .sent_in = sent_.call_of(tensor.info.id),
+                 .is_sent_from_here = sent_.is_sent_from_here(tensor.info.id),
+                 .is_fixed = is_in_fixed_part(state, tensor),
+                 .lapse = lapsed.how};
+    if (lapsed.how == Lapse::kNone) {
+      kind.built_before = was_built_before(state, tensor, kFirstCycles);
+    } else {
+      kind.owner = lapsed.owner->id;
+      kind.other = lapsed.other->id;
+    }
+    return kind;
+  }
+
   static Finding describe(const TensorGroup& group, LeftOut kind, const RunState& state) {
-    const HeldCopy copy = held_copy_of(group.tensors, state, kFirstCycles);
+    HeldCopy copy;
+    if (kind.lapse == Lapse::kNone) copy = held_copy_of(group.tensors, state, kFirstCycles);
     kind.built_before |= copy.optimizer != nullptr && copy.model.empty();
-    const std::string cause = kind.built_before ? "built_before" : "group_omits";
-    const bool registered = !group.tensors.front()->registrations.empty();
     Finding finding = about(group);
-    const bool is_updated = !kind.written_by.empty() || !kind.sent_in.empty();
-    finding.severity = is_updated || kind.is_fixed ? Severity::kNote : Severity::kError;
+    finding.severity = severity_of_left_out(kind);
     finding.phase = Phase::kOptimizer;
-    finding.what = fmt::format("{} ({}) {} and {} in no optimizer ({})",
-                               counted(static_cast<std::int64_t>(group.tensors.size()),
-                                       registered ? "parameter" : "tensor"),
-                               counted(elements_of(group.tensors), "element"),
-                               group.tensors.size() == 1 ? "gets gradients" : "get gradients",
-                               group.tensors.size() == 1 ? "is" : "are", cause);
-    finding.why = why_left_out(group, kind);
-    finding.fixes = fixes_for_left_out(kind);
+    finding.what = what_is_left_out(group, kind);
+    finding.why = why_left_out(group, kind, state);
+    finding.fixes = fixes_for_left_out(kind, state);
     if (copy.optimizer != nullptr) say_copy(copy, finding);
-    finding.facts.push_back({fact::kCause, cause});
+    finding.facts.push_back({fact::kCause, cause_of_left_out(kind)});
     finding.facts.push_back(
         {fact::kOptimizersCount, static_cast<std::int64_t>(state.optimizers().size())});
     return finding;
@@ -106,6 +123,7 @@ class OptimMissingParameter final : public Check {
   std::int64_t complete_cycles_ = 0;
   std::unordered_set<TensorId> reported_;
   SentParameters sent_;
+  LapsedOwners lapsed_;
 };
 }  // namespace
 

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "checks/byte_text.h"
+#include "checks/lapsed_owners.h"
 #include "checks/missing_cause.h"
 #include "checks/subtree.h"
 
@@ -32,7 +33,8 @@ std::optional<std::string> top_in_eval(const ModelState& model, std::string path
 bool lies_in_member(const RunState& state, const TensorInfo& part) {
   const auto holds = [&](const OptimizerMember& member) {
     const TensorState* whole = state.tensor(member.tensor);
-    if (whole == nullptr || part.storage == 0 || whole->info.storage != part.storage) return false;
+    if (whole == nullptr || member.tensor == part.id) return false;
+    if (part.storage == 0 || whole->info.storage != part.storage) return false;
     const std::int64_t before = part.storage_offset_bytes - whole->info.storage_offset_bytes;
     return before >= 0 && before + bytes_of(part) <= bytes_of(whole->info);
   };
@@ -43,11 +45,14 @@ bool lies_in_member(const RunState& state, const TensorInfo& part) {
 }
 }  // namespace
 
-bool is_ownerless(const RunState& state, const TensorState& tensor) {
-  if (tensor.gradients == 0 || !tensor.owners.empty()) return false;
+bool needs_owner(const RunState& state, const TensorState& tensor) {
+  if (tensor.gradients == 0) return false;
   if (state.may_be_copy_of_thread(tensor) && !is_beside_members(state, tensor)) return false;
   // Without an attached module, also after the last one died, leaves that are used in two steps
   // stand in for parameters.
+  if (tensor.registrations.empty() && !tensor.owners.empty()) {
+    return state.eligible(tensor) && !tensor.left_with_root;
+  }
   if (tensor.registrations.empty()) {
     return state.has_no_model() && tensor.reached_steps >= 2 && tensor.info.floating;
   }
@@ -68,7 +73,7 @@ bool is_in_fixed_part(const RunState& state, const TensorState& tensor) {
     const std::string& path = registered.module_path;
     const bool is_there = top->empty() || path == *top || path.starts_with(*top + ".");
     const TensorState* other = is_there ? state.tensor(registered.tensor.id) : nullptr;
-    return other != nullptr && !other->owners.empty();
+    return other != nullptr && is_held(state, *other);
   });
 }
 

@@ -4,12 +4,12 @@
 
 namespace ddpscope {
 
-/// A parameter that gets gradients and that no optimizer holds, of which the program has said
-/// nothing. Where no module is attached, a leaf that is used as one.
-bool is_ownerless(const RunState& state, const TensorState& tensor);
+/// A parameter that gets gradients, of which the program has said nothing. Where no module is
+/// attached, a leaf that is used as one.
+bool needs_owner(const RunState& state, const TensorState& tensor);
 
-/// Nothing that an optimizer holds is in the largest part in eval mode around it: the fixed network
-/// of a perceptual loss, or one that is attacked.
+/// Nothing that an optimizer still holds is in the largest part in eval mode around it: the fixed
+/// network of a perceptual loss, or one that is attacked.
 bool is_in_fixed_part(const RunState& state, const TensorState& tensor);
 
 }  // namespace ddpscope

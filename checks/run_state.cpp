@@ -51,15 +51,18 @@ void RunState::on(const OptimizerStepEvent& event) {
   trains_on(event.at.thread);
   trace_.stepped(event.optimizer, event.at.cycle);
   OptimizerState& stepped = optimizer(event.optimizer);
-  ++stepped.steps;
+  const std::int64_t before = stepped.steps++ > 0 ? stepped.last_step : stepped.first_seen_step;
+  stepped.longest_rest = std::max(stepped.longest_rest, event.at.step - before);
   stepped.last_step_cycle = event.at.cycle;
+  stepped.last_step = event.at.step;
+  stepped.last_step_event = event_number_;
   ++optimizer_steps_;
 }
 
 void RunState::on(const ZeroGradEvent& event) {
   begin_cycle_if_new(event.at);
   // An optimizer that was never seen before exists: from here on it is one that never stepped.
-  if (event.optimizer != 0) optimizer(event.optimizer);
+  if (event.optimizer != 0) ++optimizer(event.optimizer).clears;
 }
 
 void RunState::on(const OptimizerCreatedEvent& event) {
@@ -208,7 +211,10 @@ void RunState::set_requires_grad(TensorState& tensor, bool requires_grad) {
 OptimizerState& RunState::optimizer(OptimizerId id) {
   OptimizerState& state = optimizers_[id];
   state.id = id;
-  if (state.first_seen == 0) state.first_seen = event_number_;
+  if (state.first_seen == 0) {
+    state.first_seen = event_number_;
+    state.first_seen_step = now_.step;
+  }
   return state;
 }
 

@@ -38,8 +38,13 @@ struct OptimizerState {
   bool members_known = false;
   bool creation_seen = false;
   std::int64_t first_seen = 0;  ///< number of the event that named it first
+  std::int64_t first_seen_step = 0;
   std::int64_t steps = 0;
+  std::int64_t clears = 0;  ///< calls of its zero_grad()
   std::int64_t last_step_cycle = 0;
+  std::int64_t last_step = 0;
+  std::int64_t last_step_event = 0;  ///< number of that event
+  std::int64_t longest_rest = 0;     ///< in steps, between two of its own or before the first
 };
 
 /// What all checks ask about the run so far. The judge shows it every event before the checks.
