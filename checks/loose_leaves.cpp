@@ -25,4 +25,9 @@ bool RunState::loose_module_evaluates(TensorId id) const {
   return found != loose_modules_.end() && found->second.evaluates;
 }
 
+bool RunState::loose_module_is_shared(TensorId id) const {
+  const auto found = loose_modules_.find(id);
+  return found != loose_modules_.end() && found->second.is_shared;
+}
+
 }  // namespace ddpscope

@@ -92,7 +92,6 @@ class ModuleUnregistered final : public Check {
                              : static_cast<double>(elements) /
                                    static_cast<double>(elements + registered.reached_elements);
     const std::vector<std::string> ops = consumer_ops(loose);
-    const std::vector<WordCount> types = module_types(state, loose);
 
     Finding finding;
     finding.severity = Severity::kError;
@@ -101,24 +100,20 @@ class ModuleUnregistered final : public Check {
     finding.module_path = common_module(*registered.model, loose);
     if (count == 1) finding.subject = "tensor " + shape_text(loose.front()->info.shape);
     finding.op = ops.empty() ? "" : ops.front();
-    finding.what =
-        fmt::format("{}, {}, {} registered nowhere; that is {:.3g} % of what the loss reaches",
-                    counted(count, "trainable tensor"), counted(elements, "element"),
-                    count == 1 ? "is" : "are", share * 100);
-    finding.why =
-        fmt::format("{}{}, no module and no optimizer holds them; largest {}", users_text(types),
-                    ops.empty() ? "" : " through " + joined(ops), joined(largest_shapes(loose)));
-    const std::string unused =
-        types.size() == 1 ? unused_module(*registered.model, types.front().word, state) : "";
-    if (!unused.empty()) finding.module_path = unused;
-    finding.fixes = unregistered_fixes(unused);
+    const UnregisteredWords words = unregistered_words(*registered.model, loose, state);
+    finding.what = fmt::format("{}, {}, {} {}; that is {:.3g} % of what the loss reaches",
+                               counted(count, "trainable tensor"), counted(elements, "element"),
+                               count == 1 ? "is" : "are", words.where, share * 100);
+    finding.why = words.why;
+    if (!words.unused.empty()) finding.module_path = words.unused;
+    finding.fixes = words.fixes;
     finding.facts = {{fact::kTensorsCount, count},
                      {fact::kElements, elements},
                      {fact::kShareRatio, share},
                      {fact::kLargestShapes, as_fact(largest_shapes(loose))},
                      {fact::kConsumerOps, as_fact(ops)},
                      {fact::kRegisteredCount, registered.reached_count},
-                     {fact::kModuleType, types.front().word}};
+                     {fact::kModuleType, module_types(state, loose).front().word}};
     add_device(loose.front()->info.device, registered, finding);
     return finding;
   }

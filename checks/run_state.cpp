@@ -134,7 +134,8 @@ void RunState::on(const LooseModuleEvent& event) {
   begin_cycle_if_new(event.at);
   for (const TensorId id : event.tensors) {
     if (loose_modules_.size() >= kMaxLooseModules) return;
-    loose_modules_[id] = {.type = event.type, .evaluates = event.evaluates};
+    loose_modules_[id] = {
+        .type = event.type, .evaluates = event.evaluates, .is_shared = event.is_shared};
   }
 }
 

@@ -119,6 +119,8 @@ class RunState {
   std::string loose_module_type(TensorId id) const;
   /// It was in eval mode when it ran last: eval() of a model does not reach what is not registered.
   bool loose_module_evaluates(TensorId id) const;
+  /// More than one owner held the live module that holds it.
+  bool loose_module_is_shared(TensorId id) const;
 
  private:
   static constexpr std::int64_t kCyclesAmongThreads = 16;
@@ -218,6 +220,7 @@ class RunState {
   struct LooseModule {
     std::string type;
     bool evaluates = false;
+    bool is_shared = false;
   };
   std::map<TensorId, LooseModule> loose_modules_;
   std::vector<DeclarationEvent> declarations_;

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <set>
+#include <utility>
 
 #include "checks/finding_text.h"
 
@@ -16,8 +18,8 @@ bool was_reached(const RegisteredTensor& registered, const RunState& state) {
   const TensorState* tensor = state.tensor(registered.tensor.id);
   return tensor != nullptr && tensor->reached_steps > 0;
 }
-}  // namespace
 
+/// Of this type, whose trainable parameters no backward has reached; "": none, or more than one.
 std::string unused_module(const ModelState& model, std::string_view type, const RunState& state) {
   std::map<std::string, bool> reached;  // by path
   for (const RegisteredTensor& registered : model.tensors) {
@@ -33,6 +35,7 @@ std::string unused_module(const ModelState& model, std::string_view type, const 
   }
   return found;
 }
+}  // namespace
 
 std::vector<std::string> consumer_ops(const std::vector<const TensorState*>& tensors) {
   std::vector<std::string> ops;
@@ -68,9 +71,60 @@ std::string common_module(const ModelState& model, const std::vector<const Tenso
   return module;
 }
 
+namespace {
+const Fix& external_fix() {
+  static const Fix external = {"declare them external, if they are inputs on purpose",
+                               Applicability::kNeedsDecision};
+  return external;
+}
+
+bool reads_registered(const OpTrace::Record& record, const RunState& state) {
+  return std::ranges::any_of(record.inputs, [&state](TensorId input) {
+    const TensorState* tensor = state.tensor(state.trace().leaf_behind(input));
+    return tensor != nullptr && !tensor->registrations.empty();
+  });
+}
+
+bool flow_into_model(const std::vector<const TensorState*>& tensors, const RunState& state) {
+  const OpTrace& trace = state.trace();
+  std::vector<TensorId> open;
+  for (const TensorState* tensor : tensors) open.push_back(tensor->info.id);
+  std::set<std::size_t> seen;
+  while (!open.empty()) {
+    const TensorId id = open.back();
+    open.pop_back();
+    for (const std::size_t index : trace.consumers_of(id)) {
+      if (!seen.insert(index).second) continue;
+      const OpTrace::Record& record = trace.records()[index];
+      if (reads_registered(record, state)) return true;
+      for (const OpTrace::Output& output : record.outputs) open.push_back(output.id);
+    }
+  }
+  return false;
+}
+
+bool may_be_of_other_model(const std::vector<const TensorState*>& tensors, const RunState& state) {
+  return std::ranges::any_of(tensors, [&state](const TensorState* tensor) {
+    return state.loose_module_is_shared(tensor->info.id) && !tensor->use.is_inside;
+  });
+}
+
+std::vector<Fix> other_model_fixes(const ModelState& known,
+                                   const std::vector<const TensorState*>& tensors,
+                                   const RunState& state) {
+  std::vector<Fix> fixes = {
+      {"a second model: give its parameters() to an optimizer", Applicability::kLikely},
+      {fmt::format("a part of {}: register_module(name, part) for each element of a vector, or "
+                   "torch::nn::ModuleList",
+                   known.label),
+       Applicability::kLikely}};
+  if (flow_into_model(tensors, state)) std::swap(fixes.front(), fixes.back());
+  fixes.push_back(external_fix());
+  return fixes;
+}
+
 std::vector<Fix> unregistered_fixes(const std::string& unused) {
-  const Fix external = {"declare them external, if they are inputs on purpose",
-                        Applicability::kNeedsDecision};
+  const Fix& external = external_fix();
   if (!unused.empty()) {
     const std::string name = unused.substr(unused.rfind('.') + 1);
     return {{fmt::format("replace_module(\"{}\", layer) in place of an assignment to the member: "
@@ -83,6 +137,32 @@ std::vector<Fix> unregistered_fixes(const std::string& unused) {
            Applicability::kLikely},
           {"register_parameter(name, tensor) for a plain tensor", Applicability::kLikely},
           external};
+}
+
+}  // namespace
+
+UnregisteredWords unregistered_words(const ModelState& known,
+                                     const std::vector<const TensorState*>& tensors,
+                                     const RunState& state) {
+  const std::vector<std::string> ops = consumer_ops(tensors);
+  const std::vector<WordCount> types = module_types(state, tensors);
+  const std::string users = users_text(types) + (ops.empty() ? "" : " through " + joined(ops));
+  const std::string largest = "; largest " + joined(largest_shapes(tensors));
+  if (may_be_of_other_model(tensors, state)) {
+    return {.where = "in no optimizer and in no known model",
+            .why = fmt::format("{}, and more than one object holds such a layer, as in a block "
+                               "that {} does not register or in a second model{}",
+                               users, known.label, largest),
+            .unused = {},
+            .fixes = other_model_fixes(known, tensors, state)};
+  }
+  UnregisteredWords words = {.where = "registered nowhere",
+                             .why = users + ", no module and no optimizer holds them" + largest,
+                             .unused = {},
+                             .fixes = {}};
+  if (types.size() == 1) words.unused = unused_module(known, types.front().word, state);
+  words.fixes = unregistered_fixes(words.unused);
+  return words;
 }
 
 }  // namespace ddpscope

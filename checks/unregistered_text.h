@@ -9,10 +9,6 @@
 
 namespace ddpscope {
 
-/// Path of the registered module of this type whose trainable parameters no backward has reached;
-/// "" where there is none, or more than one.
-std::string unused_module(const ModelState& model, std::string_view type, const RunState& state);
-
 /// The first operators that read each of them.
 std::vector<std::string> consumer_ops(const std::vector<const TensorState*>& tensors);
 
@@ -20,7 +16,16 @@ std::vector<std::string> consumer_ops(const std::vector<const TensorState*>& ten
 /// that is known of what ran beside them: it runs no operators of the program.
 std::string common_module(const ModelState& model, const std::vector<const TensorState*>& tensors);
 
-/// What to do about tensors that are registered nowhere; `unused`: see above.
-std::vector<Fix> unregistered_fixes(const std::string& unused);
+/// What is said of tensors that no known model registers. A layer that more than one object holds
+/// may be registered, in a model that is not known.
+struct UnregisteredWords {
+  std::string where;
+  std::string why;
+  std::string unused;  ///< path of the one registered module of their type that no backward reached
+  std::vector<Fix> fixes;
+};
+UnregisteredWords unregistered_words(const ModelState& known,
+                                     const std::vector<const TensorState*>& tensors,
+                                     const RunState& state);
 
 }  // namespace ddpscope

@@ -21,6 +21,7 @@ void tell_loose_module(Capture& capture, const Module& module) {
                          .module = module_id(&module),
                          .type = c10::demangle(typeid(module).name()),
                          .evaluates = !module.is_training(),
+                         .is_shared = module.weak_from_this().use_count() > 1,
                          .tensors = {}};
   for (const auto& item : module.named_parameters()) {
     event.tensors.push_back(capture.announce(item.value()));

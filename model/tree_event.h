@@ -60,6 +60,7 @@ struct LooseModuleEvent {
   ModuleId module = 0;
   std::string type;
   bool evaluates = false;  ///< it is in eval mode
+  bool is_shared = false;  ///< more than one owner holds it, as of what some module has registered
   std::vector<TensorId> tensors;
 };
 

@@ -144,6 +144,36 @@ TEST_CASE("module-unregistered names the registered layer that a member took the
         side_is_used);
 }
 
+TEST_CASE("module-unregistered knows that a layer of several owners may be of a second model",
+          "[check]") {
+  Program program("module-unregistered");
+  program.attach(1, {{.id = 1, .path = "stem.weight"}, {.id = 2, .path = "head.weight"}});
+  program.optimizer(1, {1, 2});
+  program.leaf(5, {2, 4});
+  const bool flows_on = GENERATE(true, false);
+  for (int i = 0; i < 2; ++i) {
+    program.op({.name = "aten::addmm", .inputs = {20, 1}, .outputs = {21}});
+    program.op({.name = "aten::addmm", .inputs = {21, 5}, .outputs = {22}});
+    program.op({.name = "aten::addmm", .inputs = {flows_on ? 22U : 21U, 2}, .outputs = {23}});
+    LooseModuleEvent layer{.type = "LinearImpl", .is_shared = true};
+    layer.tensors.push_back(5);
+    program.send_now(std::move(layer));
+    program.backward({1, 2, 5});
+    program.step(1);
+  }
+  REQUIRE(program.findings.size() == 1);
+  const Finding& finding = program.findings[0];
+  CHECK(finding.what ==
+        "1 trainable tensor, 8 elements, is in no optimizer and in no known model; that is 50 % "
+        "of what the loss reaches");
+  CHECK(finding.why ==
+        "a live LinearImpl uses them through aten::addmm, and more than one object holds such a "
+        "layer, as in a block that net does not register or in a second model; largest [2, 4]");
+  CHECK(finding.fixes.at(flows_on ? 1 : 0).text ==
+        "a second model: give its parameters() to an optimizer");
+  CHECK(finding.fixes.at(flows_on ? 0 : 1).text.starts_with("a part of net: register_module("));
+}
+
 TEST_CASE("module-unregistered counts for each of two models what it found there", "[check]") {
   Program program("module-unregistered");
   program.attach(1, {{.id = 1, .path = "weight"}});
