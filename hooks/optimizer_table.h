@@ -3,6 +3,7 @@
 #include <torch/optim.h>
 
 #include <mutex>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -18,7 +19,7 @@ namespace ddpscope {
 struct KnownOptimizer {
   OptimizerId id = 0;
   bool has_begun = false;  ///< its first step
-  std::uint64_t told_hash = 0;
+  std::optional<std::uint64_t> told_hash;
   std::uint64_t told_rates = 0;
   std::int64_t backwards_at_step = 0;
   std::size_t next_zero_test = 0;

@@ -144,6 +144,17 @@ TEST_CASE("An optimizer over frozen parameters only is empty") {
   check_findings({"optim-empty error - Adam - -"});
 }
 
+TEST_CASE("An optimizer whose list is emptied after its construction is empty") {
+  Net net;
+  attach_diagnostics(net, quiet());
+  SGD optimizer(net->parameters(), 0.1);
+  optimizer.param_groups()[0].params().clear();
+  train(optimizer, [&] { return net->loss(); });
+  for (const char* id : {"optim-empty", "optim-missing-parameter"}) {
+    CHECK(find(findings(), id) != nullptr);
+  }
+}
+
 TEST_CASE("Gradients that nobody clears are stale") {
   Net net;
   attach_diagnostics(net, quiet());
