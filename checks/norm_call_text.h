@@ -18,4 +18,9 @@ std::string call_of_norm(const ComparedCall& call, bool with_size);
 /// Whether it is the comparison of lists of layers.
 bool is_list_of_layers(const ComparedCall& call);
 
+/// Where the ranks of one side alone compare their lists of layers, and those of the other run
+/// without the setting `sync_batch_norm`, that is what is told.
+void tell_settings(const NormSettings& settings, const CallSide& one, const CallSide& other,
+                   Finding& finding);
+
 }  // namespace ddpscope

@@ -40,8 +40,7 @@ std::vector<FactScalar> per_side(const CallsDiffer& difference, auto word) {
 void tell_lists(const Parting& parting, Finding& finding) {
   finding.module_path.clear();
   finding.facts = {{fact::kCause, std::string("layers_differ")},
-                   {fact::kMinorityRanks,
-                    std::vector<FactScalar>(parting.odd.ranks.begin(), parting.odd.ranks.end())}};
+                   {fact::kMinorityRanks, as_fact(parting.odd.ranks)}};
   finding.what =
       fmt::format("the lists of batch norm layers differ: {} on {} and {} on {}",
                   call_of_norm(parting.usual.call, false), rank_words(parting.usual.ranks),
@@ -85,11 +84,11 @@ Finding about_calls(const ComparedCall& call, std::uint64_t group, const RankLis
                    {fact::kSeq, static_cast<std::int64_t>(call.record.seq)},
                    {fact::kLayer, call.owner},
                    {fact::kCallIndex, norm_number(call.record.norm_call)},
-                   {fact::kMinorityRanks, std::vector<FactScalar>(odd.begin(), odd.end())}};
+                   {fact::kMinorityRanks, as_fact(odd)}};
   return finding;
 }
 
-Finding parted(const CallsDiffer& difference) {
+Finding parted(const CallsDiffer& difference, const NormSettings& settings) {
   const Parting parting{difference};
   Finding finding = about_calls(parting.of_layer(), difference.group, parting.odd.ranks);
   finding.step = difference.step;
@@ -100,6 +99,7 @@ Finding parted(const CallsDiffer& difference) {
   if (!parting.is_about_lists()) {
     finding.facts.push_back({fact::kCallsPerRank, per_side(difference.norm_calls)});
   }
+  tell_settings(settings, parting.usual, parting.odd, finding);
   return finding;
 }
 
@@ -115,12 +115,13 @@ RankList gone_on(const Frontier& frontier, const RanksComparedEvent& run) {
   return ranks;
 }
 
-Finding skipped(const Frontier& frontier, const RankList& ranks) {
+Finding skipped(const Frontier& frontier, const RankList& ranks, const NormSettings& settings) {
   Finding finding = about_calls(frontier.call, frontier.group, ranks);
   finding.what = fmt::format(
       "{} waited in {}, which {} did not reach before a call of another group",
       rank_words(frontier.waiting), call_of_norm(frontier.call, false), rank_words(ranks));
   finding.facts.push_back({fact::kCallsPerRank, per_side(frontier.norm_calls)});
+  tell_settings(settings, {frontier.call, frontier.waiting}, {{}, ranks}, finding);
   return finding;
 }
 
@@ -130,13 +131,13 @@ class NormSyncbnCallsDiffer final : public Check {
   void on_ranks_compared(const RanksComparedEvent& run, Findings& findings) override {
     const auto first = std::ranges::min_element(run.calls_differ, is_earlier);
     if (first != run.calls_differ.end()) {
-      if (is_of_norm(*first)) findings.push_back(parted(*first));
+      if (is_of_norm(*first)) findings.push_back(parted(*first, run.norm_settings));
       return;
     }
     for (const Frontier& frontier : run.frontiers) {
       if (frontier.call.record.norm_call == 0) continue;
       const RankList ranks = gone_on(frontier, run);
-      if (!ranks.empty()) findings.push_back(skipped(frontier, ranks));
+      if (!ranks.empty()) findings.push_back(skipped(frontier, ranks, run.norm_settings));
     }
   }
 };

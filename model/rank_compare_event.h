@@ -237,6 +237,12 @@ struct Cohort {
   std::vector<NonfiniteOrigin> nonfinite;     ///< one at most
 };
 
+/// What the settings of the ranks say of `sync_batch_norm`, as far as their records tell.
+struct NormSettings {
+  RankList on;
+  RankList off;
+};
+
 /// What the ranks of one run left to be compared.
 struct RanksComparedEvent {
   std::int64_t world_size = 1;
@@ -254,6 +260,7 @@ struct RanksComparedEvent {
   /// since. Not known while they run.
   std::optional<Cohort> apart;
   RanksEndedEvent endings;
+  NormSettings norm_settings;        ///< not known while they run
   std::vector<std::string> remarks;  ///< what could not be compared, and why
 };
 

@@ -30,6 +30,20 @@ std::int64_t hang_after_ms(const std::vector<RankFile*>& files) {
   return least == kMaxHangMs ? CompareOptions{}.hang_after_ms : least;
 }
 
+/// By rank.
+NormSettings norm_settings(const std::vector<RankFile*>& files) {
+  NormSettings settings;
+  for (const RankFile* file : files) {
+    const auto setting = file->run.settings.find("sync_batch_norm");
+    if (setting == file->run.settings.end()) continue;
+    const auto is_on = Switch::parse(setting->second.value);
+    if (is_on) (*is_on ? settings.on : settings.off).push_back(file->run.rank);
+  }
+  std::ranges::sort(settings.on);
+  std::ranges::sort(settings.off);
+  return settings;
+}
+
 RanksEndedEvent run_endings(const RunEvidence& evidence) {
   std::vector<RankFile> of_run;
   for (const RankFile* file : evidence.files) {
@@ -78,6 +92,7 @@ RanksComparedEvent compare(const RunEvidence& evidence, MergeOptions& options) {
   ProgressLine line("comparing ranks");
   compare.progress = [&line](std::size_t done, std::size_t all) { line.tell(done, all); };
   RanksComparedEvent compared = compare_ranks(set.rings, compare);
+  compared.norm_settings = norm_settings(evidence.files);
   std::ranges::move(set.remarks, std::back_inserter(options.remarks));
   tell_missing_rings(compared, options.remarks);
   std::ranges::copy(compared.remarks, std::back_inserter(options.remarks));

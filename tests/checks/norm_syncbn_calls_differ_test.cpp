@@ -119,6 +119,48 @@ TEST_CASE("norm-syncbn-calls-differ tells the lines in which lists of layers dif
   CHECK(fact_of(finding, "minority_ranks") == numbers({2}));
 }
 
+TEST_CASE("norm-syncbn-calls-differ tells that some ranks run without the setting", "[check]") {
+  const std::string list = "the list of layers";
+  RanksComparedEvent run = run_with(
+      {differ({averaging({2}), in_layer({0, 1, 3}, list, NormPhase::kLayers)}, {"elements"})});
+  run.norm_settings = {.on = {0, 1, 3}, .off = {2}};
+  const Finding finding = only(run);
+  CHECK(finding.what ==
+        "ranks 0-1,3 run with sync_batch_norm, rank 2 without: call 481 of the group is \"the list "
+        "of layers\" on ranks 0-1,3 and all_reduce float32[4096] of head.weight.grad on rank 2");
+  CHECK(finding.module_path.empty());
+  CHECK(finding.fixes[0].text.starts_with("set sync_batch_norm on every rank"));
+  CHECK(fact_of(finding, "cause") == FactValue(std::string("settings_differ")));
+  CHECK(fact_of(finding, "layer") == FactValue(std::string("absent")));
+  SECTION("as where one rank alone has it") {
+    run.calls_differ = {
+        differ({in_layer({0}, list, NormPhase::kLayers), averaging({1, 2, 3})}, {"elements"})};
+    run.norm_settings = {.on = {0}, .off = {1, 2, 3}};
+    CHECK(only(run).what.starts_with("rank 0 runs with sync_batch_norm, ranks 1-3 without: "));
+  }
+  SECTION("as where they went on to another group") {
+    const CallRecord layers = record_of(NormPhase::kLayers, 1);
+    run.calls_differ.clear();
+    run.frontiers = {waits_in(kTestGroup, layers, {0, 1, 3}, {2}),
+                     waits_in(kTestGroup + (1ULL << 40), averaging({2}).call.record, {2}, {0})};
+    CHECK(fact_of(only(run), "cause") == FactValue(std::string("settings_differ")));
+  }
+}
+
+TEST_CASE("norm-syncbn-calls-differ blames no setting that the calls do not follow", "[check]") {
+  const std::string list = "the list of layers";
+  CallSide in_lists = in_layer({0, 1, 3}, list, NormPhase::kLayers);
+  RanksComparedEvent run = compared_run(4);
+  run.norm_settings = {.on = {0, 1, 3}, .off = {2}};
+  SECTION("as where all ranks have it") { run.norm_settings = {.on = {0, 1, 2, 3}, .off = {}}; }
+  SECTION("as where nothing is known of it") { run.norm_settings = {}; }
+  SECTION("as where a rank without it compares lists, too") { in_lists.ranks = {0, 1, 2}; }
+  SECTION("as in a layer of the program's own") { in_lists = in_layer({0, 1, 3}, "stage3.bn1"); }
+  const RankList other = in_lists.ranks.back() == 2 ? RankList{3} : RankList{2};
+  run.calls_differ = {differ({averaging(other), in_lists}, {"elements"})};
+  CHECK(fact_of(only(run), "cause") == FactValue(std::string("calls_differ")));
+}
+
 TEST_CASE("norm-syncbn-calls-differ tells ranks that went on to another group", "[check]") {
   RanksComparedEvent run = compared_run(4);
   const CallRecord layer = record_of(NormPhase::kForward, 9);
