@@ -21,13 +21,21 @@ constexpr std::string_view kCameLate =
 constexpr std::string_view kOnOtherThread =
     "sync_batch_norm is on for calls of the thread that attached the model; those of others could "
     "come in another order on each rank";
+constexpr std::string_view kIsNameless =
+    "sync_batch_norm tells the layers of a model by their weight and running mean, of which there "
+    "is neither here";
 
 std::string_view why_local(const NormLayer& layer) {
+  if (layer.scope == NormScope::kNameless) return kIsNameless;
   if (layer.model == 0 || !is_left_out(layer)) return kNothingSynchronises;
   return layer.scope == NormScope::kUnlisted ? kCameLate : kOnOtherThread;
 }
 
 Fix over_ranks(const NormLayer& layer) {
+  if (layer.scope == NormScope::kNameless) {
+    return {"declare a ddpscope::SyncBatchNorm1d, 2d or 3d there, or keep running statistics",
+            kNeedsDecision};
+  }
   const bool is_on = is_left_out(layer);
   if (layer.model == 0) {
     return {fmt::format("register its weight or running mean in a module, and normalise over the "
@@ -48,7 +56,8 @@ Fix over_ranks(const NormLayer& layer) {
 }  // namespace
 
 bool is_left_out(const NormLayer& layer) {
-  return layer.scope == NormScope::kUnlisted || layer.scope == NormScope::kOtherThread;
+  return layer.scope == NormScope::kUnlisted || layer.scope == NormScope::kOtherThread ||
+         layer.scope == NormScope::kNameless;
 }
 
 Finding about_local_norms(const std::vector<NormLayer>& layers, const RunState& state) {

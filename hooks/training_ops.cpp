@@ -107,7 +107,8 @@ constinit std::atomic<ScopeOfNorm> scope_of_norm{nullptr};
 NormScope scope_of(const MaybeTensor& weight, const MaybeTensor& mean) {
   const ScopeOfNorm scope = scope_of_norm.load(std::memory_order_relaxed);
   const auto impl = [](const MaybeTensor& tensor) {
-    return tensor.has_value() ? tensor->unsafeGetTensorImpl() : nullptr;
+    const bool is_given = tensor.has_value() && tensor->defined();
+    return is_given ? tensor->unsafeGetTensorImpl() : nullptr;
   };
   return scope == nullptr ? NormScope::kRank : scope(impl(weight), impl(mean));
 }
@@ -182,7 +183,8 @@ struct BatchNorm {
     at::Tensor result = run();  // may be what decides it
     const NormScope scope = scope_of(weight, mean);
     const bool is_left_out = !without_grad() && instance_norms == 0 &&
-                             (scope == NormScope::kUnlisted || scope == NormScope::kOtherThread);
+                             (scope == NormScope::kUnlisted || scope == NormScope::kOtherThread ||
+                              scope == NormScope::kNameless);
     if (is_left_out || (is_told && scope != NormScope::kAllRanks)) tell_norm(scope);
     return result;
   }

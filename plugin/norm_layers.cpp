@@ -100,6 +100,11 @@ bool NormLayerOfModel::holds(const c10::TensorImpl* tensor) const noexcept {
          });
 }
 
+bool NormLayerOfModel::is_training() const {
+  const auto alive = module.lock();
+  return alive != nullptr && alive->is_training();
+}
+
 std::vector<NormLayerOfModel> norm_layers_of(const std::vector<AttachedRoot>& roots,
                                              const std::string& excluded) {
   std::vector<NormLayerOfModel> layers;
@@ -119,6 +124,17 @@ std::vector<NormLayerOfModel> norm_layers_of(const std::vector<AttachedRoot>& ro
   }
   std::ranges::stable_partition(layers, &NormLayerOfModel::is_layer);
   return layers;
+}
+
+std::string names_of(const std::vector<NormLayerOfModel>& layers,
+                     const std::function<bool(const NormLayerOfModel&)>& is_named) {
+  constexpr std::size_t kLongList = 400;
+  std::string names;
+  for (const NormLayerOfModel& layer : layers) {
+    if (names.size() >= kLongList || !is_named(layer)) continue;
+    names += (names.empty() ? "" : ", ") + layer.name;
+  }
+  return names;
 }
 
 }  // namespace ddpscope

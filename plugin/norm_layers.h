@@ -4,6 +4,7 @@
 #include <c10/util/intrusive_ptr.h>
 #include <torch/nn/module.h>
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <thread>
@@ -24,6 +25,10 @@ struct NormLayerOfModel {
   std::vector<c10::weak_intrusive_ptr<c10::TensorImpl>> tensors;
 
   bool holds(const c10::TensorImpl* tensor) const noexcept;
+  /// No call tells that it is of this layer: it has neither weight nor running mean.
+  bool is_nameless() const noexcept { return is_layer && tensors.empty(); }
+  /// Without running statistics the operator is told that it trains in evaluation, too.
+  bool is_training() const;
 };
 
 /// An attached model and its label.
@@ -35,5 +40,9 @@ using AttachedRoot = std::pair<std::string, std::shared_ptr<torch::nn::Module>>;
 /// are globs of paths.
 std::vector<NormLayerOfModel> norm_layers_of(const std::vector<AttachedRoot>& roots,
                                              const std::string& excluded);
+
+/// In one line, of many the first.
+std::string names_of(const std::vector<NormLayerOfModel>& layers,
+                     const std::function<bool(const NormLayerOfModel&)>& is_named);
 
 }  // namespace ddpscope

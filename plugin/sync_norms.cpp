@@ -59,6 +59,8 @@ class SyncNorms {
   std::optional<Comparison> comparison_before(const OperatorCall& call);
   void settle(bool agreed);
   void tell_agreed();
+  void tell_nameless(const Communicator& group);
+  NormScope scope_of_nameless() const;
   const NormLayerOfModel* layer_with(const c10::TensorImpl* weight, const c10::TensorImpl* mean);
 
   const std::string excluded_;
@@ -71,6 +73,7 @@ class SyncNorms {
   std::vector<NormLayerOfModel> layers_;
   CommunicatorPtr group_;
   bool told_waiting_ = false;
+  bool told_nameless_ = false;
   bool told_unsupported_ = false;
 };
 
@@ -104,16 +107,8 @@ bool is_on_thread_of(const NormLayerOfModel& layer) {
          torch::autograd::get_current_graph_task_id() != -1;
 }
 
-// Without running statistics the operator is told that it trains in evaluation, too.
-bool is_training(const NormLayerOfModel& layer) {
-  const auto module = layer.module.lock();
-  return module != nullptr && module->is_training();
-}
-
-// Each name of a list, of long lists the first.
-void append(std::string& text, const std::string& name) {
-  constexpr std::size_t kLongList = 400;
-  if (text.size() < kLongList) text += (text.empty() ? "" : ", ") + name;
+bool trains_nameless(const NormLayerOfModel& layer) {
+  return layer.is_nameless() && !layer.is_excluded && layer.is_training();
 }
 
 void SyncNorms::attach() {
@@ -173,10 +168,13 @@ std::optional<SyncNorms::Comparison> SyncNorms::comparison_before(const Operator
     if (world_size_ > 1 && !std::exchange(told_waiting_, true)) log_warning(kNoGroup);
     return std::nullopt;
   }
+  const bool is_nameless = !call.weight.defined() && !call.running_mean.defined();
+  if (is_nameless && told_nameless_) return std::nullopt;
   layers_ = norm_layers_of(roots, excluded_);
+  if (is_nameless && group->size() > 1) tell_nameless(*group);
   const auto* const layer =
       layer_with(call.weight.unsafeGetTensorImpl(), call.running_mean.unsafeGetTensorImpl());
-  if (layer == nullptr || !is_training(*layer)) return std::nullopt;
+  if (layer == nullptr || !layer->is_training()) return std::nullopt;
   group_ = group;
   state_ = group->size() == 1 ? NormState::kOff : NormState::kComparing;
   if (state_ == NormState::kOff) return std::nullopt;
@@ -195,19 +193,18 @@ void SyncNorms::settle(bool agreed) {
 }
 
 void SyncNorms::tell_agreed() {
-  std::string excluded, without;
-  std::size_t layers = 0, count = 0;
   bool excludes = excluded_.empty();
+  std::size_t layers = 0, count = 0;
   for (const NormLayerOfModel& layer : layers_) {
     excludes |= layer.is_excluded;
-    if (layer.is_layer && layer.is_excluded) append(excluded, layer.name);
-    if (layer.tensors.empty()) append(without, layer.name);
     layers += layer.is_layer;
     count += layer.is_layer && !layer.is_excluded && !layer.tensors.empty();
   }
   if (!excludes) {
     log_warning("sync_batch_norm_exclude=" + excluded_ + " matches the path of no layer");
   }
+  std::string excluded = names_of(
+      layers_, [](const NormLayerOfModel& layer) { return layer.is_layer && layer.is_excluded; });
   if (!excluded.empty()) excluded = "; excluded: " + excluded;
   const std::string told =
       layers == 0 ? "calls of the model's own modules"
@@ -216,10 +213,14 @@ void SyncNorms::tell_agreed() {
     std::fprintf(stderr, "ddpscope: sync_batch_norm: %s run over %d ranks of %s%s\n", told.c_str(),
                  group_->size(), group_->name().c_str(), excluded.c_str());
   }
-  if (!without.empty()) {
-    log_warning("sync_batch_norm: without weight and running mean a layer cannot be told: " +
-                without + " runs over the batch of each rank");
-  }
+  tell_nameless(*group_);
+}
+
+void SyncNorms::tell_nameless(const Communicator& group) {
+  const std::string names = names_of(layers_, trains_nameless);
+  if (names.empty() || std::exchange(told_nameless_, true) || group.rank() != 0) return;
+  log_warning("sync_batch_norm: without weight and running mean a layer cannot be told: " + names +
+              " runs over the batch of each rank");
 }
 
 LayerOverRanks SyncNorms::find(const OperatorCall& call) {
@@ -235,7 +236,7 @@ LayerOverRanks SyncNorms::find(const OperatorCall& call) {
   const auto* const layer =
       layer_with(call.weight.unsafeGetTensorImpl(), call.running_mean.unsafeGetTensorImpl());
   if (layer == nullptr || layer->is_excluded || !is_on_thread_of(*layer)) return {};
-  if (!is_training(*layer)) return {};
+  if (!layer->is_training()) return {};
   if (!batch_norm::is_supported(call.input)) {
     if (!std::exchange(told_unsupported_, true)) {
       log_warning("sync_batch_norm: " + layer->name + " is given " +
@@ -249,11 +250,25 @@ LayerOverRanks SyncNorms::find(const OperatorCall& call) {
 
 NormScope SyncNorms::scope_of(const c10::TensorImpl* weight, const c10::TensorImpl* mean) {
   const std::lock_guard lock(mutex_);
+  if (weight == nullptr && mean == nullptr) return scope_of_nameless();
   if (state_ != NormState::kOn) return NormScope::kUndecided;
   const auto* const layer = layer_with(weight, mean);
   if (layer == nullptr) return NormScope::kUnlisted;
   if (layer->is_excluded) return NormScope::kExcluded;
   return is_on_thread_of(*layer) ? NormScope::kAllRanks : NormScope::kOtherThread;
+}
+
+/// The call may be of any layer that is nameless, or of none.
+NormScope SyncNorms::scope_of_nameless() const {
+  if (state_ == NormState::kOff || layers_.empty()) return NormScope::kUndecided;
+  bool is_of_layer = false, trains = false;
+  for (const NormLayerOfModel& layer : layers_) {
+    if (!layer.is_nameless()) continue;
+    if (layer.is_excluded) return NormScope::kExcluded;
+    is_of_layer = true;
+    trains |= layer.is_training();
+  }
+  return is_of_layer && !trains ? NormScope::kUndecided : NormScope::kNameless;
 }
 }  // namespace
 

@@ -77,7 +77,8 @@ TEST_CASE("norm-local-batch-stats tells why the setting left a layer local", "[c
   using Told = std::tuple<NormScope, std::string, std::string>;
   const auto [scope, why, fix] = GENERATE(
       Told{NormScope::kUnlisted, "were registered when the ranks compared", "build it before"},
-      Told{NormScope::kOtherThread, "calls of the thread that attached", "train it on the thread"});
+      Told{NormScope::kOtherThread, "calls of the thread that attached", "train it on the thread"},
+      Told{NormScope::kNameless, "their weight and running mean", "declare a ddpscope::Sync"});
   Ranks ranks;
   ranks.ops = {norm(2, {4, 8, 16, 16})};
   ranks.ops[0].scope = scope;
@@ -98,6 +99,16 @@ TEST_CASE("norm-local-batch-stats does not tell to set what is set", "[check]") 
   CHECK(ranks.program.findings[0].severity == Severity::kNote);
   CHECK(ranks.program.findings[0].fixes[1].text ==
         "register its weight or running mean in a module, and normalise over the ranks");
+}
+
+TEST_CASE("norm-local-batch-stats tells of a nameless call outside all modules", "[check]") {
+  Ranks ranks;
+  ranks.ops = {norm(0, {4, 8, 16, 16})};
+  ranks.ops[0].scope = NormScope::kNameless;
+  ranks.steps(4);
+  REQUIRE(ranks.program.findings.size() == 1);
+  CHECK(ranks.program.findings[0].severity == Severity::kNote);
+  CHECK(ranks.program.findings[0].why.starts_with("sync_batch_norm tells the layers of a model"));
 }
 
 TEST_CASE("norm-local-batch-stats warns of fewer than 16 values", "[check]") {

@@ -8,23 +8,29 @@ namespace ddpscope::test::local_norms_test {
 namespace {
 using torch::nn::BatchNorm2d;
 
+torch::nn::BatchNorm2dOptions options_of(bool is_nameless) {
+  return torch::nn::BatchNorm2dOptions(4).affine(!is_nameless).track_running_stats(!is_nameless);
+}
+
 struct LateHeadImpl : torch::nn::Module {
+  explicit LateHeadImpl(bool is_nameless)
+      : norm(register_module("norm", BatchNorm2d(options_of(is_nameless)))) {}
   at::Tensor loss(const at::Tensor& x) {
     const at::Tensor features = norm(conv(x));
     return (head.is_empty() ? features : head(features)).square().mean();
   }
   void add_head() { head = register_module("head", BatchNorm2d(4)); }
   torch::nn::Conv2d conv = register_module("conv", torch::nn::Conv2d(3, 4, 1));
-  BatchNorm2d norm = register_module("norm", BatchNorm2d(4));
+  BatchNorm2d norm;
   BatchNorm2d head = nullptr;
 };
 TORCH_MODULE(LateHead);
 
-enum class Way : std::uint8_t { kAllAtOnce, kHeadInStepTwo, kHeadExcluded, kOnAThread };
+enum class Way : std::uint8_t { kAllAtOnce, kHeadInStepTwo, kHeadExcluded, kOnAThread, kNameless };
 
 void train(const Place& place, Way way) {
-  LateHead net;
-  if (way != Way::kHeadInStepTwo) net->add_head();
+  LateHead net(way == Way::kNameless);
+  if (way != Way::kHeadInStepTwo && way != Way::kNameless) net->add_head();
   Options options = quiet();
   options.sync_batch_norm = true;
   if (way == Way::kHeadExcluded) options.sync_batch_norm_exclude = "head";
@@ -84,6 +90,13 @@ TEST_CASE("Layers that another thread calls are warned of") {
   CHECK(found[0].at("severity") == "warning");
   CHECK(found[0].at("facts").at("layers_count") == 2);
   CHECK(has(found[0], "calls of the thread that attached the model"));
+}
+
+TEST_CASE("Layers that no call tells are warned of, also where there are no others") {
+  const auto found = local_norms(Way::kNameless);
+  REQUIRE(found.size() == 1);
+  CHECK(found[0].at("severity") == "warning");
+  CHECK(has(found[0], "tells the layers of a model by their weight and running mean"));
 }
 
 TEST_CASE("A layer that the user excluded is not told of") {

@@ -70,6 +70,16 @@ void attach_without(const std::string& excluded, ConvNet& net, const Twin& twin)
   attach_diagnostics(net, options);
 }
 
+std::string said_by(const std::function<void()>& program) {
+  const std::string path = report_dir() + ".said";
+  REQUIRE(std::freopen(path.c_str(), "w", stderr) != nullptr);
+  program();
+  std::fflush(stderr);
+  std::ostringstream text;
+  text << std::ifstream(path).rdbuf();
+  return text.str();
+}
+
 bool is_taken() {
   const auto op = c10::Dispatcher::singleton().findSchema({"aten::batch_norm", ""});
   return op->hasKernelForDispatchKey(c10::DispatchKey::AutogradCPU);
@@ -113,17 +123,35 @@ TEST_CASE("Layers in evaluation and those that are excluded stay local") {
 }
 
 TEST_CASE("A list of excluded layers that matches none is told") {
-  const std::string said = report_dir() + ".said";
-  REQUIRE(std::freopen(said.c_str(), "w", stderr) != nullptr);
   Twin twin;
   ConvNet net;
-  attach_without("frist*", net, twin);
-  CHECK(sums_of(twin, [&] { net->forward(batch()); }) == 4);
-  std::fflush(stderr);
-  std::ostringstream text;
-  text << std::ifstream(said).rdbuf();
-  CHECK(text.str().find("sync_batch_norm_exclude=frist* matches the path of no layer") !=
+  const std::string said = said_by([&] {
+    attach_without("frist*", net, twin);
+    CHECK(sums_of(twin, [&] { net->forward(batch()); }) == 4);
+  });
+  CHECK(said.find("sync_batch_norm_exclude=frist* matches the path of no layer") !=
         std::string::npos);
+}
+
+TEST_CASE("A model in which no layer can be told is told of once, unless that was asked for") {
+  Twin twin;
+  const std::string excluded = GENERATE("", "0");
+  torch::nn::Sequential net(
+      BatchNorm2d(BatchNorm2dOptions(3).affine(false).track_running_stats(false)));
+  Options options = synchronised();
+  options.sync_batch_norm_exclude = excluded;
+  const std::string said = said_by([&] {
+    set_batch_norm_communicator(twin.group);
+    attach_diagnostics(net, options);
+    net->eval();
+    net->forward(batch());
+    net->train();
+    for (int i = 0; i < 3; ++i) net->forward(batch());
+  });
+  CHECK(twin.sums == 0);
+  const auto at = said.find("a layer cannot be told: 0 runs over the batch of each rank");
+  CHECK((at != std::string::npos) == excluded.empty());
+  CHECK(at == said.rfind("a layer cannot be told"));
 }
 
 TEST_CASE("A frozen layer that trains is synchronised") {
