@@ -37,6 +37,13 @@ struct Place {
 std::array<Place, 4> places;
 std::atomic<std::size_t> newest{0};
 
+/// -1 in a forked child, and where the program closed it.
+int own_file() noexcept {
+  const int descriptor = file.load(std::memory_order_acquire);
+  if (descriptor < 0 || getpid() != owner.load(std::memory_order_relaxed)) return -1;
+  return identity_of(descriptor) == identity ? descriptor : -1;
+}
+
 class Line {
  public:
   void add(std::string_view part) noexcept {
@@ -58,10 +65,7 @@ class Line {
     if (place.version.fetch_add(0, std::memory_order_acq_rel) != version) used_ = before;
     if (used_ == before) add(kNoPlace);
   }
-  void write_to(int descriptor) const noexcept {
-    while (::write(descriptor, text_.data(), used_) < 0 && errno == EINTR) {
-    }
-  }
+  std::string_view text() const noexcept { return {text_.data(), used_}; }
 
  private:
   std::array<char, kPlaceBytes + 512> text_;
@@ -72,10 +76,11 @@ class Line {
 void open(int descriptor) noexcept {
   owner = getpid();
   identity = identity_of(descriptor);
+  notes_left = kMaxNotes;
   file = descriptor;
 }
 
-void close() noexcept { file = -1; }
+void close() noexcept { notes_left = 0; }
 
 void set_place(std::int64_t step, std::string_view members) noexcept {
   if (members.size() > kPlaceBytes) return;
@@ -89,10 +94,14 @@ void set_place(std::int64_t step, std::string_view members) noexcept {
   newest.store(next, std::memory_order_release);
 }
 
+void write_line(std::string_view line) noexcept {
+  const int descriptor = own_file();
+  while (descriptor >= 0 && ::write(descriptor, line.data(), line.size()) < 0 && errno == EINTR) {
+  }
+}
+
 void write_signal(int signal, std::int64_t step, Phase phase) noexcept {
-  const int descriptor = file.load(std::memory_order_acquire);
-  if (descriptor < 0 || getpid() != owner.load(std::memory_order_relaxed)) return;
-  if (identity_of(descriptor) != identity) return;  // closed by the program
+  if (own_file() < 0) return;
   if (notes_left.fetch_sub(1, std::memory_order_relaxed) <= 0) return;
   const std::string_view name = ::sigabbrev_np(signal);  // a table: safe in a handler
   Line line;
@@ -109,7 +118,7 @@ void write_signal(int signal, std::int64_t step, Phase phase) noexcept {
   line.add(R"(,"signal":"SIG)");
   line.add(name);
   line.add("\"}\n");
-  line.write_to(descriptor);
+  write_line(line.text());
 }
 
 }  // namespace ddpscope::crash_note

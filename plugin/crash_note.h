@@ -9,8 +9,11 @@ namespace ddpscope::crash_note {
 
 /// The rank file of this process takes notes from now on.
 void open(int descriptor) noexcept;
-/// No more of them: the process said by itself why it ends.
+/// No more of signals: the process said by itself why it ends.
 void close() noexcept;
+
+/// Appends this line, of a process that ends before its worker came to write it.
+void write_line(std::string_view line) noexcept;
 
 /// Where the rank stood in `step`: the members of a progress record that name it, as JSON text with
 /// a comma before it. One thread at a time.

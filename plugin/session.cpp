@@ -261,6 +261,7 @@ void Session::die(const UncaughtException& exception) noexcept {
     }
     worker_.put(ExitEvent{.at = capture_.marker().now()});
     worker_.drain(kTerminateLimit);
+    worker_.write_overdue_progress();
   } catch (...) {
   }
 }

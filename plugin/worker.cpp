@@ -172,6 +172,7 @@ void Worker::finish(milliseconds limit, const RunCosts& costs) {
   takes_turns_ = false;  // no thread starts from here on
   stop_.store(true, std::memory_order_release);
   if (!drained) {  // the worker is stuck: what is on disk stays, nothing waits for it
+    write_overdue_progress();
     if (thread_.joinable()) thread_.detach();
     return;
   }
@@ -265,13 +266,17 @@ void Worker::put_progress(ProgressRecord record) {
   writer_->sync();
 }
 
+std::optional<ProgressRecord> Worker::take_late_progress() {
+  const std::lock_guard wake_lock(wake_mutex_);
+  return std::exchange(late_progress_, std::nullopt);
+}
+
 void Worker::put_late_progress() {
-  std::optional<ProgressRecord> record;
-  {
-    const std::lock_guard wake_lock(wake_mutex_);
-    record.swap(late_progress_);
-  }
-  if (record) put_progress(*std::move(record));
+  if (auto record = take_late_progress()) put_progress(*std::move(record));
+}
+
+void Worker::write_overdue_progress() {
+  if (const auto record = take_late_progress()) crash_note::write_line(line_of(*record));
 }
 
 }  // namespace ddpscope

@@ -114,6 +114,8 @@ class Worker final : public EventSink {
   /// Writes why this rank ends and where it stands; for a process that is about to die. A worker
   /// that is busy writes it as soon as it can.
   void write_progress(ProgressRecord record);
+  /// What the worker has not come to of that is written past it, without a place.
+  void write_overdue_progress();
 
   Findings findings();
   /// Counts of findings that are not suppressed, by severity.
@@ -144,6 +146,7 @@ class Worker final : public EventSink {
   void write_models();
   void tell_if_cut_off();
   void put_progress(ProgressRecord record);
+  std::optional<ProgressRecord> take_late_progress();
   void put_late_progress();
   void cycle_ended(const CycleEndEvent& cycle);
   void write_step(const RestedStepEvent& step);

@@ -53,6 +53,8 @@ std::string to_line(RunRecord run) {
 
 }  // namespace
 
+std::string line_of(const ProgressRecord& progress) { return to_line(to_json(progress)); }
+
 JsonlWriter::Opened JsonlWriter::open(const std::string& dir, const RunRecord& run,
                                       std::int64_t max_bytes) noexcept {
   Opened result;

@@ -13,6 +13,9 @@ namespace ddpscope {
 
 inline constexpr std::int64_t kDefaultMaxReportBytes = std::int64_t{256} << 20;
 
+/// As a `JsonlWriter` writes it, with its end.
+std::string line_of(const ProgressRecord& progress);
+
 /// Appends records to `rank-<r>.jsonl`, one write(2) per line. Never throws. One thread at a time.
 class JsonlWriter {
  public:

@@ -133,6 +133,7 @@ class SlowSites final : public SiteSource {
 
 TEST_CASE("Why a rank ends is on disk even if the worker was busy then", "[worker]") {
   const bool ends_at_once = GENERATE(false, true);
+  const bool is_overdue = GENERATE(false, true);
   const TemporaryDir dir;
   SlowSites sites;
   WorkerOptions options = options_in(dir);
@@ -146,6 +147,11 @@ TEST_CASE("Why a rank ends is on disk even if the worker was busy then", "[worke
   while (!sites.asked) std::this_thread::yield();
   worker.write_progress({.step = 1, .reason = "exit", .what = "exit code 2", .code = 2});
   const auto read = [&dir] { return std::get<RankFile>(read_rank_file(dir / "out/rank-0.jsonl")); };
+  if (is_overdue) {
+    CHECK(read().progress.empty());
+    worker.write_overdue_progress();
+    CHECK(read().progress.size() == 1);
+  }
   if (!ends_at_once) {
     CHECK(worker.drain(seconds(60)));
     CHECK(read().progress.size() == 1);
