@@ -1,6 +1,7 @@
 #include "ops/batch_norm/arguments.h"
 
 #include <ATen/MemoryOverlap.h>
+#include <c10/core/GradMode.h>
 
 #include <cmath>
 #include <sstream>
@@ -59,6 +60,8 @@ struct Arguments {
 
   void check_written(const char* name, const at::Tensor& tensor) const {
     if (!tensor.defined()) return;
+    TORCH_CHECK(!tensor.requires_grad() || !c10::GradMode::is_enabled(), place, ": ", name,
+                " is written and must not require a gradient: register it as a buffer");
     TORCH_CHECK(!tensor._is_zerotensor(), place, ": ", name,
                 " is a tensor of zeros without memory to write to: call clone() first");
     TORCH_CHECK(tensor.numel() < 2 || tensor.stride(0) != 0, place, ": ", name,

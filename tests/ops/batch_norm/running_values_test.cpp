@@ -162,6 +162,24 @@ TEST_CASE("running values that share memory or are sparse are refused by name", 
   CHECK_NOTHROW(sync_batch_norm(x, columns.select(1, 0), columns.select(1, 1), training));
 }
 
+TEST_CASE("running values that require a gradient are refused where LibTorch does", "[norm]") {
+  const auto x = torch::randn({4, 3}), variance = torch::ones({3});
+  const auto mean = torch::zeros({3}).requires_grad_();
+  const auto options = SyncBatchNormFuncOptions();
+  const auto training = SyncBatchNormFuncOptions(options).training(true);
+  const auto torch_runs = [&] {
+    torch::batch_norm(x, {}, {}, mean, variance, /*training=*/true, 0.1, 1e-5, false);
+  };
+  CHECK_THROWS(torch_runs());
+  CHECK_THROWS_WITH(sync_batch_norm(x, mean, variance, training),
+                    Catch::Matchers::Contains("running_mean is written and must not require"));
+  CHECK(torch::equal(mean, torch::zeros({3})));
+  CHECK_NOTHROW(sync_batch_norm(x, mean, variance, options));
+  const torch::NoGradGuard no_grad;
+  CHECK_NOTHROW(torch_runs());
+  CHECK_NOTHROW(sync_batch_norm(x, mean, variance, training));
+}
+
 TEST_CASE("running values that overlap themselves are refused, and nothing is changed", "[norm]") {
   const auto x = torch::randn({4, 3}), variance = torch::ones({3});
   const auto counter = torch::zeros({}, torch::kLong);
