@@ -75,6 +75,7 @@ ul.tree{margin:6px 0 0;padding:0;list-style:none}ul.tree li{margin:2px 0}
 table{border-collapse:collapse;width:100%;font-size:14px}
 th,td{text-align:left;padding:6px 12px 6px 0;border-bottom:1px solid var(--line);vertical-align:top}
 th{color:var(--soft);font-weight:600;font-size:13px}
+thead th,[aria-labelledby=ranks] td:not(:last-child){overflow-wrap:normal}
 tbody tr:last-child td,tbody tr:last-child th{border-bottom:0}
 table.facts{width:auto}table.facts th{font-weight:500;white-space:nowrap;padding-right:24px}
 .card{background:var(--card);border:1px solid var(--line);border-radius:10px;padding:10px 22px}

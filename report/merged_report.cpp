@@ -14,6 +14,7 @@
 #include "report/coverage.h"
 #include "report/join_findings.h"
 #include "report/leftover_suppressions.h"
+#include "report/wording.h"
 
 namespace ddpscope {
 namespace {
@@ -121,7 +122,9 @@ std::string last_words(const RankFile& file) {
   if (file.progress.empty()) return {};
   const ProgressRecord& last = file.progress.back();
   std::string why = last.signal;
-  if (last.reason == "exception") why = last.exception + ": " + last.what.substr(0, kMaxTold);
+  if (last.reason == "exception") {
+    why = fmt::format("{} \"{}\"", last.exception, shortened(last.what, kMaxTold));
+  }
   if (why.empty()) return {};
   return fmt::format(": {} in {} of step {}", why, word(last.phase), last.step);
 }

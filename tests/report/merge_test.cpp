@@ -86,6 +86,18 @@ TEST_CASE("a rank without a summary is noted and not missing", "[report]") {
   CHECK(merge({file_of(0, 2), cut}, {}).findings.empty());
 }
 
+TEST_CASE("the text of an exception that ended a rank is cut visibly", "[report]") {
+  RankFile thrown = file_of(0, 1);
+  thrown.summary.reset();
+  thrown.progress = {
+      {.step = 3, .reason = "exception", .exception = "c10::Error", .what = std::string(200, 'x')}};
+  const auto remark = [&] { return merge({thrown}, {}).remarks.at(0); };
+  const std::string begin = "rank 0 ended without a summary: c10::Error \"";
+  CHECK(remark() == begin + std::string(200, 'x') + "\" in forward of step 3");
+  thrown.progress[0].what += "y";
+  CHECK(remark() == begin + std::string(200, 'x') + "...\" in forward of step 3");
+}
+
 TEST_CASE("the newest run wins and what was skipped is named", "[report]") {
   RankFile old = file_of(0, 1, {sample_finding()});
   old.run.run_id = "old";
