@@ -42,8 +42,17 @@ bool same_number(const Finding& a, std::string_view key_a, const Finding& b,
   return first != nullptr && second != nullptr && *first == *second;
 }
 
+/// Parameters that no optimizer holds are none that its zero_grad() clears.
+bool is_why_none_clears(const Finding& cause, const Finding& effect) {
+  return cause.id == "optim-missing-parameter" && cause.severity == Severity::kError &&
+         fact_of(effect, fact::kOptimizers) == nullptr &&
+         all_in(effect, fact::kParameters, cause, fact::kParameters);
+}
+
 /// What is why parameters that get gradients belong to no optimizer.
 bool is_why_none_steps(const Finding& cause, const Finding& effect) {
+  if (effect.id == "optim-stale-gradient") return is_why_none_clears(cause, effect);
+  if (effect.id != "optim-missing-parameter") return false;
   if (cause.id == "optim-foreign-parameter") {
     return all_in(effect, fact::kParameters, cause, fact::kTwinPaths);
   }
@@ -208,7 +217,7 @@ bool explains(const Finding& cause, const Finding& effect) {
     return made_the_norm(cause, effect) || spoilt_the_norm(cause, effect);
   }
   if (effect.id == "clip-always-active") return cause.id == "clip-before-unscale";
-  if (cause.id.starts_with("optim-") && effect.id == "optim-missing-parameter") {
+  if (cause.id.starts_with("optim-") && effect.id.starts_with("optim-")) {
     return is_why_none_steps(cause, effect);
   }
   if (cause.id == "module-trainable-changed") {

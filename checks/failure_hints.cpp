@@ -79,6 +79,13 @@ const std::vector<Hint>& value_hints() {
   static const auto* const known = new std::vector<Hint>{
       {"can't allocate memory", "memory ran out", memory},
       {"out of memory", "memory ran out", memory},
+      {kUndefinedArgument,
+       "the program passed an undefined tensor, as grad() of what no backward filled",
+       {{"update values in place: torch::NoGradGuard guard; weight.sub_(rate * weight.grad()); "
+         "what "
+         "weight = weight - ... assigns is no leaf, and gets no gradient",
+         kLikely},
+        {"ask defined() before it", kLikely}}},
       {"should be between 0 and 1",
        "its input is no probability",
        {{"sigmoid before it, or binary_cross_entropy_with_logits", kLikely},

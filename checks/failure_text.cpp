@@ -9,6 +9,7 @@
 #include "checks/failure_hints.h"
 #include "checks/finding_text.h"
 #include "checks/subtree.h"
+#include "checks/undefined_text.h"
 #include "model/fact_keys.h"
 
 namespace ddpscope {
@@ -103,9 +104,13 @@ Finding failed_operator(const OperatorFailedEvent& event, const ThrownIn& thrown
     owners.push_back(owner_of_input(input, state));
     producers.push_back(producer_of(input, state));
   }
-  finding.what = fmt::format("{} on {} {}", threw(thrown, finding),
-                             texts.size() == 1 ? "input" : "inputs", inputs_text(texts));
+  finding.what = threw(thrown, finding);
+  if (!texts.empty()) {
+    finding.what +=
+        fmt::format(" on {} {}", texts.size() == 1 ? "input" : "inputs", inputs_text(texts));
+  }
   explain_failure(event.message, state, finding);
+  if (is_of_undefined(event.message)) say_undefined(event.message, state, finding);
   finding.facts = {{fact::kException, first_line_thrown(event.message)},
                    {fact::kShapes, as_fact(shapes)},
                    {fact::kDtypes, as_fact(dtypes)},

@@ -52,8 +52,11 @@ class GradMissing final : public Check {
   void on_optimizer_step(const OptimizerStepEvent& event, const RunState& state,
                          Findings& findings) override {
     tell_awaited(passes_.on(event, state), state, findings);
-    const std::vector<const TensorState*> cleared = cleared_.on(event, state);
-    for (const TensorGroup& group : collapse(state, cleared)) {
+    const ClearedGradients::Cleared cleared = cleared_.on(event, state);
+    for (const TensorGroup& group : collapse(state, cleared.foreign)) {
+      findings.push_back(foreign_finding(group, ClearedGradients::kForeignSteps, state));
+    }
+    for (const TensorGroup& group : collapse(state, cleared.all)) {
       findings.push_back(
           missing_finding(group, {.name = kClearedBeforeStep}, kMissingCycles, state));
       findings.back().phase = Phase::kOptimizer;
@@ -74,7 +77,9 @@ class GradMissing final : public Check {
     for (const TensorState* tensor : absent) {
       const GradientPresence& presence = presences_[tensor->info.id];
       const std::int64_t cycles = presence.cycles_without();
-      const MissingCause cause = missing_cause_of(state, *tensor, cycles);
+      MissingCause cause = missing_cause_of(state, *tensor, cycles);
+      // Of tasks in turn, whose gradients the program assigns, its own may come later.
+      if (cause.name == "not_accumulated" && presence.was_excused()) cause = {.was_reached = true};
       if (is_copy(state, *tensor, cause.name)) continue;
       if (cause.name == "not_used" && presence.never_came()) {
         if (!siblings.has_value()) siblings.emplace(presences_, state);

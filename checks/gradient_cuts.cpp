@@ -105,28 +105,36 @@ void add_starved(const OpTrace& trace, const Place& place, std::uint64_t thread,
   if (cut.cause == "grad_mode_off" && record.thread != thread) return;
   std::ranges::copy(leaves, std::back_inserter(cut.starved));
 }
+
+std::vector<GradientCut> cuts_of(std::map<std::size_t, GradientCut>& by_record, bool if_idle) {
+  std::vector<GradientCut> cuts;
+  for (auto& [number, cut] : by_record) {
+    if (cut.starved.empty()) continue;
+    cut.if_idle = if_idle;
+    cuts.push_back(std::move(cut));
+  }
+  return cuts;
+}
 }  // namespace
 
 std::vector<GradientCut> find_cuts(const OpTrace& trace, const BackwardEvent& event,
-                                   const std::vector<TensorId>& leaves) {
+                                   const std::vector<TensorId>& leaves, bool if_idle) {
   const Ids behind = tensors_behind(trace, event.roots);
   std::map<std::size_t, GradientCut> by_record;
   for (const TensorId leaf : leaves) {
     if (is_frozen(trace, leaf)) continue;
     const std::optional<Place> place = first_cut(trace, behind, leaf);
-    if (!place.has_value() || is_replaced(trace, *place, leaf, event.graph.leaves)) continue;
+    if (!place.has_value()) continue;
+    if (!if_idle && is_replaced(trace, *place, leaf, event.graph.leaves)) continue;
     add_starved(trace, *place, event.at.thread, {leaf}, by_record[place->record]);
   }
+  if (if_idle) return cuts_of(by_record, if_idle);
   for (const auto& [id, of_step_before] : trace.carried()) {
     const std::optional<Place> place = first_cut(trace, behind, id);
     if (!place.has_value()) continue;
     add_starved(trace, *place, event.at.thread, of_step_before, by_record[place->record]);
   }
-  std::vector<GradientCut> cuts;
-  for (auto& [number, cut] : by_record) {
-    if (!cut.starved.empty()) cuts.push_back(std::move(cut));
-  }
-  return cuts;
+  return cuts_of(by_record, if_idle);
 }
 
 std::vector<GradientCut> merged(const std::vector<GradientCut>& cuts) {

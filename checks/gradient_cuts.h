@@ -21,6 +21,7 @@ struct GradientCut {
   StackId backward = 0;           ///< that began at a leaf
   bool by_view = false;           ///< the operator reads one tensor
   bool without_path = false;      ///< no operator leads from them to that leaf
+  bool if_idle = false;           ///< only where their optimizer steps without any gradient
 };
 
 /// The cut of a backward that began at leaves: what the first operator cut, or else all of them.
@@ -30,9 +31,10 @@ std::optional<GradientCut> find_leaf_loss(const OpTrace& trace, const BackwardEv
 /// The cuts between these leaves and what the roots were computed from, in the order in which the
 /// operators ended. Each leaf stands at the first one on its way. What runs with grad mode off
 /// counts in the thread of the backward only.
-/// A parameter that the program replaced by a new leaf, as in `w = (w - g).detach()`, is not cut.
+/// A parameter that the program replaced by a new leaf, as in `w = (w - g).detach()`, is cut only
+/// `if_idle`.
 std::vector<GradientCut> find_cuts(const OpTrace& trace, const BackwardEvent& event,
-                                   const std::vector<TensorId>& leaves);
+                                   const std::vector<TensorId>& leaves, bool if_idle = false);
 
 /// Cuts by the same operator of a module as one; so is all that runs with grad mode off.
 std::vector<GradientCut> merged(const std::vector<GradientCut>& cuts);

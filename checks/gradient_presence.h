@@ -22,7 +22,12 @@ class GradientPresence {
   /// In another cycle.
   void stayed_away() { ++gap_; }
   bool is_missed() const { return gap_ >= limit(); }
-  void forget_gap() { gap_ = 0; }
+  void forget_gap() {
+    gap_ = 0;
+    was_excused_ = true;
+  }
+  /// At some time it was not to get one by backward: it was frozen, or the program assigned it.
+  bool was_excused() const { return was_excused_; }
   std::int64_t cycles_without() const { return gap_; }
   bool never_came() const { return with_ == 0; }
   /// In how many cycles it has one once, where it had it in some and in others not; else 0.
@@ -42,6 +47,7 @@ class GradientPresence {
   std::int64_t with_ = 0;     // cycles
   std::int64_t without_ = 0;  // before the last that had one
   std::int64_t gap_ = 0;      // since then
+  bool was_excused_ = false;
 };
 
 }  // namespace ddpscope

@@ -18,7 +18,8 @@ bool ran_for_step(const RunState& state, const TensorState& tensor, std::int64_t
     return state.optimizers().at(owner).last_step_cycle == cycle;
   });
 }
-/// An optimizer of this member stepped in that cycle, and none of its members had a gradient.
+}  // namespace
+
 bool steps_for_nothing(const RunState& state, const TensorState& tensor, std::int64_t cycle) {
   return std::ranges::any_of(tensor.owners, [&](OptimizerId owner) {
     const OptimizerState& optimizer = state.optimizers().at(owner);
@@ -32,7 +33,6 @@ bool steps_for_nothing(const RunState& state, const TensorState& tensor, std::in
     });
   });
 }
-}  // namespace
 
 bool is_beside_members(const RunState& state, const TensorState& tensor) {
   const ModelState* model = state.model_of(tensor);
@@ -78,6 +78,24 @@ bool is_only_evaluated(const RunState& state, const TensorState& tensor, std::in
   return trained != nullptr && trained->gradient_cycle > begin &&
          trained->use.reads_without_grad >= tensor.use.reads_without_grad;
 }
+
+/// Only backwards that accumulate nothing reached it. Its optimizer stepped without any gradient,
+/// or with those alone that the program assigned to others.
+bool is_left_out(const RunState& state, const TensorState& tensor) {
+  if (tensor.gradients > 0 || !tensor.written_by.empty()) return false;
+  if (steps_for_nothing(state, tensor, state.now().cycle)) return true;
+  const auto got_one = [&](const OptimizerMember& member) {
+    const TensorState* other = state.tensor(member.tensor);
+    return other == nullptr || other->gradients > 0;
+  };
+  return std::ranges::any_of(tensor.owners, [&](OptimizerId owner) {
+    const OptimizerState& optimizer = state.optimizers().at(owner);
+    return optimizer.last_step_cycle == state.now().cycle &&
+           std::ranges::none_of(optimizer.groups, [&](const auto& group) {
+             return std::ranges::any_of(group, got_one);
+           });
+  });
+}
 }  // namespace
 
 MissingCause missing_cause_of(const RunState& state, const TensorState& tensor,
@@ -99,6 +117,7 @@ MissingCause missing_cause_of(const RunState& state, const TensorState& tensor,
   const auto& end = use.end_before_step.has_value() ? use.end_before_step : use.end;
   if (use.no_backward_cycle > begin) return {.name = "no_backward"};
   if (!end.has_value() && tensor.reached_step < 0) return {.name = "no_backward"};
+  if (!end.has_value() && is_left_out(state, tensor)) return {.name = "not_accumulated"};
   if (!end.has_value()) return {.was_reached = true};
   if (end->read_without_grad) return {.name = "grad_mode_off", .op = first_op};
   if (end->cut) {

@@ -22,6 +22,9 @@ bool expects_gradient(const RunState& state, const TensorState& tensor);
 /// had one, or an operator reads it on a gradient path.
 bool was_trained(const RunState& state, const TensorState& tensor, std::int64_t cycle);
 
+/// An optimizer of this member stepped in that cycle, and none of its members had a gradient.
+bool steps_for_nothing(const RunState& state, const TensorState& tensor, std::int64_t cycle);
+
 /// Its model has parameters in an optimizer.
 bool is_beside_members(const RunState& state, const TensorState& tensor);
 

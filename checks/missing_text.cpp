@@ -25,8 +25,8 @@ struct MissingWords {
 MissingWords undecided_words(const std::string& cause) {
   return std::map<std::string, MissingWords>{
       {"not_ready",
-       {"no gradient of them came in this backward; candidates: not_used, output_not_in_loss, "
-        "result_dropped; next: DDPSCOPE=level=stacks records the operators of every step",
+       {"no gradient of them came in this backward; candidates: not_used, grad_mode_off, "
+        "output_not_in_loss, result_dropped; operators are recorded in some steps only",
         {{"use them in each forward, or leave them out of the list", kNeedsDecision}}}},
       {kReached,
        {"they ran, and a backward reached them, but no gradient came of it, as in "
@@ -34,8 +34,9 @@ MissingWords undecided_words(const std::string& cause) {
         {{"let the loss depend on the output", kLikely},
          {"requires_grad_(false), if they are to stay as they are", kLikely}}}},
       {"",
-       {"candidates: not_used, output_not_in_loss, result_dropped; no operator record covers these "
-        "cycles; next: DDPSCOPE=level=stacks records the operators of every step"}}}
+       {"candidates: not_used, grad_mode_off, output_not_in_loss, result_dropped; not recorded: "
+        "operators are in the first 3 cycles, in 3 after another set of parameters trains, and in "
+        "each 64th"}}}
       .at(cause);
 }
 
@@ -54,6 +55,12 @@ MissingWords missing_words(const std::string& cause) {
       {"no_backward",
        {"they ran, and no backward followed before the optimizer stepped",
         {{"call backward() on the loss before step()", kLikely}}}},
+      {"not_accumulated",
+       {"only a backward that accumulates nothing reached them, as autograd::grad(), and nothing "
+        "gave "
+        "them its gradients before their optimizer stepped",
+        {{"assign those gradients to mutable_grad() of all members, or call backward()", kLikely},
+         {"let the loss that backward() begins at depend on them", kLikely}}}},
       {"cut",
        {"what follows {} went on without a gradient path",
         {{"remove detach(), item() or the guard on the way", kNeedsDecision}}}},
@@ -114,6 +121,20 @@ Finding missing_finding(const TensorGroup& group, const MissingCause& cause, std
   const std::int64_t steps_per_cycle =
       std::max<std::int64_t>(1, state.now().step / std::max<std::int64_t>(1, state.now().cycle));
   finding.facts.push_back({fact::kWindowSteps, cycles * steps_per_cycle});
+  return finding;
+}
+
+Finding foreign_finding(const TensorGroup& group, std::int64_t steps, const RunState& state) {
+  Finding finding = missing_finding(group, {.name = kClearedBeforeStep}, steps, state);
+  finding.phase = Phase::kOptimizer;
+  finding.what = fmt::format("{} stepped without a gradient in {} steps: {}", missing_count(group),
+                             steps, kClearedBeforeStep);
+  finding.why =
+      "backward gave them gradients after each step of their optimizer and none before the next, "
+      "as "
+      "where the loss of another optimizer alone reaches them; zero_grad() stands between";
+  finding.fixes = {{"add what they compute to the loss of their own optimizer", kLikely},
+                   {"give them to the optimizer whose loss reaches them", kNeedsDecision}};
   return finding;
 }
 

@@ -11,6 +11,10 @@ namespace ddpscope {
 Finding missing_finding(const TensorGroup& group, const MissingCause& cause, std::int64_t cycles,
                         const RunState& state);
 
+/// Parameters whose gradients come of the losses of others alone, which are cleared before the
+/// steps of their own optimizer.
+Finding foreign_finding(const TensorGroup& group, std::int64_t steps, const RunState& state);
+
 /// Parameters without a gradient in one pass of a Reducer, which waits for them.
 Finding awaited_finding(const ReducerEvent& pass, const TensorGroup& group,
                         const MissingCause& cause);

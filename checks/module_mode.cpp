@@ -5,13 +5,13 @@
 
 #include "checks/check.h"
 #include "checks/finding_text.h"
+#include "checks/frozen_norm_steps.h"
 #include "checks/mode_text.h"
 #include "checks/module_modes.h"
 #include "checks/run_state.h"
 
 namespace ddpscope {
 namespace {
-constexpr std::int64_t kNormSteps = 8;
 constexpr std::int64_t kEvalSteps = 10;
 constexpr std::int64_t kTimesInEval = 2;
 
@@ -29,12 +29,9 @@ class ModuleMode final : public Check {
 
   void on_training_op(const TrainingOpEvent& event, const RunState& state,
                       Findings& findings) override {
-    if (event.grad_mode) {
-      const TensorState* statistics = state.tensor(event.statistics);
-      if (statistics == nullptr || statistics->registrations.empty()) return;
-      const Registration& at = statistics->registrations.front();
-      norms_.try_emplace({at.model, at.module_path}, Norm{.first_step = event.at.step});
-    } else if (event.in_eval && state.first_model() != nullptr) {
+    if (event.grad_mode || !event.in_eval) {
+      norms_.ran(event, state);
+    } else if (state.first_model() != nullptr) {
       count_in_eval(event, state, findings);
     }
   }
@@ -56,15 +53,9 @@ class ModuleMode final : public Check {
   }
 
  private:
-  using Place = ModuleModes::Place;
   struct Root {
     bool trained = false;
     std::int64_t eval_steps = 0;
-  };
-
-  struct Norm {
-    std::int64_t first_step = 0;  ///< in which it ran
-    std::int64_t updates = 0;     ///< steps in a row
   };
 
   void count_root(ModelId model, const RunState& state, Findings& findings) {
@@ -79,23 +70,11 @@ class ModuleMode final : public Check {
   }
 
   void count_norms(const RunState& state, Findings& findings) {
-    std::map<ModelId, FrozenNorms> updating;
-    for (auto& [place, norm] : norms_) {
-      const ModuleModes::Mode* mode = modes_.find(place);
-      const bool updates =
-          mode != nullptr && mode->training && mode->parameters > 0 && mode->trainable == 0;
-      norm.updates = updates ? norm.updates + 1 : 0;
-      if (norm.updates != kNormSteps) continue;
-      // The program writes an average. Before the layer runs it is loaded.
-      if (is_written(state.tensors(), place, norm.first_step)) continue;
-      if (state.declared(place.first, place.second, "intended")) continue;
-      updating[place.first].paths.push_back(place.second);
-      updating[place.first].parameters += mode->parameters;
-    }
-    for (auto& [model, norms] : updating) {
+    for (auto& [model, norms] : norms_.stepped(modes_, state)) {
       norms.is_all = !modes_.any_trains(model);
       if (state.models().contains(model)) {
-        findings.push_back(frozen_norm_updates(state.models().at(model), norms, kNormSteps));
+        findings.push_back(
+            frozen_norm_updates(state.models().at(model), norms, FrozenNormSteps::kNormSteps));
       }
     }
   }
@@ -136,7 +115,7 @@ class ModuleMode final : public Check {
   std::map<OptimizerId, std::set<ModelId>> models_of_;
   std::set<ModelId> stepped_;
   std::map<ModelId, Root> roots_;
-  std::map<Place, Norm> norms_;
+  FrozenNormSteps norms_;
   std::map<std::pair<ModelId, std::string>, std::int64_t> in_eval_;
 };
 }  // namespace

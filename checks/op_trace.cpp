@@ -189,7 +189,8 @@ TensorState* OpTrace::registered_behind(TensorId id, std::uint64_t storage) cons
 
 void OpTrace::note_writes(const OpEvent& event) {
   if (!may_write(event.op, event.inputs.size())) return;
-  for (const TensorInfo& output : event.outputs) {
+  for (std::size_t place = 0; place < event.outputs.size(); ++place) {
+    const TensorInfo& output = event.outputs[place];
     if (!contains(event.inputs, output.id)) continue;
     TensorState* written = registered_behind(output.id, output.storage);
     if (written == nullptr) written = tensors_.find(leaf_behind(output.id));
@@ -199,6 +200,7 @@ void OpTrace::note_writes(const OpEvent& event) {
     }
     if (trained_) {
       written->written_by = event.op;
+      written->follows = followed_in(event, place, *written);
       written->written_step = event.at.step;
     }
     if (event.op != "aten::copy_" || event.inputs.size() < 2) continue;

@@ -96,6 +96,9 @@ class OpTrace {
   const Record* maker_up_to(std::size_t end, TensorId id) const;
   bool note_views(const OpEvent& event, TensorId leaf);
   void note_writes(const OpEvent& event);
+  /// The parameter that an average or a copy of parameters moves `written`, output number `place`,
+  /// towards; 0: it took something else as well, as a gradient.
+  TensorId followed_in(const OpEvent& event, std::size_t place, const TensorState& written) const;
   /// The registered tensor that it is a view of, or whose memory it has; null: none.
   TensorState* registered_behind(TensorId id, std::uint64_t storage) const;
   void note_uses(const OpEvent& event, const std::optional<std::string>& path);

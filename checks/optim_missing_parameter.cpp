@@ -14,6 +14,7 @@
 #include "checks/run_state.h"
 #include "checks/sent_parameters.h"
 #include "checks/subtree.h"
+#include "checks/target_text.h"
 #include "model/fact_keys.h"
 
 namespace ddpscope {
@@ -113,7 +114,11 @@ class OptimMissingParameter final : public Check {
     finding.what = what_is_left_out(group, kind);
     finding.why = why_left_out(group, kind, state);
     finding.fixes = fixes_for_left_out(kind, state);
-    if (copy.optimizer != nullptr) say_copy(copy, finding);
+    if (copy.optimizer != nullptr) {
+      say_copy(copy, finding);
+    } else {
+      say_target(group.tensors, state, finding);
+    }
     finding.facts.push_back({fact::kCause, cause_of_left_out(kind)});
     finding.facts.push_back(
         {fact::kOptimizersCount, static_cast<std::int64_t>(state.optimizers().size())});

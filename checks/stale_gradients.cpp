@@ -166,7 +166,7 @@ void say_foreign(const ForeignGradients::Applied& applied, const RunState& state
 }
 
 bool is_updated_by_program(const TensorState& tensor, const RunState& state) {
-  return !tensor.registrations.empty() &&
+  return !tensor.registrations.empty() && tensor.follows == 0 &&
          std::ranges::none_of(tensor.owners, [&state](OptimizerId owner) {
            const auto known = state.optimizers().find(owner);
            return known != state.optimizers().end() && known->second.steps > 0;

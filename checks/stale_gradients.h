@@ -46,7 +46,7 @@ void say_foreign(const ForeignGradients::Applied& applied, const RunState& state
                  Findings& findings);
 
 /// Of a model, and no optimizer holds it whose steps are seen: those of a class of the program's
-/// own are not.
+/// own are not. What follows another parameter is not trained.
 bool is_updated_by_program(const TensorState& tensor, const RunState& state);
 
 /// More accumulations before a step of this optimizer than before each of the earlier ones.

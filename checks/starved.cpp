@@ -31,6 +31,7 @@ bool still_starves(const GradientCut& cut, TensorId id, const RunState& state) {
   const std::int64_t cycle = state.now().cycle;
   if (tensor == nullptr || received_gradient(*tensor, cycle)) return false;
   if (awaits_backward(*tensor, cycle)) return false;
+  if (cut.if_idle && !steps_for_nothing(state, *tensor, cycle)) return false;
   if (cut.cause == "grad_mode_off" && !in_train_mode(state, *tensor)) return false;
   return is_trained(state, *tensor);
 }
@@ -50,6 +51,17 @@ std::vector<TensorId> unreached(const RunState& state) {
     const TensorState* tensor = state.tensor(id);
     if (tensor == nullptr || tensor->reached_step == state.now().step) continue;
     if (state.eligible(*tensor)) leaves.push_back(id);
+  }
+  return leaves;
+}
+
+std::vector<TensorId> left_behind(const BackwardEvent& event, const RunState& state) {
+  std::vector<TensorId> leaves;
+  for (const TensorId id : state.trace().used_leaves()) {
+    const TensorState* tensor = state.tensor(id);
+    if (tensor == nullptr || tensor->owners.empty() || !tensor->written_by.empty()) continue;
+    if (received_gradient(*tensor, state.now().cycle) || !state.eligible(*tensor)) continue;
+    if (std::ranges::find(event.graph.leaves, id) == event.graph.leaves.end()) leaves.push_back(id);
   }
   return leaves;
 }

@@ -66,6 +66,7 @@ struct TensorState {
   std::string
       written_by;  ///< last operator that wrote it outside of optimizers, since training began
   std::int64_t written_step = -1;  ///< and the step of that
+  TensorId follows = 0;    ///< a parameter of which alone that operator took what it wrote; 0: none
   bool is_copied = false;  ///< at some time the program wrote another registered tensor into it
   TensorUse use;
 

@@ -174,7 +174,9 @@ void ModuleTracker::look_again(Capture& capture, bool step_ended) {
   for (Root& root : roots_) {
     if (root.owner != std::this_thread::get_id()) continue;
     const bool changed = root.seen_change != changes;
-    if (changed || flags_changed(root)) look(capture, root);
+    const bool thaws = flags_changed(root);
+    if (thaws) capture.marker().leaves_reached(root.trainable_hash);
+    if (changed || thaws) look(capture, root);
     if (step_ended) root.buffers.step_ended(capture);
   }
 }

@@ -12,7 +12,7 @@ namespace ddpscope {
 
 /// The run's step clock as training threads use it, and the rule that says which steps are
 /// surveyed: the first 3 cycles (at most 48 steps), then every 64th cycle, then whenever the set
-/// of leaves that receive gradients changed.
+/// of leaves that receive gradients changed, or that of parameters which require them.
 class StepMarker {
  public:
   void optimizer_created();
@@ -31,7 +31,8 @@ class StepMarker {
   bool has_rested() const noexcept { return has_rested_.load(std::memory_order_relaxed); }
   /// Steps were ended by one thread alone.
   bool has_one_thread() const noexcept { return !several_threads_.load(std::memory_order_relaxed); }
-  /// The leaves reached by a finished backward, as an order-free hash of their ids.
+  /// The leaves reached by a finished backward, as an order-free hash of their ids; or which
+  /// parameters of a model require gradients from here on.
   void leaves_reached(std::uint64_t hash);
   std::int64_t completed_steps() const noexcept { return step_.load() - 1; }
   std::int64_t backwards() const noexcept { return backwards_.load(std::memory_order_relaxed); }

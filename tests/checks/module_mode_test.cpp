@@ -122,6 +122,66 @@ TEST_CASE("module-mode tells of a model that is frozen as a whole and used as it
   CHECK(program.findings[0].fixes.at(0).text == "call eval() of the model before it is used");
 }
 
+namespace {
+/// A frozen model, with the shape of `weight`, that runs under a guard beside one that trains.
+Program beside_a_teacher(std::vector<std::int64_t> shape) {
+  Program program("module-mode");
+  program.attach(2, {{.id = 9, .path = "weight"}});
+  program.attach(
+      1, {{.id = 5, .path = "bn.running_mean", .requires_grad = false, .is_buffer = true},
+          {.id = 2, .path = "bn.weight", .shape = std::move(shape), .requires_grad = false}});
+  program.optimizer(1, {9});
+  return program;
+}
+TrainingOpEvent under_guard() {
+  TrainingOpEvent event = kNormTrains;
+  event.grad_mode = false;
+  return event;
+}
+template <class Forward>
+void train_beside(Program& program, int steps, Forward&& forward) {
+  for (int i = 0; i < steps; ++i) {
+    forward(i);
+    program.op({.name = "aten::mm", .inputs = {30, 9}, .outputs = {31}});
+    program.backward({9});
+    program.step(1);
+    program.zero_grad(1);
+  }
+}
+}  // namespace
+
+TEST_CASE("module-mode warns of a teacher in training mode under a guard", "[check]") {
+  Program program = beside_a_teacher({7});
+  train_beside(program, 7, [&](int) { program.send_now(under_guard()); });
+  CHECK(program.findings.empty());
+  train_beside(program, 8, [&](int) { program.send_now(under_guard()); });
+  REQUIRE(program.findings.size() == 1);
+  CHECK(program.findings[0].severity == Severity::kWarning);
+  CHECK(cause_of(program.findings[0]) == "frozen_norm_updates");
+}
+
+TEST_CASE("module-mode stays silent on frozen layers that run under a guard", "[check]") {
+  SECTION("once, as to estimate statistics again") {
+    Program once = beside_a_teacher({7});
+    for (int i = 0; i < 20; ++i) once.send_now(under_guard());
+    train_beside(once, 20, [](int) {});
+    CHECK(once.findings.empty());
+  }
+  SECTION("in a target, which the program writes now and then") {
+    Program program = beside_a_teacher({4});
+    train_beside(program, 40, [&](int) { program.send_now(under_guard()); });
+    CHECK(program.findings.empty());
+  }
+  SECTION("in an average") {
+    Program program = beside_a_teacher({7});
+    train_beside(program, 40, [&](int) {
+      program.send_now(under_guard());
+      program.op({.name = "aten::lerp_", .inputs = {2, 9}, .outputs = {2}, .grad_mode = false});
+    });
+    CHECK(program.findings.empty());
+  }
+}
+
 TEST_CASE("module-mode stays silent on layers of a moving average", "[check]") {
   Program program("module-mode");
   attach_in(program, {});

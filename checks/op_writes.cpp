@@ -1,0 +1,42 @@
+#include <algorithm>
+#include <array>
+#include <string_view>
+
+#include "checks/op_trace.h"
+
+namespace ddpscope {
+namespace {
+constexpr int kMaxSources = 16;
+
+/// Of `aten::add_` and of `aten::_foreach_add_`.
+bool may_average(std::string_view op) {
+  constexpr std::array<std::string_view, 4> kAverage = {"add_", "sub_", "lerp_", "copy_"};
+  op.remove_prefix(op.rfind(':') + 1);
+  if (op.starts_with("_foreach_")) op.remove_prefix(std::string_view("_foreach_").size());
+  return std::ranges::find(kAverage, op) != kAverage.end();
+}
+}  // namespace
+
+TensorId OpTrace::followed_in(const OpEvent& event, std::size_t place,
+                              const TensorState& written) const {
+  const std::size_t other = event.outputs.size() + place;
+  if (!may_average(event.op) || other >= event.inputs.size()) return 0;
+  TensorId followed = 0;
+  std::vector<TensorId> open = {event.inputs[other]};
+  for (int seen = 0; !open.empty(); ++seen) {
+    const TensorId id = open.back();
+    open.pop_back();
+    const TensorState* known = tensors_.find(id);
+    const TensorState* source = registered_behind(id, known == nullptr ? 0 : known->info.storage);
+    if (source != nullptr && !source->is_buffer) {
+      if (source != &written) followed = source->info.id;
+      continue;
+    }
+    const Record* maker = record_of(id);
+    if (maker == nullptr || maker->inputs.empty() || seen >= kMaxSources) return 0;
+    open.insert(open.end(), maker->inputs.begin(), maker->inputs.end());
+  }
+  return followed;
+}
+
+}  // namespace ddpscope
