@@ -71,6 +71,7 @@ bool is_held(const RunState& state, const TensorState& tensor) {
 
 void LapsedOwners::begin(const RunState& state, bool at_exit) {
   at_exit_ = at_exit;
+  if (!at_exit) last_cycle_ = state.now().cycle;
   successors_.clear();
   is_any_idle_ = !state.several_threads_train() &&
                  std::ranges::any_of(state.optimizers(), [&state](const auto& entry) {
@@ -81,7 +82,7 @@ void LapsedOwners::begin(const RunState& state, bool at_exit) {
 Lapsed LapsedOwners::of(const RunState& state, const TensorState& tensor) {
   if (!is_any_idle_ || tensor.gradients == 0) return {};
   const OptimizerState* owner = last_owner_of(state, tensor);
-  if (owner == nullptr || unused_cycles(state, tensor, *owner) < kUnusedCycles) return {};
+  if (owner == nullptr || unused_cycles(tensor, *owner) < kUnusedCycles) return {};
   if (owner->steps == 0 && !at_exit_) return {};
   const OptimizerState* other = successor_of(state, *owner);
   if (owner->steps == 0) {
@@ -112,13 +113,12 @@ const OptimizerState* LapsedOwners::successor_of(const RunState& state,
   return nullptr;
 }
 
-std::int64_t LapsedOwners::unused_cycles(const RunState& state, const TensorState& tensor,
-                                         const OptimizerState& owner) {
+std::int64_t LapsedOwners::unused_cycles(const TensorState& tensor, const OptimizerState& owner) {
   Unused& unused = unused_[tensor.info.id];
   if (unused.since_event != owner.last_step_event) unused = {.since_event = owner.last_step_event};
-  const std::int64_t cycle = state.now().cycle;
-  if (!at_exit_ && tensor.gradient_cycle == cycle) ++unused.cycles;
-  return tensor.gradient_cycle + 1 >= cycle ? unused.cycles : 0;
+  if (tensor.gradient_cycle < last_cycle_) return 0;
+  if (!at_exit_) ++unused.cycles;
+  return unused.cycles;
 }
 
 }  // namespace ddpscope

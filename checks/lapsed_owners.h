@@ -36,10 +36,10 @@ class LapsedOwners {
     std::int64_t cycles = 0;  ///< with a gradient, of those that were watched
   };
   const OptimizerState* successor_of(const RunState& state, const OptimizerState& owner);
-  std::int64_t unused_cycles(const RunState& state, const TensorState& tensor,
-                             const OptimizerState& owner);
+  std::int64_t unused_cycles(const TensorState& tensor, const OptimizerState& owner);
 
   bool at_exit_ = false;
+  std::int64_t last_cycle_ = 0;  ///< that was watched to its end
   bool is_any_idle_ = false;
   std::unordered_map<TensorId, Unused> unused_;
   std::map<OptimizerId, const OptimizerState*> successors_;  ///< as of this pass; null: none

@@ -167,6 +167,7 @@ TEST_CASE("optim-missing-parameter warns at exit of an optimizer that was never 
   const bool clears = GENERATE(true, false);
   run.forget_second(clears ? 30 : 80, clears);
   CHECK(run.program.findings.empty());
+  if (clears) run.program.rest(1, 20);
   run.program.exit();
   REQUIRE(run.program.findings.size() == 1);
   const Finding& finding = run.program.findings[0];
