@@ -20,15 +20,14 @@ std::string label_of(OptimizerId id, const RunState& state) {
 std::string why_lapsed(const LeftOut& kind, const RunState& state) {
   const OptimizerState& owner = state.optimizers().at(kind.owner);
   const OptimizerState& other = state.optimizers().at(kind.other);
-  const std::string stepping =
-      fmt::format("{} made {}", optimizer_label(other), counted(state.steps_of(other), "step"));
   if (kind.lapse == Lapse::kNeverStepped) {
-    return fmt::format("{}, number {} of those that were built, holds them; meanwhile {}",
-                       optimizer_label(owner), owner.id, stepping);
+    return fmt::format(
+        "{}, number {} of those that were built, holds them; meanwhile {} was seen to make {}",
+        optimizer_label(owner), owner.id, optimizer_label(other), counted(other.steps, "step"));
   }
   std::string why = fmt::format("{} holds them, and was last seen to step at step {}; ",
                                 optimizer_label(owner), owner.last_step);
-  if (kind.lapse == Lapse::kAtRest) return why + "since then " + stepping;
+  if (kind.lapse == Lapse::kAtRest) return why + optimizer_label(other) + " still steps";
   return why + fmt::format("{}, built after that, holds others of its parameters and not these",
                            optimizer_label(other));
 }
