@@ -49,17 +49,28 @@ const OptimizerState* newest_stepping(const RunState& state) {
   return nullptr;
 }
 
+/// What was built before any model was known may have stepped before as well.
+bool is_built_beside_models(const RunState& state, const OptimizerState& optimizer) {
+  return std::ranges::any_of(state.models(), [&](const auto& model) {
+    return std::ranges::any_of(model.second.tensors, [&](const RegisteredTensor& registered) {
+      const TensorState* tensor = state.tensor(registered.tensor.id);
+      return tensor != nullptr && tensor->first_seen < optimizer.first_seen;
+    });
+  });
+}
+
 /// For so long that no accumulation explains it; nor does the program update a member by itself,
 /// or in a phase with another optimizer.
 bool is_forgotten(const RunState& state, const OptimizerState& optimizer) {
   const std::int64_t steps = state.now().step - optimizer.first_seen_step;
   if (steps <= kStepsOfOthers && optimizer.clears < kClearsUnused) return false;
-  return optimizer.creation_seen && !has_member(state, optimizer, [&](const TensorState& member) {
-           return !member.written_by.empty() || member.is_copied ||
-                  std::ranges::any_of(member.owners, [&state](OptimizerId owner) {
-                    return state.optimizers().at(owner).steps > 0;
-                  });
-         });
+  if (!optimizer.creation_seen || !is_built_beside_models(state, optimizer)) return false;
+  return !has_member(state, optimizer, [&](const TensorState& member) {
+    return !member.written_by.empty() || member.is_copied ||
+           std::ranges::any_of(member.owners, [&state](OptimizerId owner) {
+             return state.optimizers().at(owner).steps > 0;
+           });
+  });
 }
 }  // namespace
 

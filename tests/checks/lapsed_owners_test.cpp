@@ -180,6 +180,20 @@ TEST_CASE("optim-missing-parameter warns at exit of an optimizer that was never 
   CHECK(finding.fixes[0].text == "call step() of that optimizer behind backward()");
 }
 
+TEST_CASE("optim-missing-parameter knows no steps of before the first model was attached",
+          "[check]") {
+  Program program("optim-missing-parameter");
+  program.optimizer(2, {1, 2});
+  program.attach(1, kNet);
+  program.optimizer(1, {3});
+  for (int i = 0; i < 80; ++i) {
+    program.backward({1, 2, 3});
+    program.step(1);
+  }
+  program.exit();
+  CHECK(program.findings.empty());
+}
+
 TEST_CASE("optim-missing-parameter speaks of an unregistered member that is never stepped",
           "[check]") {
   Run run;
