@@ -27,10 +27,7 @@ class AutogradCut final : public Check {
     const std::vector<TensorId> leaves = unreached(state);
     if (!event.roots_are_leaves) {
       for (GradientCut& cut : find_cuts(state.trace(), event, leaves)) keep(std::move(cut));
-      const std::vector<TensorId> left = left_behind(event, state);
-      for (GradientCut& cut : find_cuts(state.trace(), event, left, /*if_idle=*/true)) {
-        keep(std::move(cut));
-      }
+      for (GradientCut& cut : idle_cuts(event, state)) keep(std::move(cut));
     } else if (std::ranges::none_of(event.roots, [&](TensorId id) {
                  const TensorState* root = state.tensor(id);
                  return root != nullptr && state.eligible(*root);

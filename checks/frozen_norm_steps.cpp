@@ -19,7 +19,7 @@ void FrozenNormSteps::ran(const TrainingOpEvent& event, const RunState& state) {
 }
 
 /// Under a guard it may have run once, to estimate statistics again: there each run is told.
-void FrozenNormSteps::count(const ModuleModes::Mode* mode, Norm& norm) const {
+void FrozenNormSteps::count(const ModuleModes::Mode* mode, Norm& norm) {
   const bool updates =
       mode != nullptr && mode->training && mode->parameters > 0 && mode->trainable == 0;
   const bool ran = std::exchange(norm.ran, false) || norm.with_grad;
@@ -28,7 +28,7 @@ void FrozenNormSteps::count(const ModuleModes::Mode* mode, Norm& norm) const {
 
 /// The program writes its parameters, or may do so: before the layer runs it is loaded.
 bool FrozenNormSteps::is_average(const ModuleModes::Place& place, const Norm& norm,
-                                 const RunState& state) const {
+                                 const RunState& state) {
   if (is_written(state.tensors(), place, norm.first_step)) return true;
   const auto model = state.models().find(place.first);
   return !norm.with_grad && model != state.models().end() &&

@@ -29,8 +29,8 @@ class FrozenNormSteps {
     std::int64_t updates = 0;  ///< steps in a row
   };
 
-  void count(const ModuleModes::Mode* mode, Norm& norm) const;
-  bool is_average(const ModuleModes::Place& place, const Norm& norm, const RunState& state) const;
+  static void count(const ModuleModes::Mode* mode, Norm& norm);
+  static bool is_average(const ModuleModes::Place& place, const Norm& norm, const RunState& state);
 
   std::map<ModuleModes::Place, Norm> norms_;
 };

@@ -1,6 +1,7 @@
 #include "checks/starved.h"
 
 #include <algorithm>
+#include <unordered_set>
 
 #include "checks/missing_cause.h"
 
@@ -55,15 +56,17 @@ std::vector<TensorId> unreached(const RunState& state) {
   return leaves;
 }
 
-std::vector<TensorId> left_behind(const BackwardEvent& event, const RunState& state) {
+std::vector<GradientCut> idle_cuts(const BackwardEvent& event, const RunState& state) {
+  const std::unordered_set<TensorId> reached(event.graph.leaves.begin(), event.graph.leaves.end());
   std::vector<TensorId> leaves;
   for (const TensorId id : state.trace().used_leaves()) {
     const TensorState* tensor = state.tensor(id);
     if (tensor == nullptr || tensor->owners.empty() || !tensor->written_by.empty()) continue;
     if (received_gradient(*tensor, state.now().cycle) || !state.eligible(*tensor)) continue;
-    if (std::ranges::find(event.graph.leaves, id) == event.graph.leaves.end()) leaves.push_back(id);
+    if (!reached.contains(id)) leaves.push_back(id);
   }
-  return leaves;
+  if (leaves.empty()) return {};
+  return find_cuts(state.trace(), event, leaves, /*if_idle=*/true);
 }
 
 std::vector<const TensorState*> frozen_members(const RunState& state) {

@@ -16,9 +16,9 @@ bool had_gradient_lately(const TensorState& tensor, std::int64_t cycle);
 /// The trainable leaves that operators of this step read and no backward of it reached.
 std::vector<TensorId> unreached(const RunState& state);
 
-/// Members of optimizers that operators of this step read and this backward does not reach: another
-/// one may have, as autograd::grad().
-std::vector<TensorId> left_behind(const BackwardEvent& event, const RunState& state);
+/// The cuts between this backward and members of optimizers that it does not reach, while another
+/// one may have, as autograd::grad(): `if_idle`.
+std::vector<GradientCut> idle_cuts(const BackwardEvent& event, const RunState& state);
 
 /// Registered parameters that optimizers hold and that require no gradient now.
 std::vector<const TensorState*> frozen_members(const RunState& state);

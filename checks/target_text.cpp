@@ -58,7 +58,7 @@ void say_target(const std::vector<const TensorState*>& parameters, const RunStat
                      {"requires_grad_(false) for its parameters", kLikely}};
     return;
   }
-  if (!first.written_by.empty() || !are_whole_model(parameters, state)) return;
+  if (finding.severity != Severity::kError || !are_whole_model(parameters, state)) return;
   const ModelState* twin = trained_twin(*state.model_of(first), state);
   if (twin == nullptr) return;
   for (Fix& fix : finding.fixes) fix.applicability = kNeedsDecision;
