@@ -116,7 +116,7 @@ class OptimMissingParameter final : public Check {
     finding.fixes = fixes_for_left_out(kind, state);
     if (copy.optimizer != nullptr) {
       say_copy(copy, finding);
-    } else {
+    } else if (kind.lapse == Lapse::kNone) {
       say_target(group.tensors, state, finding);
     }
     finding.facts.push_back({fact::kCause, cause_of_left_out(kind)});

@@ -208,15 +208,15 @@ std::set<std::uint32_t> models_in(const Steps& steps) {
 
 constexpr std::size_t kLongestDelay = 4;
 
-/// Whether a program steps with the mean of a step before. Where that one was not recorded, or
-/// is nearly that of the step itself, the step cannot be judged.
+/// Whether a program steps with the mean of a step before. Then what its own step brought tells
+/// nothing of it, also where some of it is nearly the same.
 struct Overlap {
-  std::vector<std::size_t> undecided;  ///< in Cohort::reductions
+  std::vector<std::size_t> places;  ///< in Cohort::reductions
   std::size_t known = 0;
   std::size_t late = 0;
 
   void add(const ReductionStep& step, bool follows, std::size_t place) {
-    if (!follows || step.of_step_before == 0) undecided.push_back(place);
+    places.push_back(place);
     known += follows;
     late += step.of_step_before > 0;
   }
@@ -285,7 +285,7 @@ void compare_reductions(const RingList& rings, bool complete, Cohort& cohort) {
       cohort.reductions.push_back(std::move(result));
     }
     if (!overlap.is_usual()) continue;
-    for (const std::size_t place : overlap.undecided) cohort.reductions[place].forget_values();
+    for (const std::size_t place : overlap.places) cohort.reductions[place].forget_values();
   }
   leave_calls_to_others(cohort.reductions);
   cohort.averages = cohort.averages || averages_by_value(cohort);

@@ -126,7 +126,8 @@ TEST_CASE("what a Reducer did not average explains parameters that part afterwar
       finding("rank-parameters-differ", 2, {{"cause", std::string("init_not_synced")}});
   const Fact of_reducer = {"reducer_present", true};
   CHECK(cause_of(finding("grad-not-reduced", 1), drift) == "grad-not-reduced");
-  CHECK(cause_of(finding("grad-not-reduced", 3), drift) == "");
+  CHECK(cause_of(finding("grad-not-reduced", 4), drift) == "grad-not-reduced");  // in turn
+  CHECK(cause_of(finding("grad-not-reduced", 5), drift) == "");
   CHECK(cause_of(finding("grad-not-reduced", 1), initial) == "");
   CHECK(cause_of(finding("grad-missing", 1, {of_reducer}), drift) == "grad-missing");
   CHECK(cause_of(finding("grad-missing", 1), drift) == "");

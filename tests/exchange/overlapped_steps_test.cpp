@@ -48,6 +48,8 @@ TEST_CASE("nor where this step brings nearly what the one before did", "[compare
     if (step == 4) brought[0] += 0.004;
     for (const std::size_t rank : {0, 1}) {
       ranks.put(rank, step, {.before = brought, .after = brought_in(step - 1)});
+      ranks.put(rank, step,
+                {.before = brought_in(step), .after = brought_in(step - 1), .parameter = 1});
     }
   }
   const auto steps = ranks.compared();

@@ -90,7 +90,7 @@ TEST_CASE("the text of an exception that ended a rank is cut visibly", "[report]
   RankFile thrown = file_of(0, 1);
   thrown.summary.reset();
   thrown.progress = {
-      {.step = 3, .reason = "exception", .exception = "c10::Error", .what = std::string(200, 'x')}};
+      {.step = 3, .reason = "exception", .what = std::string(200, 'x'), .exception = "c10::Error"}};
   const auto remark = [&] { return merge({thrown}, {}).remarks.at(0); };
   const std::string begin = "rank 0 ended without a summary: c10::Error \"";
   CHECK(remark() == begin + std::string(200, 'x') + "\" in forward of step 3");
