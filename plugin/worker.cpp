@@ -253,7 +253,7 @@ void Worker::write_progress(ProgressRecord record) {
   leaves_.store(true, std::memory_order_relaxed);
   // Never waits long: the process is dying, and the worker may hold the lock for good.
   std::unique_lock lock(mutex_, std::defer_lock);
-  for (int i = 0; i < 1000 && !lock.try_lock(); ++i) usleep(1000);
+  for (int i = 0; i < 100 && !lock.try_lock(); ++i) usleep(1000);
   if (lock.owns_lock()) return put_progress(std::move(record));
   const std::lock_guard wake_lock(wake_mutex_);
   late_progress_ = std::move(record);
