@@ -64,7 +64,8 @@ Finding about_local_norms(const std::vector<NormLayer>& layers, const RunState& 
   const NormLayer& smallest = *std::ranges::min_element(layers, {}, &NormLayer::values_per_channel);
   const auto left = std::ranges::find_if(layers, is_left_out);
   const NormLayer& typical = left == layers.end() ? layers.front() : *left;
-  const bool was_asked = is_left_out(typical) && typical.model != 0;
+  const bool was_asked =
+      typical.scope == NormScope::kNameless || (is_left_out(typical) && typical.model != 0);
   const std::int64_t rows = smallest.input.front();
   Finding finding;
   finding.severity = was_asked || smallest.values_per_channel < kFewLocalValues ? Severity::kWarning

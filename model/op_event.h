@@ -40,7 +40,7 @@ enum class NormScope : std::uint8_t {
   kExcluded,     ///< the same: the user named the layer
   kUnlisted,     ///< the same: the layer was not there when the ranks compared theirs
   kOtherThread,  ///< the same: it is called by another thread than the one that attached it
-  kNameless,     ///< the same: it was given neither weight nor running mean, which tell layers
+  kNameless,     ///< the same: a layer with neither weight nor running mean, by which it is told
 };
 
 /// With at most as many values per channel, batch norm is told of in every step.

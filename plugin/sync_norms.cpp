@@ -258,7 +258,7 @@ NormScope SyncNorms::scope_of(const c10::TensorImpl* weight, const c10::TensorIm
   return is_on_thread_of(*layer) ? NormScope::kAllRanks : NormScope::kOtherThread;
 }
 
-/// The call may be of any layer that is nameless, or of none.
+/// The call may be of any layer that is nameless; where there is none it is of no layer.
 NormScope SyncNorms::scope_of_nameless() const {
   if (state_ == NormState::kOff || layers_.empty()) return NormScope::kUndecided;
   bool is_of_layer = false, trains = false;
@@ -268,7 +268,8 @@ NormScope SyncNorms::scope_of_nameless() const {
     is_of_layer = true;
     trains |= layer.is_training();
   }
-  return is_of_layer && !trains ? NormScope::kUndecided : NormScope::kNameless;
+  if (trains) return NormScope::kNameless;
+  return is_of_layer || state_ != NormState::kOn ? NormScope::kUndecided : NormScope::kUnlisted;
 }
 }  // namespace
 

@@ -101,13 +101,13 @@ TEST_CASE("norm-local-batch-stats does not tell to set what is set", "[check]") 
         "register its weight or running mean in a module, and normalise over the ranks");
 }
 
-TEST_CASE("norm-local-batch-stats tells of a nameless call outside all modules", "[check]") {
+TEST_CASE("norm-local-batch-stats warns of a nameless layer whose place is not known", "[check]") {
   Ranks ranks;
   ranks.ops = {norm(0, {4, 8, 16, 16})};
   ranks.ops[0].scope = NormScope::kNameless;
   ranks.steps(4);
   REQUIRE(ranks.program.findings.size() == 1);
-  CHECK(ranks.program.findings[0].severity == Severity::kNote);
+  CHECK(ranks.program.findings[0].severity == Severity::kWarning);
   CHECK(ranks.program.findings[0].why.starts_with("sync_batch_norm tells the layers of a model"));
 }
 
