@@ -67,6 +67,19 @@ std::optional<Apart> apart_from(const StepOfCall& first, const RingReader& ring)
   return lasts ? apart : std::nullopt;
 }
 
+/// It made a step in which it called nothing: then it is this one that is ahead.
+bool steps_without_calls(const RingReader& ring) {
+  std::optional<StepDigest> before;
+  for (auto place = ring.first_digest(); place < ring.digest_count(); ++place) {
+    const auto digest = ring.digest(place);
+    if (!digest || digest->step <= 0 || digest->phase == Phase::kReduce) continue;
+    const bool follows = before && digest->step == before->step + 1;
+    if (follows && digest->call_count == before->call_count) return true;
+    before = digest;
+  }
+  return false;
+}
+
 bool broadcasts_weights(const RingReader& ring) {
   std::uint64_t largest = 0;
   std::uint64_t sent = 0;
@@ -96,13 +109,13 @@ void compare_steps_of_calls(const RingList& rings, Cohort& cohort) {
   std::map<std::int64_t, RankList> behind;
   for (const RingReader* ring : rings) {
     const auto apart = ring == rings.front() ? std::nullopt : apart_from(first, *ring);
-    if (apart && broadcasts_weights(*ring)) return;
+    if (apart && (broadcasts_weights(*ring) || steps_without_calls(*ring))) return;
     behind[apart ? apart->behind : 0].push_back(ring->head().rank);
     if (!apart) continue;
     since = since == 0 ? apart->since : std::min(since, apart->since);
     last = std::max(last, apart->last);
   }
-  if (behind.size() < 2) return;
+  if (behind.size() < 2 || steps_without_calls(*rings.front())) return;
   std::map<std::string, RankList> made;
   for (const auto& [steps, ranks] : behind) made[std::to_string(last - steps)] = ranks;
   cohort.digests.push_back({.field = kOptimizerSteps,

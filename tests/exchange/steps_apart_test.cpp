@@ -100,7 +100,7 @@ TEST_CASE("a step that a rank is ended in is compared, but for what ends it", "[
 namespace {
 /// So many averages in steps of two ranks, of which the second leaves out steps `from` to `to`.
 Cohort with_averages(std::int32_t steps, std::int32_t from, std::int32_t to,
-                     const TestCall& other = {.elements = 1}) {
+                     const TestCall& other = {.elements = 1}, bool steps_alone = false) {
   TestRun run(2);
   for (std::size_t rank = 0; rank < 2; ++rank) {
     run[rank].list(test_list());
@@ -109,8 +109,13 @@ Cohort with_averages(std::int32_t steps, std::int32_t from, std::int32_t to,
       run[rank].at_step(step);
       run[rank].call({.owner = "fc1.weight.grad", .elements = 32});
       run[rank].call(other);
-      const bool is_left_out = rank == 1 && i >= from && i <= to;
-      if (!is_left_out) run[rank].digest({.step = step++, .structure = 7, .averages = true});
+      const bool is_chosen = rank == 1 && i >= from && i <= to;
+      StepDigest digest{.step = step, .structure = 7, .call_count = 2 * i, .averages = true};
+      if (is_chosen && !steps_alone) continue;
+      run[rank].digest(digest);
+      digest.step = ++step;
+      if (is_chosen) run[rank].digest(digest);
+      step += is_chosen;
     }
   }
   return run.compared().cohorts.at(0);
@@ -134,6 +139,9 @@ TEST_CASE("a rank that averages with others and does not step is told by its cal
 TEST_CASE("ranks whose calls fall into equal steps make as many", "[compare]") {
   SECTION("all along") { CHECK(in_steps(with_averages(20, 99, 99)) == nullptr); }
   SECTION("or are behind for a moment") { CHECK(in_steps(with_averages(20, 19, 20)) == nullptr); }
+  SECTION("or one steps without a call as well") {
+    CHECK(in_steps(with_averages(20, 6, 8, {.elements = 1}, /*steps_alone=*/true)) == nullptr);
+  }
   SECTION("or make weights equal by broadcasts") {
     const TestCall all = {.elements = 56, .kind = CollectiveKind::kBroadcast};
     CHECK(in_steps(with_averages(20, 6, 8, all)) == nullptr);
