@@ -47,6 +47,8 @@ TEST_CASE("a chain of findings over ranks begins at one and is told link by link
   CHECK(findings[3].causal_role == CausalRole::kInitiating);
   CHECK(findings[0].causal_role == CausalRole::kCascade);
   CHECK(findings[0].why == "see collective-hang of rank 0");
+  REQUIRE(findings[0].fixes.size() == 1);
+  CHECK(findings[0].fixes[0].text == "mend what collective-hang tells of");
 }
 
 TEST_CASE("a Reducer that waits for gradients explains what it did not average", "[links]") {

@@ -111,4 +111,41 @@ TEST_CASE("what a broadcast follows is left on no rank alone", "[compare]") {
   CHECK(ranks.compared().at(0).to_one_rank == (sent < 56));
 }
 
+TEST_CASE("what no call reached is named before what rounding parted", "[compare]") {
+  TwoRanks ranks;
+  Values rounded = scaled(kSum, 0.5);
+  rounded[0] += 1e-7;
+  ranks.put(0, 1, {.before = kOne, .after = scaled(kSum, 0.5), .parameter = 0});
+  ranks.put(1, 1, {.before = kOther, .after = rounded, .parameter = 0});
+  ranks.step(1, kOne, kOther);
+  const ReductionStep step = ranks.compared().at(0);
+  CHECK(step.differing == 2);
+  CHECK(step.first_differing.path == "fc2.weight");
+}
+
+TEST_CASE("the module of what differs is told where others do not", "[compare]") {
+  const bool all_differ = GENERATE(false, true);
+  TwoRanks ranks;
+  for (const std::uint32_t parameter : {0U, 1U}) {
+    ranks.put(0, 1, {.before = kOne, .after = kOne, .parameter = parameter});
+    ranks.put(1, 1, {.before = kOther, .after = kOther, .parameter = parameter});
+  }
+  const Values mean = scaled(kSum, 0.5);
+  ranks.step(1, all_differ ? kOne : mean, all_differ ? kOther : mean);
+  CHECK(ranks.compared().at(0).differing_module == (all_differ ? "" : "fc1"));
+}
+
+TEST_CASE("averages over groups of one rank are told", "[compare]") {
+  const bool of_both = GENERATE(false, true);
+  TwoRanks ranks;
+  ranks.call({.owner = "fc2.weight.grad", .elements = 16});
+  ranks.at_step(2);
+  ranks.enter(of_both);
+  ranks.call({.owner = "fc2.weight.grad", .elements = 16});
+  ranks.enter(/*of_both=*/true);
+  ranks.call({.elements = 0, .kind = CollectiveKind::kBarrier, .reduce = ReduceKind::kNone});
+  ranks.step(2, kOne, kOther);
+  CHECK(ranks.compared().at(0).with_itself == !of_both);
+}
+
 }  // namespace ddpscope::test

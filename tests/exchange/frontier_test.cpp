@@ -170,6 +170,10 @@ TEST_CASE("a rank that was ended while it waited is in the backward after its la
     run[0].call({.owner = "a.grad", .state = CallState::kIssued});
     CHECK(run.compared().cohorts[0].counts[0].backwards == 6);
   }
+  SECTION("likewise of one that ended itself after its call") {
+    run[1].call({.owner = "a.grad"});
+    CHECK(run.compared().cohorts[0].counts[1].backwards == 5);
+  }
   SECTION("unless that is there") {
     run[0].digest({.step = 5, .backwards = 5});
     CHECK(run.compared().cohorts[0].counts[0].backwards == 5);

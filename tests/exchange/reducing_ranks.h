@@ -71,6 +71,17 @@ class TwoRanks {
     for (auto& rank : run_) rank->call(call);
   }
 
+  void at_step(std::int32_t step) {
+    for (auto& rank : run_) rank->at_step(step);
+  }
+
+  /// Later calls are of one group of both, or of one for each.
+  void enter(bool of_both) {
+    for (const std::uint64_t rank : {0, 1}) {
+      run_[rank].enter(of_both ? group_key(9 << 21, 2) : group_key((10 + rank) << 21, 1));
+    }
+  }
+
   /// What they hold before the first step.
   void begin(bool are_equal) {
     for (std::size_t rank : {0, 1}) {

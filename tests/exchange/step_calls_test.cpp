@@ -115,4 +115,23 @@ TEST_CASE("averages of weights that leave some of them out are known", "[compare
   CHECK(cohort.never_averaged->module_path == "fc1");
 }
 
+TEST_CASE("averages of weights that differ by rounding leave nothing out", "[compare]") {
+  const double apart = GENERATE(1e-7, 1e-3);
+  TestRun run(2);
+  for (std::size_t rank = 0; rank < 2; ++rank) {
+    const double value = 1 + (rank == 0 ? 0 : apart);
+    const GradientSketch sketch = {.squares = value * value, .sums = {value, value, value, value}};
+    run[rank].list(test_list());
+    put_words(run[rank], 0, {1, 2, 3, 4});
+    put_words(run[rank], 2, {5 + rank, 7 + rank, 9 + rank, 4});
+    for (const std::int64_t step : {4, 8}) {
+      put_words(run[rank], step, {20 + rank, 30, 40, 4});
+      run[rank].writer.put(
+          Blob{BlobKind::kSketches, 0, step, encode(std::vector<GradientSketch>(3, sketch))});
+    }
+    run[rank].digest({.step = 8, .structure = 7, .parameters = 5 + rank});
+  }
+  CHECK(run.compared().cohorts.at(0).never_averaged.has_value() == (apart > 1e-5));
+}
+
 }  // namespace ddpscope::test::step_calls_test
