@@ -41,7 +41,7 @@ class Names {
     if (is_new) {
       const std::string name = ring_.name(id);
       known->second = {name.empty() ? 0 : std::hash<std::string>()(name) | 1,
-                       name == kUnknownOwner || name.ends_with(".grad")};
+                       may_hold_gradients(name)};
     }
     return known->second;
   }

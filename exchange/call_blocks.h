@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
@@ -12,6 +13,11 @@ namespace ddpscope {
 
 /// The owner of storage that is no registered tensor and no gradient as far as the rank knows.
 inline constexpr char kUnknownOwner[] = "bucket";
+
+/// Whether what has that owner is a gradient, or may hold some.
+inline bool may_hold_gradients(std::string_view owner) {
+  return owner == kUnknownOwner || owner.ends_with(".grad");
+}
 
 /// What ranks must agree in.
 struct CallKey {

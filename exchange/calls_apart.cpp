@@ -27,10 +27,7 @@ void for_each_average(const RingReader& ring, const Visit& visit) {
     const auto call = ring.call(place);
     if (!call || !is_of_group(*call) || call->step <= 0) continue;
     const auto [owner, is_new] = of_gradients.try_emplace(call->owner);
-    if (is_new) {
-      const std::string name = ring.name(call->owner);
-      owner->second = name == kUnknownOwner || name.ends_with(".grad");
-    }
+    if (is_new) owner->second = may_hold_gradients(ring.name(call->owner));
     if (owner->second && call->kind == CollectiveKind::kAllReduce) visit(*call);
   }
 }

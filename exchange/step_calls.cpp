@@ -14,7 +14,7 @@ StepCalls::StepCalls(const RingReader& ring, const std::set<std::uint64_t>* grou
     : known_from_(std::numeric_limits<std::int64_t>::max()) {
   struct Owner {
     bool is_gradient = false;
-    bool is_bucket = false;
+    bool may_be = false;  ///< or holds some
   };
   std::map<NameId, Owner> owners;
   for (auto place = ring.first_call(); place < ring.call_count(); ++place) {
@@ -27,12 +27,12 @@ StepCalls::StepCalls(const RingReader& ring, const std::set<std::uint64_t>* grou
     Owner& owner = known_owner->second;
     if (is_new) {
       const std::string name = ring.name(call->owner);
-      owner = {.is_gradient = name.ends_with(".grad"), .is_bucket = name == kUnknownOwner};
+      owner = {.is_gradient = name.ends_with(".grad"), .may_be = may_hold_gradients(name)};
     }
     const bool is_broadcast = call->kind == CollectiveKind::kBroadcast;
     if (!is_broadcast && !owner.is_gradient) elements_[call->step].push_back(call->elements);
     add_way(*call);
-    if (owner.is_gradient || owner.is_bucket) {
+    if (owner.may_be) {
       std::int64_t& most = most_ranks_[call->step];
       most = std::max(most, group_size(call->group));
     }
