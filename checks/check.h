@@ -57,6 +57,9 @@ class Check {
   virtual void on_gradients_repaired(const GradientsRepairedEvent&, const RunState&, Findings&) {
     pass();
   }
+  virtual void on_gradients_spoilt(const GradientsSpoiltEvent&, const RunState&, Findings&) {
+    pass();
+  }
   virtual void on_scaled_copy(const ScaledCopyEvent&, const RunState&, Findings&) { pass(); }
   virtual void on_spoilt_step(const SpoiltStepEvent&, const RunState&, Findings&) { pass(); }
   virtual void on_nonfinite_node(const NonfiniteNodeEvent&, const RunState&, Findings&) { pass(); }

@@ -98,6 +98,7 @@ struct Dispatch {
   void on(const LossEvent& e) { check.on_loss(e, state, findings); }
   void on(const NonfiniteGradientEvent& e) { check.on_nonfinite_gradient(e, state, findings); }
   void on(const GradientsRepairedEvent& e) { check.on_gradients_repaired(e, state, findings); }
+  void on(const GradientsSpoiltEvent& e) { check.on_gradients_spoilt(e, state, findings); }
   void on(const ScaledCopyEvent& e) { check.on_scaled_copy(e, state, findings); }
   void on(const SpoiltStepEvent& e) { check.on_spoilt_step(e, state, findings); }
   void on(const NonfiniteNodeEvent& e) { check.on_nonfinite_node(e, state, findings); }

@@ -40,6 +40,15 @@ void NonfiniteCheck::on_spoilt_step(const SpoiltStepEvent& event, const RunState
   cleared_ = false;
 }
 
+// Between a backward and the step that takes what it left.
+void NonfiniteCheck::on_gradients_spoilt(const GradientsSpoiltEvent& event, const RunState& state,
+                                         Findings& findings) {
+  if (!waiting_.empty()) return;
+  judge_backward(trail_.is_old(0) ? Origin::kEarlier : Origin::kNone, event.at, state, findings);
+  trail_.add(event);
+  waiting_ = event.gradients;
+}
+
 bool NonfiniteCheck::holds_waiting(OptimizerId optimizer, const RunState& state) const {
   return std::ranges::any_of(waiting_, [&](const NonfiniteGradientEvent& gradient) {
     const TensorState* tensor = state.tensor(gradient.tensor);

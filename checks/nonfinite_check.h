@@ -20,6 +20,8 @@ class NonfiniteCheck : public Check {
   }
   void on_gradients_repaired(const GradientsRepairedEvent& event, const RunState&,
                              Findings&) override;
+  void on_gradients_spoilt(const GradientsSpoiltEvent& event, const RunState& state,
+                           Findings& findings) override;
   void on_spoilt_step(const SpoiltStepEvent& event, const RunState& state,
                       Findings& findings) override;
   void on_risky_input(const RiskyInputEvent& event, const RunState&, Findings&) override {

@@ -20,6 +20,7 @@ void NonfiniteTrail::begin_backward() {
   loss_.reset();
   node_.reset();
   rested_ = false;
+  spoilt_after_.reset();
   last_finite_ = 0;
   anomaly_ = false;
   gradients_.clear();
@@ -44,6 +45,11 @@ void NonfiniteTrail::add(const SpoiltStepEvent& event) {
   averaged_ = averages_in_ == event.at.step;
   last_finite_ = event.last_finite;
   for (const auto& gradient : event.gradients) add(gradient);
+}
+
+void NonfiniteTrail::add(const GradientsSpoiltEvent& event) {
+  spoilt_after_ = event;
+  averaged_ = !event.before_average && averages_in_ == event.at.step;
 }
 
 void NonfiniteTrail::add(const ErrorEvent& event) {

@@ -25,6 +25,7 @@ class NonfiniteTrail {
   void add(const NonfiniteNodeEvent& event);
   /// Stands for a whole backward.
   void add(const SpoiltStepEvent& event);
+  void add(const GradientsSpoiltEvent& event);
   /// LibTorch threw; anomaly mode names the node.
   void add(const ErrorEvent& event);
   void add(const RiskyInputEvent& event);
@@ -46,7 +47,9 @@ class NonfiniteTrail {
   /// Nothing but the gradients was looked at, before their optimizer stepped.
   bool rested() const { return rested_; }
   /// And that after they had been averaged: any rank may have made them so.
-  bool averaged() const { return rested_ && averaged_; }
+  bool averaged() const { return (rested_ || spoilt_after_.has_value()) && averaged_; }
+  /// What the program made of finite gradients after the last backward; null if nothing.
+  const GradientsSpoiltEvent* spoilt() const { return spoilt_after_ ? &*spoilt_after_ : nullptr; }
   /// Then the last leaf whose gradient was finite; 0: there was none.
   TensorId last_finite() const { return last_finite_; }
   /// The first node that made NaN or Inf out of finite gradients; null if none was seen.
@@ -62,6 +65,7 @@ class NonfiniteTrail {
   bool rested_ = false;
   bool averaged_ = false;
   std::int64_t averages_in_ = -1;  ///< the last step in which gradients were averaged
+  std::optional<GradientsSpoiltEvent> spoilt_after_;
   TensorId last_finite_ = 0;
   std::optional<NonfiniteNodeEvent> node_;
   bool anomaly_ = false;                ///< LibTorch threw because of the node

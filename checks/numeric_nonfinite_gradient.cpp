@@ -7,6 +7,7 @@
 #include "checks/nonfinite_check.h"
 #include "checks/nonfinite_text.h"
 #include "checks/rank_sides.h"
+#include "checks/spoilt_text.h"
 #include "checks/spread_nonfinite.h"
 #include "checks/subtree.h"
 #include "model/fact_keys.h"
@@ -47,7 +48,11 @@ class NumericNonfiniteGradient final : public NonfiniteCheck {
     }
     if (first == nullptr) return;
     findings.push_back(describe(*first, *gradient, parameters.size(), state));
-    if (trail().averaged()) say_averaged(findings.back());
+    if (const GradientsSpoiltEvent* spoilt = trail().spoilt()) {
+      say_spoilt(*spoilt, trail().averaged(), state, findings.back());
+    } else if (trail().averaged()) {
+      say_averaged(findings.back());
+    }
     if (cleared) say_cleared(findings.back());
     findings.back().facts.push_back({fact::kSkipped, cleared});
   }

@@ -158,6 +158,7 @@ class RunState {
   void on(const NonfiniteOutputEvent& event) { begin_cycle_if_new(event.at); }
   void on(const LossEvent& event) { begin_cycle_if_new(event.at); }
   void on(const NonfiniteGradientEvent& event) { begin_cycle_if_new(event.at); }
+  void on(const GradientsSpoiltEvent& event) { begin_cycle_if_new(event.at); }
   void on(const ScaledCopyEvent& event) { begin_cycle_if_new(event.at); }
   void on(const SpoiltStepEvent&) {}
   void on(const GradientsRepairedEvent& event) { begin_cycle_if_new(event.at); }

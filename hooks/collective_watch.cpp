@@ -20,6 +20,7 @@
 #include "hooks/pending_gradients.h"
 #include "hooks/reduced_gradients.h"
 #include "hooks/replica_bits.h"
+#include "hooks/rested_gradients.h"
 #include "hooks/step_wait.h"
 #include "model/clock.h"
 #include "model/open_calls.h"
@@ -168,6 +169,7 @@ DDPSCOPE_HOT std::uint64_t note_call(Capture& capture, BackendGroup& group,
     record.dtype = dtype_of(*log, facts);
     place = log->issued(record);
   }
+  if (event.averages) RestedGradients::averaging(capture, event);
   PendingGradients::issued(event, facts);
   ReducedGradients::issued(event);
   capture.contents().issued(capture, facts, event);

@@ -175,7 +175,7 @@ class OutermostStep {
       stepping = known_->id;
       if (!std::exchange(known_->has_begun, true)) tell_first_state(capture, optimizer, stepping);
       if (Capture::watch() != Watch::kNothing) tell_scaling(capture);
-      tell_repaired(capture);
+      tell_repaired_or_spoilt(capture, optimizer.param_groups());
       if (!with_closure && capture.options().values)
         known_->rested.step_begins(capture, optimizer.param_groups());
       if (!with_closure) PendingGradients::stepping(capture, optimizer.param_groups());

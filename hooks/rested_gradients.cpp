@@ -3,9 +3,12 @@
 #include <torch/optim.h>
 
 #include <algorithm>
+#include <span>
 #include <utility>
 
+#include "hooks/autograd_watch.h"
 #include "hooks/capture.h"
+#include "hooks/spoilt_gradients.h"
 #include "hooks/value_reader.h"
 
 namespace ddpscope {
@@ -15,6 +18,7 @@ constexpr std::size_t kLast = 6;              // of the leaves, one of which is 
 constexpr std::int64_t kMostElements = 8192;  // of it: a microsecond
 
 thread_local std::vector<TensorId> reached;
+thread_local std::int64_t averaged_in = 0;  // the step of the last average
 }  // namespace
 
 void RestedGradients::see_backward() noexcept { reached.clear(); }
@@ -29,6 +33,13 @@ void RestedGradients::arrived(TensorId leaf) noexcept {
     }
   }
   reached.push_back(leaf);
+}
+
+void RestedGradients::averaging(Capture& capture, const CollectiveEvent& average) {
+  if (!capture.options().values || !reads_values() || inside_backward()) return;
+  // A buffer may hold any of them: they are looked at before the first sum of a step.
+  const bool is_first = std::exchange(averaged_in, average.at.step) != average.at.step;
+  tell_spoilt_before(capture, average, is_first ? std::span(reached) : std::span<TensorId>());
 }
 
 // Undefined where it has none, or is no member: a batch that requires grad is of no step.

@@ -4,6 +4,7 @@
 
 #include "hooks/tensor_registry.h"
 #include "hooks/zero_gradients.h"
+#include "model/collective_event.h"
 #include "model/hot_code.h"
 
 namespace ddpscope {
@@ -19,6 +20,8 @@ class RestedGradients {
   static void see_backward() noexcept;
   /// It has reached a leaf.
   static void arrived(TensorId leaf) noexcept;
+  /// A sum of gradients over ranks is about to be issued, in a cycle that is watched.
+  static void averaging(Capture& capture, const CollectiveEvent& average);
   /// Its optimizer begins to step its members. In a cycle that is watched: takes those that the
   /// last backward reached.
   DDPSCOPE_HOT void step_begins(Capture& capture, const ParamGroups& groups);

@@ -46,11 +46,11 @@ using Event = std::variant<
     std::unique_ptr<KeptOutputsEvent>, std::unique_ptr<ConvolutionShapeEvent>,
     std::unique_ptr<DeviceWaitsEvent>, ValuesAwaitedEvent, std::unique_ptr<DeviceValuesEvent>,
     ScaledCopyEvent, std::unique_ptr<GradientsRepairedEvent>, std::unique_ptr<SpoiltStepEvent>,
-    std::unique_ptr<CollectiveEvent>, std::unique_ptr<PendingUseEvent>, CollectiveEndEvent,
-    OptimizerStateEvent, StepEndEvent, RestedStepEvent, EvaluationEvent, BatchRequestEvent,
-    std::unique_ptr<TensorBitsEvent>, std::unique_ptr<OptimizerRatesEvent>,
-    std::unique_ptr<DeviceMemoryEvent>, std::unique_ptr<ReducerEvent>,
-    std::unique_ptr<ReducedGradientsEvent>, std::unique_ptr<BatchEvent>, RandomStateEvent,
-    std::unique_ptr<LossTargetsEvent>>;
+    std::unique_ptr<GradientsSpoiltEvent>, std::unique_ptr<CollectiveEvent>,
+    std::unique_ptr<PendingUseEvent>, CollectiveEndEvent, OptimizerStateEvent, StepEndEvent,
+    RestedStepEvent, EvaluationEvent, BatchRequestEvent, std::unique_ptr<TensorBitsEvent>,
+    std::unique_ptr<OptimizerRatesEvent>, std::unique_ptr<DeviceMemoryEvent>,
+    std::unique_ptr<ReducerEvent>, std::unique_ptr<ReducedGradientsEvent>,
+    std::unique_ptr<BatchEvent>, RandomStateEvent, std::unique_ptr<LossTargetsEvent>>;
 
 }  // namespace ddpscope

@@ -75,6 +75,17 @@ struct SpoiltStepEvent {
   std::vector<NonfiniteGradientEvent> gradients;  ///< in the order in which leaves are reached
 };
 
+/// The program itself wrote such gradients: backward had left finite ones. Told where they are
+/// about to be averaged over ranks, or else where their optimizer begins to step.
+struct GradientsSpoiltEvent {
+  Stamp at;
+  bool before_average = false;
+  std::vector<NonfiniteGradientEvent> gradients;  ///< the one that was written first comes first
+  std::optional<Write> first;                     ///< of the writes to that one since backward
+  std::optional<Write> last;
+  std::int64_t writes = 0;  ///< of those that are remembered
+};
+
 /// Such gradients were finite when their optimizer began to step: the program repaired them.
 struct GradientsRepairedEvent {
   Stamp at;
