@@ -75,6 +75,10 @@ void add_sites(const CallSide& usual, const CallSide& odd, Finding& finding) {
     const std::string line = line_of(sites[i]);
     if (!line.empty()) lines.push_back(line + " on " + rank_words(*ranks[i]));
   }
+  if (lines.size() == ranks.size() && line_of(sites[0]) != line_of(sites[1])) {
+    finding.why += fmt::format("; called at {}, at {}", std::get<std::string>(lines.front()),
+                               std::get<std::string>(lines.back()));
+  }
   if (!lines.empty()) finding.facts.push_back({fact::kSitePerSide, std::move(lines)});
 }
 

@@ -40,8 +40,15 @@ void tell_other_call(const Lag& lag, Finding& finding) {
   finding.fixes.insert(
       finding.fixes.begin(),
       {"evaluate on all ranks, or without the group that averages", Applicability::kLikely});
-  for (Site& site : told_apart(lag.awaited->call.site, lag.issued->call.site)) {
-    if (!site.frames.empty()) finding.sites.push_back(std::move(site));
+  auto [awaited, issued] = told_apart(lag.awaited->call.site, lag.issued->call.site);
+  const std::string own = line_of(issued);
+  const std::string other = line_of(awaited);
+  if (!own.empty() && !other.empty()) {
+    finding.why += fmt::format("; {} called at {}, {} at {}", rank_words(lag.lagging), own,
+                               rank_words(lag.waiting), other);
+  }
+  for (Site* site : {&awaited, &issued}) {
+    if (!site->frames.empty()) finding.sites.push_back(std::move(*site));
   }
 }
 

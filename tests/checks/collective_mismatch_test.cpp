@@ -113,6 +113,7 @@ TEST_CASE("collective-mismatch names the lines of both sides", "[check]") {
   const Finding finding = only({differ({odd, usual}, {"kind"})});
   CHECK(fact_of(finding, "site_per_side") ==
         words({"train.cpp:88 on rank 0", "train.cpp:90 on rank 1"}));
+  CHECK(finding.why.ends_with("; called at train.cpp:88 on rank 0, at train.cpp:90 on rank 1"));
   REQUIRE(finding.sites.size() == 2);
   CHECK(finding.sites[1].frames[0].line == 90);
 }
