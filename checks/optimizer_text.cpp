@@ -36,7 +36,8 @@ std::vector<Fix> fixes_for_field(DigestField field, bool from_start) {
           {"build the optimizer of the same type, with the same options, on every rank", kSafe}};
     default:
       if (from_start) return {{"give all ranks one learning rate when they build it", kSafe}};
-      return {{"all-reduce the metric that the scheduler sees before it sees it", kSafe},
+      return {{"step the scheduler on every rank, as often", kSafe},
+              {"all-reduce the metric that a scheduler sees before it sees it", kLikely},
               {"broadcast the options of rank 0 to the other ranks", kLikely}};
   }
 }

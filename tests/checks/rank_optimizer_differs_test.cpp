@@ -41,7 +41,8 @@ TEST_CASE("rank-optimizer-differs names the rate, its ranks and since when", "[c
         list_of({std::string("3: 0.01"), std::string("0-2: 0.1")}));
   CHECK(fact_in(finding, "minority_ranks") == ranks_of({3}));
   CHECK(fact_in(finding, "since_step") == FactValue(std::int64_t{12}));
-  CHECK(finding.fixes.at(0).text.starts_with("all-reduce the metric"));
+  CHECK(finding.fixes.at(0).text == "step the scheduler on every rank, as often");
+  CHECK(finding.fixes.at(1).text.starts_with("all-reduce the metric"));
 }
 
 TEST_CASE("rank-optimizer-differs tells between which steps it began", "[check]") {
