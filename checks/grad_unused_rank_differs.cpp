@@ -76,11 +76,14 @@ Finding describe_unused(const GradientSetsDiffer& gradients, const Cohort& cohor
               : "a rank that skips a gradient issues other collectives than those that "
                 "have it: they hang, or gradients of different parameters are added" +
                     severity_words(cohort);
-  finding.fixes = {{"give every rank samples of every task in each step", kLikely},
-                   {"put zeros where a gradient is undefined, reduce the full list on all ranks, "
-                    "and undefine those that no rank had",
-                    kSafe},
-                   {"c10d::Reducer with unused detection", kNeedsDecision}};
+  finding.fixes = {{"give every rank samples of every task in each step", kLikely}};
+  if (!agree) {  // else that is what they do
+    finding.fixes.push_back(
+        {"put zeros where a gradient is undefined, reduce the full list on all ranks, and undefine "
+         "those that no rank had",
+         kSafe});
+    finding.fixes.push_back({"c10d::Reducer with unused detection", kNeedsDecision});
+  }
   std::vector<FactScalar> paths;
   for (std::size_t i = 0; i < std::min(unused.paths.size(), kListedUnused); ++i) {
     paths.emplace_back(unused.paths[i]);

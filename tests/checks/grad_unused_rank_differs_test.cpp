@@ -102,7 +102,9 @@ TEST_CASE("grad-unused-rank-differs claims no average where nothing was issued",
   run.cohorts[0].reductions = {{.step = step, .calls = 0}};
   CHECK(judge_run(run, kId).at(0).why.ends_with("no collective was issued in that step"));
   run.cohorts[0].reductions[0].calls = 1;
-  CHECK(judge_run(run, kId).at(0).why.ends_with("counts as zero in the average"));
+  const Finding zeros = judge_run(run, kId).at(0);
+  CHECK(zeros.why.ends_with("counts as zero in the average"));
+  CHECK(zeros.fixes.size() == 1);  // that they already bring zeros is no advice
 }
 
 TEST_CASE("grad-unused-rank-differs weighs less where gradients are not averaged", "[check]") {
