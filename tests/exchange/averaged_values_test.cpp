@@ -102,6 +102,25 @@ TEST_CASE("sums that ranks make by themselves, of not all gradients, are meant a
   CHECK(ranks.average() == averages);
 }
 
+TEST_CASE("a maximum over all gradients is meant as an average", "[compare]") {
+  ReduceKind reduce = ReduceKind::kMax;
+  std::uint64_t elements = 56;
+  bool averages = false;
+  SECTION("of all of them") { averages = true; }
+  SECTION("not one of a few numbers") { elements = 2; }
+  SECTION("nor what is made of a sum") { reduce = ReduceKind::kSum; }
+  TwoRanks ranks;
+  ranks.begin(/*are_equal=*/true);
+  constexpr Values kMost = {2, 1, 3, 4};
+  for (const std::int32_t step : {1, 2}) {
+    ranks.at_step(step);
+    ranks.call({.elements = elements, .reduce = reduce});
+    ranks.step(step, kMost, kMost);
+    ranks.digest(step, 0);
+  }
+  CHECK(ranks.average() == averages);
+}
+
 TEST_CASE("what a broadcast follows is left on no rank alone", "[compare]") {
   const std::uint64_t sent = GENERATE(0, 8, 56);
   TwoRanks ranks;
