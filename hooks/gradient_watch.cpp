@@ -149,10 +149,13 @@ variable_list on_apply(AccumulateGrad* self, variable_list&& gradients) {
     });
   }
   const bool is_reduced = slot != nullptr && defined && ReducedGradients::are_wanted();
+  const bool meets_hook =
+      is_reduced && torch::autograd::impl::post_acc_grad_hooks(self->variable) != nullptr;
   if (is_reduced) ReducedGradients::will_arrive(*slot, self->variable, here.before);
+  if (meets_hook) ReducedGradients::arrives_at_hook(*slot, self->variable, gradients[0]);
   variable_list result = InterposedApply::original(self, std::move(gradients));
   remember_after(slot, self->variable);
-  if (is_reduced) ReducedGradients::arrived(*slot, self->variable);
+  if (is_reduced && !meets_hook) ReducedGradients::arrived(*slot, self->variable);
   return result;
 }
 }  // namespace

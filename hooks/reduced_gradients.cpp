@@ -55,13 +55,17 @@ struct Sketched {
   std::uint64_t fingerprint = 0;
 };
 
-std::optional<Sketched> sketch_of(const at::Tensor& leaf, std::int64_t elements) {
-  if (!has_gradient(leaf)) return std::nullopt;
-  auto data = readable_data(leaf.grad());
+std::optional<Sketched> sketch_of_values(const at::Tensor& gradient, std::int64_t elements) {
+  auto data = readable_data(gradient);
   if (!data.has_value() || data->elements < elements) return std::nullopt;
   data->elements = elements;
   const TensorValues values = measure_values(*data);
   return Sketched{.sketch = sketch_in(values), .fingerprint = values.fingerprint};
+}
+
+std::optional<Sketched> sketch_of(const at::Tensor& leaf, std::int64_t elements) {
+  if (!has_gradient(leaf)) return std::nullopt;
+  return sketch_of_values(leaf.grad(), elements);
 }
 
 /// Sums of sketches are those of the sums.
@@ -88,6 +92,13 @@ bool keeps_what_it_is(std::uint64_t op) {
        "aten::_foreach_div_.Scalar"sv, "aten::_foreach_div_.Tensor"sv,
        "aten::_foreach_mul_.Scalar"sv, "aten::_foreach_mul_.Tensor"sv});
   return std::ranges::find(kNames, writer_name(static_cast<std::uint16_t>(op))) != kNames.end();
+}
+
+void see_arrival(Chosen& one, const std::optional<Sketched>& read, std::uint64_t next_write) {
+  one.arrived = read.has_value();
+  one.changed = one.is_cleared = one.is_issued = false;
+  one.first_write = next_write;
+  if (read.has_value()) one.gradient.before = read->sketch;
 }
 
 struct OfStorage {
@@ -184,11 +195,24 @@ void ReducedGradients::arrived(const TensorSlot& slot, const at::Tensor& leaf) n
     const std::lock_guard lock(state.mutex);
     Chosen* const one = state.find(slot.id.load(std::memory_order_relaxed));
     if (one == nullptr) return;
-    const auto read = sketch_of(leaf, one->elements);
-    one->arrived = read.has_value();
-    one->changed = one->is_cleared = one->is_issued = false;
-    one->first_write = capture.writes().next();
-    if (read.has_value()) one->gradient.before = read->sketch;
+    see_arrival(*one, sketch_of(leaf, one->elements), capture.writes().next());
+  });
+}
+
+void ReducedGradients::arrives_at_hook(const TensorSlot& slot, const at::Tensor& leaf,
+                                       const at::Tensor& incoming) noexcept {
+  as_reader([&](Capture& capture) {
+    ChosenOfStep& state = chosen();
+    const std::lock_guard lock(state.mutex);
+    Chosen* const one = state.find(slot.id.load(std::memory_order_relaxed));
+    if (one == nullptr) return;
+    const bool is_added = has_gradient(leaf);
+    const at::Tensor& target = is_added ? leaf.grad() : leaf;
+    see_arrival(*one, sketch_of_values(incoming, one->elements), capture.writes().next());
+    // Of a sum the squares are not known, nor where another layout will have which element.
+    const auto there = sketch_of(leaf, one->elements);
+    one->changed = incoming.strides() != target.strides() ||
+                   (is_added && (!there.has_value() || there->sketch.squares != 0));
   });
 }
 

@@ -33,6 +33,10 @@ class ReducedGradients {
   /// `leaf` is about to be given a gradient, which is added to what `before` tells of.
   static void will_arrive(const TensorSlot& slot, const at::Tensor& leaf,
                           GradientBefore before) noexcept;
+  /// In place of `arrived`, before `incoming` is added, where a hook of the program is called with
+  /// the sum before the accumulation returns: such a hook may average it at once.
+  static void arrives_at_hook(const TensorSlot& slot, const at::Tensor& leaf,
+                              const at::Tensor& incoming) noexcept;
   /// `leaf` has its gradient, and no hook of the program has seen it there.
   static void arrived(const TensorSlot& slot, const at::Tensor& leaf) noexcept;
   /// The program writes the gradient, and more than a factor or a copy of what was reduced.
