@@ -133,10 +133,9 @@ void tell_spoilt(Capture& capture, const std::vector<Written>& written, bool bef
     const bool is_earlier =
         event.gradients.empty() ||
         (writes.first != 0 && (earliest.first == 0 || writes.first < earliest.first));
-    event.gradients.insert(is_earlier ? event.gradients.begin() : event.gradients.end(),
-                           {.at = event.at,
-                            .tensor = one.slot->id.load(std::memory_order_relaxed),
-                            .values = values});
+    event.gradients.insert(
+        is_earlier ? event.gradients.begin() : event.gradients.end(),
+        {.at = event.at, .tensor = one.slot->id.load(std::memory_order_relaxed), .values = values});
     if (is_earlier) earliest = writes;
   }
   if (event.gradients.empty()) return;
