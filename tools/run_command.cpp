@@ -180,6 +180,20 @@ int judge(const RunSettings& settings, const LaunchResult& result) {
   return program_code != 0 ? program_code : judged_exit_code(judged, settings.fail_on);
 }
 
+/// Another program may take the port before a rank does.
+void tell_of_port(const LaunchResult& result, int chosen) {
+  const auto lost_it = [](const auto& end) {
+    const std::string& line = end.last_error_line;
+    return line.find("EADDRINUSE") != std::string::npos ||
+           line.find("ddress already in use") != std::string::npos;
+  };
+  if (std::ranges::none_of(result.ranks, lost_it)) return;
+  say(
+      fmt::format("port {} was free when it was chosen, and is taken now: run again, or name one "
+                  "with --master-port",
+                  chosen));
+}
+
 int run_program(const RunArguments& options, const CommandContext& context) {
   if (context.program.empty()) {
     throw CommandError(ExitStatus::kUsage,
@@ -201,7 +215,9 @@ int run_program(const RunArguments& options, const CommandContext& context) {
   const auto result = launch(plan);
   if (result.start_error != 0) return report_start_error(plan.argv.front(), result.start_error);
   if (!settings.off) note_ends(settings, run_id, result);
-  return judge(settings, result);
+  const int code = judge(settings, result);
+  if (options.master_port == 0) tell_of_port(result, port);
+  return code;
 }
 }  // namespace
 

@@ -70,6 +70,17 @@ TEST_CASE("run names the rank that failed first and its last error line", "[tool
   CHECK(run.says("its last error line: bad"));
 }
 
+TEST_CASE("run says that the port it chose was taken, and of no port that the user named",
+          "[tools]") {
+  const bool is_named = GENERATE(false, true);
+  const TemporaryDir dir;
+  const std::string port = is_named ? "--master-port 4321 " : "";
+  const auto run = run_shell("ddpscope run " + port + "--out " + (dir / "o") +
+                             " -- sh -c 'echo Error: EADDRINUSE >&2; exit 3'");
+  CHECK(run.code == 3);
+  CHECK(run.says("was free when it was chosen, and is taken now") != is_named);
+}
+
 TEST_CASE("run takes no line of ddpscope for a rank's last error line", "[tools]") {
   const TemporaryDir dir;
   const std::string start = "ddpscope run --out " + (dir / "o") + " -- sh -c '";
