@@ -74,12 +74,11 @@ std::string ModelTensors::missing_causes(const RunState& state) const {
   return encode_missing(causes);
 }
 
-bool ModelTensors::all_are_owned(const RunState& state) const {
+bool ModelTensors::all_are_owned(const RunState& state, const std::set<OptimizerId>& used) const {
   return std::ranges::all_of(positions_, [&](const auto& entry) {
     const TensorState* tensor = is_received(entry.second) ? state.tensor(entry.first) : nullptr;
-    return tensor == nullptr || std::ranges::any_of(tensor->owners, [&](OptimizerId owner) {
-             const auto optimizer = state.optimizers().find(owner);
-             return optimizer != state.optimizers().end() && optimizer->second.steps > 0;
+    return tensor == nullptr || std::ranges::any_of(tensor->owners, [&used](OptimizerId owner) {
+             return used.contains(owner);
            });
   });
 }

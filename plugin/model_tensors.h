@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
@@ -52,8 +53,8 @@ class ModelTensors {
   /// Why parameters received none in the cycle of now, where its operators were recorded; in the
   /// order of the bits, as exchange/missing_on_ranks.h tells it.
   std::string missing_causes(const RunState& state) const;
-  /// Whether every parameter that received a gradient is in an optimizer that steps.
-  bool all_are_owned(const RunState& state) const;
+  /// Whether every parameter that received a gradient is in an optimizer of `used`.
+  bool all_are_owned(const RunState& state, const std::set<OptimizerId>& used) const;
 
   /// Of what is not declared and could be read, over all parameters or buffers; 0 if none was.
   using Bits = std::unordered_map<TensorId, std::uint64_t>;

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <set>
 #include <string_view>
 #include <vector>
 
@@ -27,15 +28,32 @@ std::vector<TensorId> members_of(const OptimizerState& optimizer) {
   return members;
 }
 
-/// A newer one steps all of its members: a program that builds its optimizer anew drops the old.
+bool shares_member(const std::vector<TensorId>& one, const std::vector<TensorId>& other) {
+  return std::ranges::any_of(
+      one, [&other](TensorId member) { return std::ranges::binary_search(other, member); });
+}
+
+/// A newer one steps all of its members, or some and was built after its last step: a program that
+/// builds its optimizer anew drops the old.
 bool is_replaced(const OptimizerState& optimizer, const RunState& state) {
   const std::vector<TensorId> members = members_of(optimizer);
   return std::ranges::any_of(state.optimizers(), [&](const auto& entry) {
     const OptimizerState& other = entry.second;
     const bool is_newer = other.first_seen > optimizer.first_seen && other.steps > 0 &&
                           other.last_step_cycle > optimizer.last_step_cycle;
-    return is_newer && std::ranges::includes(members_of(other), members);
+    if (!is_newer) return false;
+    const std::vector<TensorId> later = members_of(other);
+    const bool follows = other.creation_seen && other.first_seen > optimizer.last_step_event;
+    return std::ranges::includes(later, members) || (follows && shares_member(members, later));
   });
+}
+
+std::set<OptimizerId> in_use(const RunState& state) {
+  std::set<OptimizerId> ids;
+  for (const auto& [id, optimizer] : state.optimizers()) {
+    if (optimizer.steps > 0 && !is_replaced(optimizer, state)) ids.insert(id);
+  }
+  return ids;
 }
 }  // namespace
 
@@ -70,12 +88,12 @@ StepDigest RankDigest::look_at_optimizers(const RunState& state) const {
   Hash states;
   std::int64_t with_state = 0;
   bool states_known = true;
+  const std::set<OptimizerId> used = in_use(state);
   for (const auto& [id, optimizer] : state.optimizers()) {
     const std::int64_t local = local_members(optimizer);
     std::int64_t members = -local;
     for (const auto& group : optimizer.groups) members += std::ssize(group);
-    if (optimizer.steps == 0 || members == 0 || is_replaced(optimizer, state)) continue;
-    if (lone_.is_of_it(optimizer)) continue;
+    if (!used.contains(id) || members == 0 || lone_.is_of_it(optimizer)) continue;
     if (digest.groups == 0 && !optimizer.options.empty()) {
       const GroupOptions& first = optimizer.options.front();
       digest.learning_rate = first.learning_rate;
@@ -95,7 +113,7 @@ StepDigest RankDigest::look_at_optimizers(const RunState& state) const {
   }
   // Where each rank steps a part of the parameters, it holds what the others do not.
   const bool complete = std::ranges::all_of(
-      models_, [&](const auto& entry) { return entry.second.all_are_owned(state); });
+      models_, [&](const auto& entry) { return entry.second.all_are_owned(state, used); });
   if (!complete) digest.members = 0;
   if (states_known) digest.state = state_word(with_state, states.value());
   return digest;

@@ -39,24 +39,6 @@ TEST_CASE("Another rate, decay, momentum, group or type is another optimizer", "
   CHECK(with([](auto& e) { e.type = "torch::optim::Adam"; }).optimizers != same.optimizers);
 }
 
-TEST_CASE("An optimizer that is built anew counts in place of the old one", "[rank_digest]") {
-  Rank rank;
-  rank.send_large(net());
-  rank.members({{kWeight, kBias, kHead}});
-  rank.step();
-  const std::uint64_t before = rank.digests.back().optimizers;
-  const OptimizerId later = kSgd + 1;
-  OptimizerMembersEvent event{.at = rank.now(), .optimizer = later, .type = "torch::optim::SGD"};
-  event.groups = {{{.tensor = kWeight}, {.tensor = kBias}, {.tensor = kHead}}};
-  event.options = {{.weight_decay = 1e-4, .momentum = 0.9, .learning_rate = 0.1}};
-  rank.send_large(std::move(event));
-  rank.backward({kWeight, kBias, kHead});
-  rank.end_step(/*whole=*/true, later);
-  CHECK(rank.digests.back().members == 3);
-  CHECK(rank.digests.back().groups == 1);
-  CHECK(rank.digests.back().optimizers == before);
-}
-
 TEST_CASE("A rank that steps a part of its parameters says nothing of the number of members",
           "[rank_digest]") {
   CHECK(second_step([](Rank& rank) { rank.members({{kWeight}}); }).members == 0);
