@@ -54,6 +54,15 @@ bool is_before_and_as_severe(const Finding& cause, const Finding& effect) {
   return is_before(cause, effect) && is_as_severe(cause, effect);
 }
 
+/// What was frozen on some ranks is compared a step later than the members that follow from it.
+bool is_why_options_differ(const Finding& cause, const Finding& effect) {
+  const bool is_of_flags =
+      has_word(cause, fact::kCause, "trainable") &&
+      (has_word(effect, fact::kField, "members") || has_word(effect, fact::kField, "groups"));
+  const bool is_before_it = is_of_flags ? cause.step <= effect.step + 1 : is_before(cause, effect);
+  return is_before_it && is_as_severe(cause, effect);
+}
+
 /// Replicas that began equal and parted later.
 bool is_drift(const Finding& cause, const Finding& effect) {
   return cause.step <= effect.step && !has_word(effect, fact::kCause, "init_not_synced");
@@ -217,7 +226,7 @@ constexpr auto kLinks = std::to_array<RankLink>({
     {"rank-step-lag", "rank-parameters-differ", is_drift},
     {"rank-model-differs", "rank-parameters-differ", is_as_severe},
     {"rank-model-differs", "rank-buffers-differ", is_as_severe},
-    {"rank-model-differs", "rank-optimizer-differs", is_before_and_as_severe},
+    {"rank-model-differs", "rank-optimizer-differs", is_why_options_differ},
     {"rank-step-lag", "rank-optimizer-differs", is_before},
     {"grad-unused-rank-differs", "grad-missing", is_about_its_gradients},
     {"collective-hang", "module-operator-failed", is_failed_call},

@@ -212,6 +212,19 @@ TEST_CASE("parameters that drift follow from what the ranks did before", "[links
         "rank-model-differs");
 }
 
+TEST_CASE("what ranks froze explains what their optimizers hold since the step before", "[links]") {
+  const auto linked = [](const std::string& cause, const std::string& field, std::int64_t step) {
+    return cause_of(finding("rank-model-differs", 22, {{"cause", cause}}),
+                    finding("rank-optimizer-differs", step, {{"field", field}}));
+  };
+  CHECK(linked("trainable", "members", 21) == "rank-model-differs");
+  CHECK(linked("trainable", "groups", 21) == "rank-model-differs");
+  CHECK(linked("trainable", "members", 20) == "");
+  CHECK(linked("trainable", "learning_rate", 21) == "");
+  CHECK(linked("shape", "members", 21) == "");
+  CHECK(linked("shape", "learning_rate", 22) == "rank-model-differs");
+}
+
 TEST_CASE("gradients that one rank misses are told once", "[links]") {
   const auto with = [](Finding one, std::vector<FactScalar> paths) {
     one.facts.push_back({"parameters", std::move(paths)});
