@@ -16,8 +16,10 @@
 #include "exchange/loss_compare.h"
 #include "exchange/nonfinite_compare.h"
 #include "exchange/reduction_compare.h"
+#include "exchange/sent_compare.h"
 #include "exchange/step_calls.h"
 #include "exchange/steps_apart.h"
+#include "exchange/summed_weights.h"
 #include "exchange/sync_patterns.h"
 #include "exchange/tensor_compare.h"
 #include "model/rank_words.h"
@@ -183,6 +185,8 @@ class Comparison {
     walk_digests(rings, cohort, after_each);
     if (!result_.live) count_open_steps(cohort);
     compare_tensors(rings, cohort);
+    cohort.never_sent = compare_sent_weights(rings);
+    if (!cohort.averages) cohort.summed_steps = steps_of_sums(rings, cohort);
     const bool complete = static_cast<std::int64_t>(rings_.size()) == options_.world_size;
     compare_reductions(rings, complete, cohort);
     compare_batches(rings, cohort);

@@ -219,6 +219,11 @@ struct Cohort {
   std::vector<std::int64_t> partly_equal_steps;
   /// Of parameters that differ in each of these, at the first one, where there are several.
   std::optional<ValuesDiffer> never_averaged;
+  /// Of those that the ranks on its last side train and never send to the others, which leave the
+  /// steps to them and are sent the rest.
+  std::optional<ValuesDiffer> never_sent;
+  /// Steps in which parameters were equal again, and the sum of what the ranks had before.
+  std::vector<std::int64_t> summed_steps;
   std::int64_t compared_steps = 0;
   std::int64_t median_step_ms = 0;
   std::vector<DigestsDiffer> digests;
