@@ -18,14 +18,43 @@ const Fix kDeclare = {
     "declare them if each rank is to have its own: Attachment::declare with kRankLocal",
     kNeedsDecision};
 
-Finding left_out(const ValuesDiffer& values, const Cohort& cohort) {
-  const auto& steps = cohort.partly_equal_steps;
+Finding about(const ValuesDiffer& values) {
   Finding finding = finding_on(all_of(values.sides), values.step);
   finding.module_path = values.module_path;
   if (!values.tensors.empty()) finding.model = values.tensors.front().model;
   if (values.tensors.size() == 1) {
     set_place(finding, values.tensors.front().model, values.tensors.front().path);
   }
+  finding.facts = {{fact::kCause, std::string("not_averaged")},
+                   {fact::kFirstBadStep, values.step},
+                   {fact::kDifferingCount, values.differing}};
+  if (!values.tensors.empty()) {
+    finding.facts.push_back({fact::kFirstPath, values.tensors.front().path});
+  }
+  return finding;
+}
+
+/// Of ranks that leave the steps to others.
+Finding not_sent(const ValuesDiffer& values) {
+  const std::string led = rank_words(values.sides.front().ranks);
+  const std::string leading = rank_words(values.sides.back().ranks);
+  Finding finding = about(values);
+  finding.what = fmt::format(
+      "{} of {} parameters stay{} as at the start on {}, while {} {} and the others are sent "
+      "(not_averaged)",
+      values.differing, values.compared, values.differing == 1 ? "s" : "", led, leading,
+      values.sides.back().ranks.size() == 1 ? "trains" : "train");
+  finding.why = fmt::format(
+      "{} no optimizer, and gradients are computed there with the values of the start; whatever "
+      "else is trained has the values of {} again and again",
+      led + (values.sides.front().ranks.size() == 1 ? " steps" : " step"), leading);
+  finding.fixes = {{"send these with the others", kLikely}, kDeclare};
+  return finding;
+}
+
+Finding left_out(const ValuesDiffer& values, const Cohort& cohort) {
+  const auto& steps = cohort.partly_equal_steps;
+  Finding finding = about(values);
   finding.what = fmt::format(
       "{} of {} parameters still differ{} between ranks when step {} began and others were equal "
       "again (not_averaged)",
@@ -35,12 +64,24 @@ Finding left_out(const ValuesDiffer& values, const Cohort& cohort) {
       "step {}; these were not in any of them",
       counted(std::ssize(steps), "compared step"), steps.back());
   finding.fixes = {{"average these with the others", kLikely}, kDeclare};
-  finding.facts = {{fact::kCause, std::string("not_averaged")},
-                   {fact::kFirstBadStep, values.step},
-                   {fact::kDifferingCount, values.differing}};
-  if (!values.tensors.empty()) {
-    finding.facts.push_back({fact::kFirstPath, values.tensors.front().path});
-  }
+  return finding;
+}
+
+constexpr std::ptrdiff_t kSums = 3;
+
+Finding summed(const Cohort& cohort) {
+  const std::int64_t step = cohort.summed_steps.front();
+  Finding finding = finding_on(cohort.ranks, step);
+  finding.what = fmt::format(
+      "the parameters, equal again when step {} began, were the sum of those of {} ranks and not "
+      "the mean (summed)",
+      step, cohort.ranks.size());
+  finding.why = fmt::format(
+      "so it was in all {} steps in which they were equal again and of which it is known what the "
+      "ranks had a step before: the weights grow each time",
+      cohort.summed_steps.size());
+  finding.fixes = {{"divide the weights by the number of ranks after the all-reduce", kLikely}};
+  finding.facts = {{fact::kCause, std::string("summed")}, {fact::kFirstBadStep, step}};
   return finding;
 }
 
@@ -108,6 +149,8 @@ bool tell_averaged_weights(const Cohort& cohort, bool is_live, Findings& finding
     findings.push_back(std::move(finding));
     return true;
   };
+  if (cohort.never_sent) return add(not_sent(*cohort.never_sent));
+  if (std::ssize(cohort.summed_steps) >= kSums) return add(summed(cohort));
   if (cohort.never_averaged) return add(left_out(*cohort.never_averaged, cohort));
   const auto lost = lost_average(cohort, is_live);
   return lost && add(lost_finding(*lost, cohort));

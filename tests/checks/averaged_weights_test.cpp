@@ -51,6 +51,40 @@ TEST_CASE("rank-parameters-differ tells what an average of weights leaves out", 
   CHECK(finding.fixes.at(1).applicability == Applicability::kNeedsDecision);
 }
 
+TEST_CASE("rank-parameters-differ tells what is not sent to ranks that step nothing", "[check]") {
+  RanksComparedEvent run = averaging(2);
+  ValuesDiffer sent = run.cohorts[0].values.front();
+  sent.sides = {{"", {1, 2}}, {"", {0}}};
+  run.cohorts[0].values.clear();
+  run.cohorts[0].never_sent = sent;
+  run.cohorts[0].averages = GENERATE(true, false);
+  const Findings findings = judge_run(run, kId);
+  REQUIRE(findings.size() == 1);
+  CHECK(findings[0].severity == Severity::kWarning);
+  CHECK(findings[0].ranks == RankList{0, 1, 2});
+  CHECK(findings[0].subject == "weight");
+  CHECK(findings[0].what ==
+        "1 of 62 parameters stays as at the start on ranks 1-2, while rank 0 trains and the others "
+        "are sent (not_averaged)");
+  CHECK(findings[0].why.starts_with("ranks 1-2 step no optimizer"));
+  CHECK(findings[0].fixes.at(0).text == "send these with the others");
+}
+
+TEST_CASE("rank-parameters-differ tells of weights that are summed, three times", "[check]") {
+  RanksComparedEvent run = averaging(2);
+  run.cohorts[0].summed_steps = {9, 17};
+  CHECK(fact_in(judge_run(run, kId).at(0), "cause") == text_of("drift"));
+  run.cohorts[0].summed_steps.push_back(25);
+  const Findings findings = judge_run(run, kId);
+  REQUIRE(findings.size() == 1);
+  CHECK(findings[0].severity == Severity::kWarning);
+  CHECK(findings[0].step == 9);
+  CHECK(findings[0].what ==
+        "the parameters, equal again when step 9 began, were the sum of those of 4 ranks and not "
+        "the mean (summed)");
+  CHECK(findings[0].fixes.at(0).text.starts_with("divide the weights by the number of ranks"));
+}
+
 TEST_CASE("rank-parameters-differ tells of averages of weights that come no more", "[check]") {
   RanksComparedEvent run = averaging(2);
   Cohort& cohort = run.cohorts[0];
