@@ -1,5 +1,6 @@
 #include "checks/loss_scale.h"
 
+#include <cmath>
 #include <string_view>
 
 namespace ddpscope {
@@ -23,6 +24,13 @@ void LossScale::on_backward(const BackwardEvent& event) {
     last_ = event.root_gradient * (root != products_.end() ? root->second : 1);
   }
   products_.clear();
+}
+
+bool LossScale::may_be(double divisor) const {
+  if (!(divisor > 1) || std::isinf(divisor)) return false;
+  if (!last_.has_value()) return true;
+  const double doublings = std::log2(divisor / *last_);
+  return *last_ != 1 && std::abs(doublings - std::round(doublings)) < 1e-6;
 }
 
 void LossScale::clear() {

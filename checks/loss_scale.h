@@ -18,6 +18,9 @@ class LossScale {
 
   /// That of the last surveyed backward; 1 where the root is no such product.
   std::optional<double> last() const { return last_; }
+  /// Whether it can be of `divisor` that gradients are divided by, as it is doubled and halved: it
+  /// may as well be a number of ranks or of micro-batches.
+  bool may_be(double divisor) const;
   /// The root of the last surveyed backward is a product or a quotient.
   bool is_product() const { return is_product_; }
   /// `last()`, where the last backward was surveyed.

@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <map>
 #include <memory>
 #include <optional>
@@ -63,11 +62,12 @@ class OptimSkippedSteps final : public Check {
                            Findings&) override {
     const TensorState* tensor = state.tensor(event.first);
     if (tensor == nullptr || event.quotient.has_value()) return;
-    const double factor = event.factor.value_or(1);
-    if (factor <= 0 || factor >= 1 || std::isnan(factor)) return;
+    const double divisor = 1 / event.factor.value_or(1);
+    const bool makes_mean = divisor == static_cast<double>(state.world_size());
+    if (has_scale() || makes_mean || !scale_.may_be(divisor)) return;
     for (const OptimizerId owner : tensor->owners) {
       std::optional<double>& scale = watched_[owner].attempt.scale;
-      if (!has_scale()) scale = std::max(scale.value_or(0), 1 / factor);
+      scale = std::max(scale.value_or(0), divisor);
     }
   }
 
@@ -113,10 +113,14 @@ class OptimSkippedSteps final : public Check {
     finding.what = in_a_row ? fmt::format("{} consecutive steps were skipped", skips)
                             : fmt::format("{} of the last {} steps were skipped", skips,
                                           StepAttempts::kWindow);
-    const bool has_scale = last.front().scale.has_value() && last.back().scale.has_value();
+    const auto is_told = [](const auto& attempt) { return attempt.scale.has_value(); };
+    const bool has_scale = is_told(last.front()) && is_told(last.back());
+    const auto seen = std::ranges::find_if(last, is_told);
     if (has_scale) {
       finding.what += fmt::format(", loss scale {:.6g} at the first and {:.6g} at the last",
                                   *last.front().scale, *last.back().scale);
+    } else if (seen != last.end()) {
+      finding.what += fmt::format(", loss scale {:.6g} in one of them", *seen->scale);
     }
     std::vector<std::string> names;
     for (const StepAttempts::Attempt& attempt : last)

@@ -7,9 +7,9 @@ namespace {
 constexpr TensorId kLoss = 50;
 
 struct Loop {
-  Program program{"optim-skipped-steps"};
+  Program program;
 
-  Loop() {
+  explicit Loop(std::int64_t world_size = 1) : program("optim-skipped-steps", nullptr, world_size) {
     program.attach(1, {{.id = 1, .path = "attn.weight"}, {.id = 2, .path = "head.weight"}});
     program.optimizer(1, {1, 2});
     program.roots = {kLoss};
@@ -71,6 +71,7 @@ TEST_CASE("optim-skipped-steps reports more than 20 percent of 200 steps", "[che
 
 TEST_CASE("optim-skipped-steps reads the scale from what divides the gradients", "[check]") {
   Loop loop;
+  loop.program.roots.clear();  // as in steps without a survey
   for (int i = 0; i < 8; ++i) {
     loop.skip();
     scale(loop.program, 1.0 / 1024);
@@ -79,6 +80,27 @@ TEST_CASE("optim-skipped-steps reads the scale from what divides the gradients",
   loop.step();
   REQUIRE(loop.program.findings.size() == 1);
   CHECK(fact_of<double>(loop.program.findings[0], "scale_first") == 1024);
+}
+
+TEST_CASE("optim-skipped-steps takes no number of ranks or micro-batches for the scale",
+          "[check]") {
+  const auto what_of = [](double first, double divisor, std::int64_t world_size) {
+    Loop loop(world_size);
+    loop.skip_at(first);
+    loop.program.roots.clear();
+    for (int i = 0; i < 7; ++i) {
+      loop.skip();
+      scale(loop.program, 1 / divisor);
+    }
+    loop.step();
+    return loop.program.findings.at(0).what;
+  };
+  CHECK(what_of(65536, 3, 3) ==
+        "8 consecutive steps were skipped, loss scale 65536 in one of them");
+  CHECK(what_of(65536, 3, 1).ends_with("in one of them"));
+  CHECK(what_of(4096, 4, 4).ends_with("in one of them"));
+  CHECK(what_of(4096, 1024, 4).ends_with("4096 at the first and 1024 at the last"));
+  CHECK(what_of(1, 4, 1) == "8 consecutive steps were skipped");
 }
 
 TEST_CASE("optim-skipped-steps takes what is not finite before or after the gradient", "[check]") {
