@@ -61,11 +61,22 @@ Severity severity_of_left_out(const LeftOut& kind) {
   return kind.lapse == Lapse::kNeverStepped ? Severity::kWarning : Severity::kError;
 }
 
+namespace {
+/// Where ranks send parameters to each other, another one may step these.
+std::string where_left_out(const LeftOut& kind, bool is_one) {
+  const std::string none = " in no optimizer";
+  if (kind.lapse != Lapse::kNone) return none + " that still steps";
+  if (!kind.beside_sent) return none + (kind.sent_in.empty() ? "" : " of this rank");
+  const std::string here = none + " of this rank, ";
+  return here + (is_stale(kind) ? (is_one ? "which broadcasts it" : "which broadcasts them")
+                                : "nor sent to it");
+}
+}  // namespace
+
 std::string what_is_left_out(const TensorGroup& group, const LeftOut& kind) {
   const bool is_one = group.tensors.size() == 1;
   const bool registered = !group.tensors.front()->registrations.empty();
-  std::string end = is_one ? "is in no optimizer" : "are in no optimizer";
-  if (kind.lapse != Lapse::kNone) end += " that still steps";
+  std::string end = (is_one ? "is" : "are") + where_left_out(kind, is_one);
   if (kind.lapse == Lapse::kNeverStepped) {
     end = is_one ? "its optimizer was never stepped" : "their optimizer was never stepped";
   }

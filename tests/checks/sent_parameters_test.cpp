@@ -66,6 +66,7 @@ TEST_CASE("optim-missing-parameter tells of a rank that sends what it does not s
   train_and_send(program, call);
   REQUIRE(program.findings.size() == 1);
   CHECK(program.findings[0].severity == Severity::kError);
+  CHECK(program.findings[0].what.ends_with("and is in no optimizer (group_omits)"));
   CHECK(program.findings[0].fixes.back().text ==
         "broadcast each from the rank whose optimizer steps it, if one does");
 }
@@ -78,8 +79,13 @@ TEST_CASE("optim-missing-parameter tells to send one that others beside it are s
   REQUIRE(program.findings.size() == 2);
   const auto found = std::ranges::find(program.findings, Severity::kError, &Finding::severity);
   REQUIRE(found != program.findings.end());
+  CHECK(found->what.ends_with(
+      "gets gradients and is in no optimizer of this rank, nor sent to it (group_omits)"));
   CHECK(found->fixes.at(0).text ==
         "if another rank steps it: broadcast it after step(), as those others");
+  const auto other = std::ranges::find(program.findings, Severity::kNote, &Finding::severity);
+  REQUIRE(other != program.findings.end());
+  CHECK(other->what.ends_with("in no optimizer of this rank (group_omits)"));
 }
 
 }  // namespace ddpscope::test::sent_parameters_test
