@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "checks/own_parts.h"
 #include "checks/parameter_drift.h"
 #include "checks/rank_sides.h"
 
@@ -32,7 +33,8 @@ std::string what_parameters_differ(const ValuesDiffer& values, const std::string
 std::string why_parameters_differ(const ValuesDiffer& values, const std::string& input,
                                   const Cohort& cohort) {
   const std::string seen =
-      were_broadcast(values, cohort)
+      may_be_own_parts(values) ? why_own_parts()
+      : were_broadcast(values, cohort)
           ? "broadcasts of as many elements ran before: of other tensors than these, or some ranks "
             "changed these afterwards, as by a checkpoint that one rank loads"
       : values.are_new ? "each process draws the initial values of what it registers later, too, "
@@ -54,6 +56,7 @@ std::string why_parameters_differ(const ValuesDiffer& values, const std::string&
 std::vector<Fix> fixes_for_parameters(const ValuesDiffer& values, const std::string& input,
                                       const Cohort& cohort) {
   using enum Applicability;
+  if (may_be_own_parts(values)) return fixes_for_own_parts(values);
   if (were_broadcast(values, cohort)) {
     return {{"broadcast every parameter and buffer of rank 0 after the last change of them, right "
              "before the first step",

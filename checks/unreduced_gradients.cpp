@@ -170,7 +170,8 @@ void find_unreduced(const Cohort& cohort, bool is_live, Findings& findings) {
   if (step.step != run.first->step) {
     finding.why = fmt::format("of step {}: {}", step.step, finding.why);
   }
-  finding.fixes = is_silent ? fixes_for_silent(is_outside) : fixes_for_unreduced(step, cause);
+  finding.fixes =
+      is_silent ? fixes_for_silent(is_outside) : fixes_for_unreduced(step, cause, cohort);
   if (is_silent && finding.severity == Severity::kNote) {
     finding.fixes.push_back(
         {"none, where the ranks average their weights after other numbers of steps",

@@ -4,6 +4,7 @@
 
 #include <cfloat>
 
+#include "checks/own_parts.h"
 #include "checks/rank_sides.h"
 #include "checks/reduction_text.h"
 
@@ -78,7 +79,8 @@ std::string why_unreduced(const ReductionStep& step, const std::string& cause) {
   return fmt::format("{}, which did not reach {} on every rank", calls, step.first_differing.path);
 }
 
-std::vector<Fix> fixes_for_unreduced(const ReductionStep& step, const std::string& cause) {
+std::vector<Fix> fixes_for_unreduced(const ReductionStep& step, const std::string& cause,
+                                     const Cohort& cohort) {
   if (is_left_on_one_rank(step, cause)) {
     return {{"all-reduce in place of reduce or gather", kSafe},
             {"broadcast the result from that rank before step()", kSafe}};
@@ -111,7 +113,11 @@ std::vector<Fix> fixes_for_unreduced(const ReductionStep& step, const std::strin
          "afterwards on all ranks alike",
          kLikely}};
   }
-  return cause == "subset" ? std::vector<Fix>{all, back} : std::vector<Fix>{all, last};
+  if (cause != "subset") return {all, last};
+  const ValuesDiffer* own = own_parts_with(step.first_differing.path, cohort);
+  if (own == nullptr) return {all, back};
+  return {{"if all ranks are to have the same: reduce these gradients as the others", kLikely},
+          declare_own_parts(*own)};
 }
 
 }  // namespace ddpscope

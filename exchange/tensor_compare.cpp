@@ -82,6 +82,7 @@ void add_gradients(ByPath<GradientSide>& gradients, const Told& side, std::uint3
 
 struct Fingerprints {
   DifferingTensor tensor;
+  bool is_matrix = false;  ///< or has more dimensions: hardly begins with a constant
   std::map<std::string, RankList> ranks_of;
 };
 
@@ -112,6 +113,7 @@ void add_fingerprints(ByPath<Fingerprints>& tensors, const Told& side, std::uint
                   .requires_grad = own.tensor.requires_grad || (tensor.requires_grad && !is_copy),
                   .sides = {},
                   .model_number = model};
+    own.is_matrix = tensor.shape.size() >= 2;
     add_ranks(own.ranks_of[hex(word)], side.ranks);
   }
 }
@@ -246,7 +248,9 @@ ValuesDiffer compare_values(const RingList& rings, const DigestsDiffer& differen
     compared += std::ssize(tensors.all);
     const auto before = result.tensors.size();
     for (Fingerprints& one : tensors.all) {
-      if (one.ranks_of.size() < 2) continue;
+      const bool is_equal = one.ranks_of.size() < 2;
+      result.beside_equal |= is_equal && one.tensor.requires_grad && one.is_matrix;
+      if (is_equal) continue;
       one.tensor.sides = as_sides(one.ranks_of);
       result.tensors.push_back(std::move(one.tensor));
     }

@@ -77,6 +77,7 @@ struct ValuesDiffer {
   std::vector<DifferingTensor> tensors;  ///< in registered order, frozen ones last; not all
   std::int64_t differing = 0;            ///< number of tensors
   bool runs_on_all = false;              ///< a model that no gradient reaches and all ranks run
+  bool beside_equal = false;             ///< trained ones of two dimensions or more are equal
   bool are_new = false;                  ///< none of them was registered in the step before
   std::string module_path;               ///< the deepest above those of them that train; above
                                          ///< all of them where none trains

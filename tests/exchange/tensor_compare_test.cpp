@@ -214,6 +214,13 @@ TEST_CASE("a parameter that one rank alone unfroze is trained", "[compare]") {
   CHECK_FALSE(is_trained(2));
 }
 
+TEST_CASE("matrices that are equal are known beside what differs", "[compare]") {
+  const auto is_beside = [](const Drift& drift) { return drift.values().at(0).beside_equal; };
+  CHECK(is_beside({.since = {{0, 4}}}));
+  CHECK_FALSE(is_beside({.since = {{0, 4}, {2, 4}}}));  // fc1.bias may be zeros
+  CHECK_FALSE(is_beside({.since = {{0, 4}}, .frozen = {2}}));
+}
+
 TEST_CASE("frozen parameters that differ do not hide others that do later", "[compare]") {
   const auto values = Drift{.since = {{0, 2}, {2, 8}}, .frozen = {0, 1}}.values();
   REQUIRE(values.size() == 1);
