@@ -61,6 +61,7 @@ class GradReducedWrongScale final : public Check {
     const auto is_partly_sum = [](const ReductionStep& step) {
       return step.differing == 0 && step.undivided > 0;
     };
+    const auto is_lost = [](const ReductionStep& step) { return step.lost > 0; };
     const auto is_not_linear = [](const ReductionStep& step) {
       const double limit = is_short(step.worst.dtype) ? kNotLinearInHalf : kNotLinear;
       return step.differing == 0 && step.residual > limit && step.noise > limit / 100;
@@ -74,7 +75,7 @@ class GradReducedWrongScale final : public Check {
           WrongScale{"divided_twice", share < 1 ? lasting(has_ratio(share)) : ReductionRun()},
           WrongScale{"accumulation", lasting(is_divided_by_period)},
           WrongScale{"sum_not_divided", lasting(is_partly_sum)},
-          WrongScale{"not_linear", lasting(is_not_linear)}}) {
+          WrongScale{"lost", lasting(is_lost)}, WrongScale{"not_linear", lasting(is_not_linear)}}) {
       if (found.first == nullptr) continue;
       return findings.push_back(describe(cohort, cause, found));
     }
@@ -111,7 +112,8 @@ class GradReducedWrongScale final : public Check {
     const ReductionScope scope{cohort.ranks.size(), world_};
     const bool lasts = run.steps >= kScaledSteps;
     const bool is_linear = cause != "not_linear";
-    const ReducedParameter& place = step.differing > 0   ? step.first_differing
+    const ReducedParameter& place = cause == "lost"      ? step.first_lost
+                                    : step.differing > 0 ? step.first_differing
                                     : step.undivided > 0 ? step.first_undivided
                                                          : step.worst;
     Finding finding = finding_on(cohort.ranks, step.step);
@@ -119,7 +121,8 @@ class GradReducedWrongScale final : public Check {
     finding.phase = Phase::kReduce;
     finding.model = place.model;
     const std::int64_t wrong = step.differing > 0 ? step.differing : step.not_linear;
-    if (is_linear ? step.undivided == 1 : wrong <= 1) set_place(finding, place.model, place.path);
+    const std::int64_t unlike = cause == "lost" ? step.lost : step.undivided;
+    if (is_linear ? unlike == 1 : wrong <= 1) set_place(finding, place.model, place.path);
     finding.last_step = run.last->step;
     finding.occurrences = run.steps;
     finding.what = wrong_scale_what(step, cause, cohort.ranks.size());

@@ -40,6 +40,11 @@ bool is_divided_by_world(const ReductionStep& step, const ReductionScope& scope)
 }  // namespace
 
 std::string wrong_scale_what(const ReductionStep& step, std::string_view cause, std::size_t ranks) {
+  if (cause == "lost") {
+    return fmt::format(
+        "{} of {} {} 0 on all {} ranks at step(), though each rank's own was not ({})", step.lost,
+        counted(step.sampled, "sampled gradient"), step.lost == 1 ? "is" : "are", ranks, cause);
+  }
   if (cause != "not_linear" && step.undivided > 0) {
     return fmt::format("{} of {} are {} × the mean over {} ranks, the others are the mean ({})",
                        step.undivided, counted(step.sampled, "reduced gradient"), ranks, ranks,
@@ -102,6 +107,12 @@ std::string wrong_scale_why(const ReductionStep& step, std::string_view cause, b
     return calls_text(step.calls) + ", and nothing divides by the number of ranks before step()" +
            first;
   }
+  if (cause == "lost") {
+    return fmt::format(
+        "{} arrived as other values than 0 on all ranks, and what was copied back was 0, as where "
+        "a buffer is filled or sent before all gradients of it are there: it is never trained",
+        step.first_lost.path);
+  }
   if (cause == "divided_twice" && is_divided_by_world(step, scope)) {
     const bool is_square = static_cast<std::int64_t>(scope.ranks * scope.ranks) == scope.world;
     return fmt::format("{} over {} of the {} ranks, and the result was divided by {}{}",
@@ -121,6 +132,12 @@ std::string wrong_scale_why(const ReductionStep& step, std::string_view cause, b
 }
 
 namespace {
+std::vector<Fix> fixes_for_lost() {
+  return {
+      {"fill the buffer and start its collective once the last of its gradients is there", kLikely},
+      {"none, where it is to be 0; requires_grad_(false) spares its backward", kNeedsDecision}};
+}
+
 std::vector<Fix> fixes_for_divided(const ReductionStep& step, const ReductionScope& scope,
                                    const Fix& intended) {
   if (!is_divided_by_world(step, scope)) {
@@ -150,6 +167,7 @@ std::vector<Fix> wrong_scale_fixes(const ReductionStep& step, std::string_view c
   if (cause == "accumulation") {
     return {{"divide by the number of backwards once: the loss or the gradient", kSafe}, intended};
   }
+  if (cause == "lost") return fixes_for_lost();
   if (is_of_one_rank(step)) {
     return {
         {"all-reduce each gradient and divide by the number of ranks, in place of the broadcast",
@@ -191,12 +209,14 @@ void tell_parts_of_loss(const ReductionRun& run, Finding& finding) {
 
 std::vector<Fact> wrong_scale_facts(const ReductionStep& step, std::string_view cause,
                                     std::size_t ranks, const ReducedParameter& place) {
-  std::vector<Fact> facts = {
-      {fact::kCause, std::string(cause)},
-      {fact::kExpectedRatio, 1.0},
-      {fact::kResidualRatio, step.residual},
-      {fact::kPeriod, step.backwards},
-      {fact::kParametersCount, step.undivided > 0 ? step.undivided : step.sampled}};
+  std::vector<Fact> facts = {{fact::kCause, std::string(cause)},
+                             {fact::kExpectedRatio, 1.0},
+                             {fact::kResidualRatio, step.residual},
+                             {fact::kPeriod, step.backwards},
+                             {fact::kParametersCount, cause == "lost"      ? step.lost
+                                                      : step.undivided > 0 ? step.undivided
+                                                                           : step.sampled}};
+  if (cause == "lost") facts.push_back({fact::kFirstPath, place.path});
   if (step.undivided > 0) {
     facts.push_back({fact::kFirstPath, place.path});
     facts.push_back({fact::kMeasuredRatio, static_cast<double>(ranks)});

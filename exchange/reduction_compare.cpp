@@ -242,6 +242,7 @@ void add_names(ReducedNames& names, std::uint32_t model, const StepComparison& c
     result.may_be_copies = names.may_be_copied(comparison.arrived(), number);
     result.of_few_numbers = names.are_of_few_numbers(model, number);
   }
+  if (result.lost > 0) result.first_lost = names.at(comparison.lost(), number);
   if (result.undivided > 0) result.first_undivided = names.at(comparison.undivided(), number);
   if (result.noise > 0) result.worst = names.at(comparison.residual(), number);
 }

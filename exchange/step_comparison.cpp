@@ -12,6 +12,7 @@ namespace ddpscope::reductions {
 namespace {
 constexpr double kNotLinear = 1e-2;
 constexpr double kSameFactor = 0.02;  // of all parameters
+constexpr double kClearly = 1e-3;     // beside the largest gradient
 
 bool is_factor(double value, double target) {
   return std::abs(value - target) <= kSameFactor * std::abs(target);
@@ -58,10 +59,14 @@ ReductionStep StepComparison::run(std::uint32_t model, std::span<const Step* con
     }
     if (parameter.is_weighed) {
       ++result_.not_linear;
+    } else if (is_lost(parameter)) {
+      if (result_.lost++ == 0) lost_ = place;
     } else if (complete_ && parameter.is_summed && !is_earlier_) {
       add_to_sum(place, parameter, before);
     }
   }
+  // A program that drops a step may clear all of them.
+  if (result_.lost == result_.sampled) result_.lost = 0;
   result_.as_they_arrived = std::ssize(arrived_);
   if (result_.differing > 0 && step_.factors.size() > 1 && differ_by_factors_) {
     result_.factors = as_sides(step_.factors);
@@ -113,6 +118,18 @@ void StepComparison::add_averaged(const Parameter& parameter, bool is_linear) {
   const bool is_of_all = parameter.brought == ranks_ && !parameter.arrived_alike;
   if (parameter.differs || parameter.kept_on > 0 || !is_of_all) return;
   ++(is_linear ? result_.averaged : result_.combined);
+}
+
+// Every rank brought it, and every rank steps with 0. Where calls were of copies: what a program
+// does to the gradient that it reduced is meant.
+bool StepComparison::is_lost(const Parameter& parameter) const {
+  const bool is_known = complete_ && parameter.is_summed && !is_earlier_ && step_.calls > 0;
+  if (!is_known || step_.of_gradients || parameter.brought < ranks_ || parameter.differs) {
+    return false;
+  }
+  double most = 0;
+  for (const auto& [place, other] : step_.parameters) most = std::max(most, other.last.norms);
+  return parameter.stepped_dots == 0 && parameter.last.norms > kClearly * most;
 }
 
 // Of what is a multiple of the sum, nothing is left. The multiple may be another one for each

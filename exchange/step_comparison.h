@@ -72,6 +72,7 @@ class StepComparison {
   /// All of those.
   const std::vector<ReducedPlace>& parted() const { return parted_; }
   ReducedPlace undivided() const { return undivided_; }
+  ReducedPlace lost() const { return lost_; }
   ReducedPlace residual() const { return residual_; }
   /// The ratio is that to the loss before it was scaled up.
   bool is_unscaled() const { return is_unscaled_; }
@@ -80,6 +81,7 @@ class StepComparison {
   void find_ratio();
   void add_differing(const ReducedPlace& place, const Parameter& parameter);
   void add_averaged(const Parameter& parameter, bool is_linear);
+  bool is_lost(const Parameter& parameter) const;
   void add_to_sum(const ReducedPlace& place, const Parameter& parameter,
                   std::span<const Step* const> before);
   bool is_of(const Step& before, const ReducedPlace& place, const Parameter& parameter,
@@ -96,6 +98,7 @@ class StepComparison {
   bool are_sums_or_means_ = true;
   std::int64_t brought_by_all_ = 0;  ///< parameters whose gradient is zero on no rank
   ReducedPlace undivided_;
+  ReducedPlace lost_;
   std::vector<ReducedPlace> arrived_;
   ReducedPlace differing_;
   std::vector<ReducedPlace> parted_;

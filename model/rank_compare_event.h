@@ -156,6 +156,7 @@ struct ReductionStep {
   ReduceKind reduce = ReduceKind::kNone;  ///< of most elements, if these are many, over all ranks
   bool with_itself = false;               ///< the calls were of groups of one rank each
   bool to_one_rank = false;               ///< many elements were reduced or gathered to one alone
+  bool to_all = false;                    ///< likewise to each of them
   bool brings_activations = false;   ///< calls before its gradients were of what ranks computed
   ReducedParameter first_differing;  ///< in registered order
   std::string differing_module;      ///< the deepest above those, where others do not differ
@@ -166,6 +167,9 @@ struct ReductionStep {
   bool divides_by_period = false;    ///< the loss, on some rank, by the number of backwards
   std::int64_t undivided = 0;        ///< sums over the ranks, where all others are the mean
   ReducedParameter first_undivided;  ///< in registered order
+  std::int64_t lost = 0;             ///< 0 on all ranks, where others are not and each rank brought
+                                     ///< more than that
+  ReducedParameter first_lost;       ///< in registered order
   double residual = 0;               ///< of `worst`: norm of what is no multiple of the sum, over
                                      ///< the norm after
   double noise = 0;                  ///< the same over the norms before: rounding shows in it
@@ -185,6 +189,12 @@ struct ReductionStep {
 
   /// The ranks exchanged no gradients in it.
   bool is_alone() const { return calls == 0 || of_few_numbers; }
+};
+
+/// Only some ranks read parameters from an archive.
+struct LoadedOnSome {
+  std::int64_t step = 0;  ///< in progress then
+  RankList ranks;         ///< those that did
 };
 
 /// What one rank counted by its last digest.
@@ -240,6 +250,7 @@ struct Cohort {
   std::vector<Straggler> stragglers;          ///< one at most
   std::vector<LossWeights> loss_weights;      ///< one at most
   std::vector<NonfiniteOrigin> nonfinite;     ///< one at most
+  std::vector<LoadedOnSome> loads;            ///< by step
 };
 
 /// What the settings of the ranks say of `sync_batch_norm`, as far as their records tell.

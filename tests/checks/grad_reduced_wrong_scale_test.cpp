@@ -48,6 +48,24 @@ TEST_CASE("grad-reduced-wrong-scale tells a sum that nobody divides", "[check]")
   CHECK(finding.fixes.at(0).text.starts_with("`grad.div_(world_size)`"));
 }
 
+TEST_CASE("grad-reduced-wrong-scale names what is 0 on all ranks in three steps", "[check]") {
+  const std::int64_t count = GENERATE(2, 3);
+  auto steps = steps_with(1);
+  for (std::int64_t i = 0; i < count; ++i) {
+    ReductionStep& step = steps[static_cast<std::size_t>(i)];
+    step.lost = 1;
+    step.first_lost = {.model = "Net", .path = "fc2.weight", .dtype = "float32"};
+  }
+  const Findings findings = judged(steps);
+  REQUIRE(std::ssize(findings) == count - 2);
+  if (findings.empty()) return;
+  CHECK(findings[0].severity == Severity::kWarning);
+  CHECK(findings[0].subject == "weight");
+  CHECK(findings[0].what.starts_with("1 of 6 sampled gradients is 0 on all 4 ranks at step()"));
+  CHECK(findings[0].why.starts_with("fc2.weight arrived as other values"));
+  CHECK(fact_in(findings[0], "cause") == text_of("lost"));
+}
+
 TEST_CASE("grad-reduced-wrong-scale is a note on sums of parts of one loss", "[check]") {
   auto steps = steps_with(4);
   for (ReductionStep& step : steps) step.brings_activations = true;

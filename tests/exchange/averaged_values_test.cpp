@@ -121,6 +121,28 @@ TEST_CASE("a maximum over all gradients is meant as an average", "[compare]") {
   CHECK(ranks.average() == averages);
 }
 
+TEST_CASE("a gradient that all ranks brought and step with as 0 is lost", "[compare]") {
+  std::string owner;
+  Values brought = kOne;
+  bool are_all = false;
+  std::int64_t lost = 0;
+  SECTION("where others are not") { lost = 1; }
+  SECTION("not where all are, as in a step that is left out") { are_all = true; }
+  SECTION("nor where it is next to nothing beside others") { brought = scaled(kOne, 1e-5); }
+  SECTION("nor where the program reduces gradients themselves") { owner = "fc2.weight.grad"; }
+  TwoRanks ranks;
+  ranks.call({.owner = owner, .elements = 56});
+  const Values mean = are_all ? Values{} : scaled(kSum, 0.5);
+  ranks.step(1, mean, mean);
+  for (const std::size_t rank : {0, 1}) {
+    ranks.put(rank, 1, {.before = brought, .after = {}, .parameter = 0});
+  }
+  const ReductionStep step = ranks.compared().at(0);
+  CHECK(step.lost == lost);
+  CHECK(step.first_lost.path == (lost > 0 ? "fc1.weight" : ""));
+  if (lost > 0) CHECK(step.ratio == 1);
+}
+
 TEST_CASE("what a broadcast follows is left on no rank alone", "[compare]") {
   const std::uint64_t sent = GENERATE(0, 8, 56);
   TwoRanks ranks;
