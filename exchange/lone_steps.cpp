@@ -12,7 +12,8 @@ std::int32_t minus(std::int32_t count, std::int32_t before) {
 bool is_of_one_step(BlobKind kind) {
   using enum BlobKind;
   return kind == kGradients || kind == kFingerprints || kind == kReductions || kind == kSketches ||
-         kind == kNonfinite || kind == kSyncPattern || kind == kMissing || kind == kEpoch;
+         kind == kNonfinite || kind == kSyncPattern || kind == kMissing || kind == kEpoch ||
+         kind == kLoad;
 }
 }  // namespace
 

@@ -13,6 +13,7 @@
 #include "exchange/digest_walk.h"
 #include "exchange/epoch_compare.h"
 #include "exchange/frontier.h"
+#include "exchange/load_compare.h"
 #include "exchange/loss_compare.h"
 #include "exchange/nonfinite_compare.h"
 #include "exchange/reduction_compare.h"
@@ -194,6 +195,7 @@ class Comparison {
     compare_losses(rings, cohort);
     compare_sync_patterns(rings, cohort);
     compare_epochs(rings, cohort);
+    compare_loads(rings, cohort);
     compare_nonfinite(rings, cohort);
     compare_steps_of_calls(rings, cohort);
     if (auto remark = forget_steps_apart(rings, cohort); !remark.empty()) add_remarks({remark});

@@ -48,7 +48,8 @@ enum class BlobKind : std::uint32_t {
   kMissing = 13,      ///< recent: one byte per registered parameter without a gradient,
                       ///< exchange/missing_on_ranks.h
   kEpoch = 14,        ///< recent: number of batches of an epoch, at the step of its first
-  kRan = 15,  ///< recent: one byte; a model that no gradient reached ran before the backward
+  kRan = 15,   ///< recent: one byte; a model that no gradient reached ran before the backward
+  kLoad = 16,  ///< recent: one byte; parameters were read from an archive
 };
 
 struct Blob {

@@ -132,6 +132,14 @@ void RankDigest::on(const TensorBitsEvent& event, const RunState& state) {
 // To save running statistics is to use them.
 void RankDigest::on(const ArchiveTensorEvent& event, const RunState&) {
   lone_.on(event, models_, last_, calls_);
+  const auto holds = [&](const auto& entry) {
+    return entry.second.place_of(event.tensor).has_value();
+  };
+  const bool is_load = event.access == ArchiveAccess::kRead && last_.step > 0;
+  if (is_load && event.at.step > load_step_ && std::ranges::any_of(models_, holds)) {
+    load_step_ = event.at.step;
+    sinks_.blob({.kind = BlobKind::kLoad, .step = load_step_, .bytes = "1"});
+  }
   const bool is_save = event.access == ArchiveAccess::kWritten && last_.step > 0;
   if (!is_save || statistics_.were_used()) return;
   const auto has_it = [&](const auto& entry) { return entry.second.has_buffer(event.tensor); };

@@ -109,6 +109,7 @@ class RankDigest {
   SkippedSteps skipped_;
   LoneStart lone_;
   std::uint64_t told_gradients_ = 0;
+  std::int64_t load_step_ = 0;
 };
 
 }  // namespace ddpscope

@@ -34,6 +34,17 @@ struct Trained : Rank {
 };
 }  // namespace
 
+TEST_CASE("A load while it trains is told once for each step", "[rank_digest]") {
+  Trained rank;
+  load(rank, kTrained);
+  averaged_step(rank);
+  CHECK(rank.of(BlobKind::kLoad).empty());
+  load(rank, 4);
+  load(rank, 4);
+  REQUIRE(rank.of(BlobKind::kLoad).size() == 1);
+  CHECK(rank.of(BlobKind::kLoad)[0].step == 2);
+}
+
 TEST_CASE("Steps before a broadcast of all that is trained are of one rank alone",
           "[rank_digest]") {
   Trained rank;
