@@ -1,6 +1,7 @@
 #include "checks/parameter_drift.h"
 
 #include <algorithm>
+#include <cfloat>
 
 namespace ddpscope {
 
@@ -30,8 +31,40 @@ bool are_apart(const Cohort& cohort, std::int64_t step) {
   });
 }
 
+const LoadedOnSome* load_on_some(const ValuesDiffer& values, const Cohort& cohort) {
+  if (is_of_start(values) || are_frozen(values)) return nullptr;
+  const auto found = std::ranges::find_if(cohort.loads, [&values](const LoadedOnSome& load) {
+    return load.step >= values.equal_until && load.step <= values.step;
+  });
+  return found == cohort.loads.end() ? nullptr : &*found;
+}
+
+bool had_equal_gradients(const ValuesDiffer& values, const Cohort& cohort) {
+  if (is_of_start(values) || are_frozen(values) || values.equal_until < 0) return false;
+  std::int64_t compared = 0;
+  const std::int64_t first = std::max<std::int64_t>(values.equal_until, 1);
+  for (const ReductionStep& step : cohort.reductions) {
+    if (step.step < first || step.step >= values.step) continue;
+    if (step.differing > 0) return false;
+    ++compared;
+  }
+  return compared > 0 && compared >= values.step - first;
+}
+
+bool is_rounding_of(const ValuesDiffer& values, const Cohort& cohort) {
+  constexpr double kRoundings = 8 * FLT_EPSILON;
+  if (values.estimate.empty() || values.estimate.front().step != values.step) return false;
+  return values.estimate.front().relative <= kRoundings && had_equal_gradients(values, cohort) &&
+         differing_input(values, cohort).empty();
+}
+
+bool are_equal_again(const ValuesDiffer& values, const Cohort& cohort) {
+  return !cohort.equal_steps.empty() && cohort.equal_steps.back() > values.step;
+}
+
 std::string differing_input(const ValuesDiffer& values, const Cohort& cohort) {
   if (is_of_start(values) || are_frozen(values)) return "";
+  if (load_on_some(values, cohort) != nullptr) return kByLoad;
   const auto before = [&](std::int64_t step) { return step <= values.step; };
   const auto has = [&](DigestField field) {
     const auto differ = std::ranges::find(cohort.digests, field, &DigestsDiffer::field);

@@ -7,6 +7,7 @@
 namespace ddpscope {
 
 inline constexpr char kByGradient[] = "gradient";
+inline constexpr char kByLoad[] = "load";
 
 /// No gradient trains any of those that are known to differ.
 bool are_frozen(const ValuesDiffer& values);
@@ -21,6 +22,18 @@ inline bool is_of_start(const ValuesDiffer& values) { return values.step == 0 ||
 /// They differ before the first step although broadcasts as large as all that is trained had run,
 /// and are of those.
 bool were_broadcast(const ValuesDiffer& values, const Cohort& cohort);
+
+/// Where only some ranks read parameters from an archive since they were equal, or null.
+const LoadedOnSome* load_on_some(const ValuesDiffer& values, const Cohort& cohort);
+
+/// The optimizers stepped with equal gradients in each step since trained parameters were equal.
+bool had_equal_gradients(const ValuesDiffer& values, const Cohort& cohort);
+
+/// They did, nothing else is known to differ, and the parameters do by what rounding leaves.
+bool is_rounding_of(const ValuesDiffer& values, const Cohort& cohort);
+
+/// Later they were equal once more.
+bool are_equal_again(const ValuesDiffer& values, const Cohort& cohort);
 
 /// What the ranks differed in before trained parameters did; empty if nothing was seen.
 std::string differing_input(const ValuesDiffer& values, const Cohort& cohort);

@@ -5,6 +5,7 @@
 #include "checks/own_parts.h"
 #include "checks/parameter_drift.h"
 #include "checks/rank_sides.h"
+#include "model/rank_words.h"
 
 namespace ddpscope {
 namespace {
@@ -22,13 +23,45 @@ std::string words_of_steps(const ValuesDiffer& values) {
 }
 }  // namespace
 
-std::string what_parameters_differ(const ValuesDiffer& values, const std::string& cause) {
+std::string what_parameters_differ(const ValuesDiffer& values, const std::string& cause,
+                                   bool is_rounding) {
   const std::string count =
       values.compared == 0 ? "the parameters"
                            : fmt::format("{} of {} parameters", values.differing, values.compared);
-  return fmt::format("{} differ between ranks {}{} ({})", count, words_of_steps(values),
+  const std::string by =
+      is_rounding ? fmt::format("by {:.1e} of their norm ", values.estimate.front().relative) : "";
+  return fmt::format("{} differ between ranks {}{}{} ({})", count, by, words_of_steps(values),
                      are_frozen(values) ? ", none of which is trained" : "", cause);
 }
+
+namespace {
+std::string words_of_load(const LoadedOnSome& load) {
+  const bool is_one = load.ranks.size() == 1;
+  return fmt::format(
+      "only {} read parameters from an archive, in step {}: the others do not have what came with "
+      "{}, as the state of the optimizer",
+      rank_words(load.ranks), load.step, is_one ? "them there" : "them");
+}
+
+std::string words_of_drift(const ValuesDiffer& values, const std::string& input,
+                           const Cohort& cohort) {
+  if (const LoadedOnSome* load = load_on_some(values, cohort)) return words_of_load(*load);
+  if (!input.empty()) return fmt::format("the ranks differed in their {} first", input);
+  if (is_rounding_of(values, cohort)) {
+    return fmt::format(
+        "all ranks stepped with equal gradients; {} differs by {:.1e}, no more than rounding does, "
+        "as where each rank adds something of its own to its parameters and takes it off again{}",
+        values.estimate.front().path, values.estimate.front().norm,
+        are_equal_again(values, cohort) ? "; later they were equal again" : "");
+  }
+  if (had_equal_gradients(values, cohort)) {
+    return "all ranks stepped with equal gradients: something changed the parameters or the "
+           "optimizer's state of some ranks alone";
+  }
+  return "something changed the parameters or the optimizer's state of some ranks alone, or their "
+         "gradients were not the same when it stepped";
+}
+}  // namespace
 
 std::string why_parameters_differ(const ValuesDiffer& values, const std::string& input,
                                   const Cohort& cohort) {
@@ -47,11 +80,43 @@ std::string why_parameters_differ(const ValuesDiffer& values, const std::string&
       : are_frozen(values)
           ? "the program changed them on some ranks alone, as an average of weights that one rank "
             "keeps"
-      : input.empty() ? "something changed the parameters or the optimizer's state of some ranks "
-                        "alone, or their gradients were not the same when it stepped"
-                      : fmt::format("the ranks differed in their {} first", input);
+          : words_of_drift(values, input, cohort);
   return seen + severity_words(cohort);
 }
+
+namespace {
+std::vector<Fix> fixes_for_drift(const ValuesDiffer& values, const std::string& input,
+                                 const Cohort& cohort) {
+  using enum Applicability;
+  if (input == kByLoad) {
+    return {{"load the checkpoint, and the optimizer's state in it, on every rank", kSafe},
+            {"broadcast all of that from the rank that loaded it", kLikely}};
+  }
+  if (!input.empty() && input != kByGradient) {
+    return {{"make equal on all ranks what rank-optimizer-differs tells of", kLikely}};
+  }
+  const Fix alike = {"change parameters by hand on all ranks alike, or broadcast them afterwards",
+                     kLikely};
+  const Fix declared = {
+      "declare what differs on purpose: Attachment::declare with kRankLocal or kSharded",
+      kNeedsDecision};
+  if (is_rounding_of(values, cohort)) {
+    return {{"keep a copy of parameters that are moved for a while, and copy it back", kLikely},
+            alike,
+            declared};
+  }
+  if (had_equal_gradients(values, cohort)) {
+    return {alike,
+            {"load a checkpoint, and the optimizer's state in it, on every rank", kLikely},
+            declared};
+  }
+  return {{"average every gradient over all ranks before each optimizer step; for a step with a "
+           "closure, in it",
+           kLikely},
+          alike,
+          declared};
+}
+}  // namespace
 
 std::vector<Fix> fixes_for_parameters(const ValuesDiffer& values, const std::string& input,
                                       const Cohort& cohort) {
@@ -77,15 +142,7 @@ std::vector<Fix> fixes_for_parameters(const ValuesDiffer& values, const std::str
     return {{"broadcast every parameter and buffer of rank 0 after the model is built", kSafe},
             {"seed every rank alike before the model is built", kLikely}};
   }
-  if (!input.empty() && input != kByGradient) {
-    return {{"make equal on all ranks what rank-optimizer-differs tells of", kLikely}};
-  }
-  return {{"average every gradient over all ranks before each optimizer step; for a step with a "
-           "closure, in it",
-           kLikely},
-          {"change parameters by hand on all ranks alike, or broadcast them afterwards", kLikely},
-          {"declare what differs on purpose: Attachment::declare with kRankLocal or kSharded",
-           kNeedsDecision}};
+  return fixes_for_drift(values, input, cohort);
 }
 
 }  // namespace ddpscope

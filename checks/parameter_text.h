@@ -9,7 +9,8 @@
 namespace ddpscope {
 
 /// The texts of rank-parameters-differ. `input`: what the ranks differed in before.
-std::string what_parameters_differ(const ValuesDiffer& values, const std::string& cause);
+std::string what_parameters_differ(const ValuesDiffer& values, const std::string& cause,
+                                   bool is_rounding);
 std::string why_parameters_differ(const ValuesDiffer& values, const std::string& input,
                                   const Cohort& cohort);
 std::vector<Fix> fixes_for_parameters(const ValuesDiffer& values, const std::string& input,

@@ -18,6 +18,10 @@ namespace {
 /// What no gradient trains never is an error. One that each rank drew for itself is hardly meant,
 /// nor is one that all ranks run in training.
 Severity severity_of(const ValuesDiffer& values, const Cohort& cohort) {
+  if (is_rounding_of(values, cohort)) {
+    const bool is_mended = are_equal_again(values, cohort);
+    return std::min(severity_in(cohort), is_mended ? Severity::kNote : Severity::kWarning);
+  }
   if (!are_frozen(values)) return severity_in(cohort);
   const bool is_hardly_meant = is_of_start(values) || values.runs_on_all;
   return std::min(severity_in(cohort), is_hardly_meant ? Severity::kWarning : Severity::kNote);
@@ -28,6 +32,14 @@ bool differ_by_part(const ValuesDiffer& values, const Cohort& cohort) {
          std::ranges::all_of(values.tensors, [&cohort](const DifferingTensor& tensor) {
            return are_parts(tensor.sides, cohort);
          });
+}
+
+/// What rounding parted may be made equal again now and then.
+bool is_long_ago(const ValuesDiffer& values, const Cohort& cohort) {
+  constexpr std::int64_t kLong = 32;  // steps
+  return std::ranges::any_of(cohort.counts, [&values](const RankCounts& rank) {
+    return rank.step - values.step >= kLong;
+  });
 }
 
 Finding describe_parameters(const ValuesDiffer& values, const Cohort& cohort,
@@ -42,7 +54,7 @@ Finding describe_parameters(const ValuesDiffer& values, const Cohort& cohort,
   if (values.tensors.size() == 1) {
     set_place(finding, values.tensors.front().model, values.tensors.front().path);
   }
-  finding.what = what_parameters_differ(values, cause);
+  finding.what = what_parameters_differ(values, cause, is_rounding_of(values, cohort));
   finding.why = minority_words(values.sides) + why_parameters_differ(values, input, cohort);
   finding.fixes = fixes_for_parameters(values, input, cohort);
   tell_meant(cohort, local, differ_by_part(values, cohort), finding);
@@ -82,6 +94,7 @@ class RankParametersDiffer final : public Check {
     const LocalUpdates local =
         by_gradients ? local_updates_before(cohort, values.step) : LocalUpdates{};
     if (is_live && local.kind == LocalUpdates::Kind::kMaybe) return;
+    if (is_live && is_rounding_of(values, cohort) && !is_long_ago(values, cohort)) return;
     findings.push_back(describe_parameters(values, cohort, local));
   }
 };
