@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <memory>
 
 #include "checks/check.h"
@@ -30,12 +31,21 @@ class GradNotReduced final : public Check {
 
   void on_ranks_compared(const RanksComparedEvent& run, Findings& findings) override {
     for (const Cohort& cohort : run.cohorts) {
-      if (cohort.ranks.size() >= 2) find_unreduced(cohort, run.live, findings);
+      if (cohort.ranks.size() >= 2) find_unreduced(cohort, like(cohort, run), run.live, findings);
     }
     if (run.apart) find_split(*run.apart, findings);
   }
 
  private:
+  /// Others average as many replicas, where these were made equal by broadcasts as well.
+  static const Cohort* like(const Cohort& cohort, const RanksComparedEvent& run) {
+    if (cohort.averages || !cohort.equal_at_start || !cohort.broadcasts_at_start) return nullptr;
+    const auto found = std::ranges::find_if(run.cohorts, [&cohort](const Cohort& other) {
+      return other.averages && other.ranks.size() == cohort.ranks.size();
+    });
+    return found == run.cohorts.end() ? nullptr : &*found;
+  }
+
   static void tell(const ReducerPasses::Passes& passes, const RunState& state, Findings& findings) {
     for (const ReducerEvent& pass : passes) {
       if (pass.only_counts && pass.ranks > 1) findings.push_back(describe(pass, state));

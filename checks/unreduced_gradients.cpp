@@ -104,6 +104,23 @@ std::string now_and_then_words(const ReductionRun& run, const Cohort& cohort) {
                      counted(std::ssize(cohort.reductions), "compared step"), run.last->step);
 }
 
+/// What has the sizes of the gradients and makes no replicas equal is hardly of something else; nor
+/// is it of weights what one rank gathers and has other sizes.
+bool is_hardly_else(const ReductionStep& step) {
+  return step.may_be_copies ? step.reduce != ReduceKind::kNone : step.to_one_rank;
+}
+
+/// All ranks were given copies that none steps with, and no step made their parameters equal again.
+bool are_dropped(const ReductionStep& step, const std::string& cause, const Cohort& cohort) {
+  return cause == "copy_reduced" && step.to_all && !has_silent_ranks(step) &&
+         cohort.equal_steps.size() < 2 && cohort.partly_equal_steps.empty();
+}
+
+Severity severity_beside(const Cohort& cohort, const Cohort* like, bool is_misplaced) {
+  if (like != nullptr) return Severity::kError;
+  return std::max(severity_in(cohort), is_misplaced ? Severity::kWarning : Severity::kNote);
+}
+
 /// What steps tell whatever the cause, by one of them.
 Finding finding_of(const ReductionRun& run, const ReductionStep& step, const Cohort& cohort,
                    const std::string& cause) {
@@ -142,30 +159,32 @@ bool was_left_out(const ReductionStep& step) {
          (step.calls == 0 || !step.reduces_last || !step.factors.empty());
 }
 
-void find_unreduced(const Cohort& cohort, bool is_live, Findings& findings) {
+void find_unreduced(const Cohort& cohort, const Cohort* like, bool is_live, Findings& findings) {
   const auto differ = [](const ReductionStep& step) { return step.differing > 0; };
   const ReductionRun lasting = first_run_of(cohort.reductions, kInARow, differ);
   const ReductionRun run = lasting.first != nullptr ? lasting : left_out_of(cohort);
   if (run.first == nullptr || are_apart(cohort, run.first->step)) return;
   const LocalUpdates local = local_updates(cohort, *run.first);
   if (is_live && local.kind == LocalUpdates::Kind::kMaybe) return;
-  const bool may_be_local = local.kind != LocalUpdates::Kind::kNone;
-  const ReductionStep& step = may_be_local               ? first_alone(run)
-                              : lasting.first == nullptr ? *run.first
-                                                         : telling_step(run);
+  const ReductionStep& step = local.kind != LocalUpdates::Kind::kNone ? first_alone(run)
+                              : lasting.first == nullptr              ? *run.first
+                                                                      : telling_step(run);
   const std::string cause = cause_of(step);
   Finding finding = finding_of(run, step, cohort, cause);
-  // What has the sizes of the gradients and makes no replicas equal is hardly of something else.
-  const bool is_early = cause == "early" && step.reduce != ReduceKind::kNone && step.may_be_copies;
   // Ranks that exchange in other steps may average weights after other numbers of them.
   const bool is_silent = has_silent_ranks(step);
-  const bool is_misplaced = (is_early || is_left_on_one_rank(step, cause)) &&
-                            cohort.equal_at_start && !(is_early && is_silent);
-  finding.severity =
-      std::max(severity_in(cohort), is_misplaced ? Severity::kWarning : Severity::kNote);
+  const bool is_early = cause == "early" && is_hardly_else(step) && !is_silent;
+  const bool is_misplaced =
+      cohort.equal_at_start &&
+      (is_early || are_dropped(step, cause, cohort) || is_left_on_one_rank(step, cause));
+  finding.severity = severity_beside(cohort, like, is_misplaced);
   const bool is_outside = is_silent && are_no_members(cohort, step);
   finding.why = is_silent ? why_silent(step, is_outside) : why_unreduced(step, cause);
-  if (!is_misplaced) finding.why += severity_words(cohort);
+  if (like != nullptr) {
+    finding.why += "; of as many replicas " + rank_words(like->ranks) + " average theirs";
+  } else if (!is_misplaced) {
+    finding.why += severity_words(cohort);
+  }
   if (lasting.first == nullptr) finding.why += now_and_then_words(run, cohort);
   if (step.step != run.first->step) {
     finding.why = fmt::format("of step {}: {}", step.step, finding.why);

@@ -11,8 +11,9 @@ bool was_left_out(const ReductionStep& step);
 
 /// Gradients that differed between the ranks of `cohort` when they stepped, in two compared steps
 /// in a row, or in steps that were left out: grad-not-reduced over all ranks. Adds nothing where
-/// they did not, nor, while they train, where that may be meant.
-void find_unreduced(const Cohort& cohort, bool is_live, Findings& findings);
+/// they did not, nor, while they train, where that may be meant. `like`: other ranks, of as many
+/// replicas, that average theirs; or null.
+void find_unreduced(const Cohort& cohort, const Cohort* like, bool is_live, Findings& findings);
 
 /// The same of ranks that average within smaller groups alone, which may be meant: a note.
 void find_split(const Cohort& apart, Findings& findings);

@@ -20,7 +20,24 @@ bool is_rounding(const ReductionStep& step, const std::string& cause) {
   return cause.empty() && step.factors.empty() && step.largest_difference < kSteps * precision;
 }
 
+/// What came back is not of the backward that was last.
+bool is_of_others(const ReductionStep& step) {
+  return !step.reduces_last && step.as_they_arrived == 0 && step.mixed == step.differing;
+}
+
+std::vector<Fix> fixes_for_early(const ReductionStep& step, const Fix& last, const Fix& all) {
+  if (is_of_others(step)) {
+    return {{"wait() for a collective before its result is copied to gradients", kLikely}, last};
+  }
+  return {last, all, {"none, where it is weights that are exchanged then", kNeedsDecision}};
+}
+
 std::string why_early(const ReductionStep& step, const std::string& calls) {
+  if (is_of_others(step)) {
+    return calls +
+           ", before its last backward, and no rank steps with what that brought: with results of "
+           "a collective, as one of a step before, that are read before its wait() has returned";
+  }
   if (step.reduces_last) {
     return calls +
            ", those of these gradients before the last backward that reached them: what that added "
@@ -96,9 +113,7 @@ std::vector<Fix> fixes_for_unreduced(const ReductionStep& step, const std::strin
   const Fix all = {"reduce the gradient of every parameter that the optimizer steps", kSafe};
   const Fix back = {"copy reduced tensors back: `p.mutable_grad().copy_(bucket)`", kSafe};
   if (cause == "copy_reduced") return {back, {"reduce `p.grad()` itself, in place", kLikely}};
-  if (cause == "early") {
-    return {last, all, {"none, where it is weights that are exchanged then", kNeedsDecision}};
-  }
+  if (cause == "early") return fixes_for_early(step, last, all);
   if (cause.empty() && !step.factors.empty()) {
     return {{"compute the factor on all ranks from the averaged gradients", kLikely},
             {"apply a weight of a rank to its loss, or before the average", kNeedsDecision}};

@@ -31,7 +31,7 @@ StepCalls::StepCalls(const RingReader& ring, const std::set<std::uint64_t>* grou
     }
     const bool is_broadcast = call->kind == CollectiveKind::kBroadcast;
     if (!is_broadcast && !owner.is_gradient) elements_[call->step].push_back(call->elements);
-    add_way(*call);
+    add_way(*call, ranks);
     if (owner.may_be) {
       std::int64_t& most = most_ranks_[call->step];
       most = std::max(most, group_size(call->group));
@@ -49,8 +49,11 @@ StepCalls::StepCalls(const RingReader& ring, const std::set<std::uint64_t>* grou
   }
 }
 
-void StepCalls::add_way(const CallRecord& call) {
+void StepCalls::add_way(const CallRecord& call, std::size_t ranks) {
   using enum CollectiveKind;
+  const bool is_of_all = group_size(call.group) >= static_cast<std::int64_t>(ranks);
+  const bool goes_to_all = call.kind == kAllReduce || call.kind == kAllGather;
+  if (is_of_all && goes_to_all) to_all_[call.step] += call.elements;
   if (call.kind == kReduce || call.kind == kGather) to_one_rank_[call.step] += call.elements;
   if (call.kind == kBroadcast) broadcast_[call.step] += call.elements;
 }
@@ -103,6 +106,11 @@ bool StepCalls::go_to_one_rank(std::int64_t step, std::uint64_t elements) const 
   if (found == to_one_rank_.end() || found->second < elements) return false;
   const auto sent = broadcast_.find(step);
   return sent == broadcast_.end() || sent->second < found->second;
+}
+
+bool StepCalls::go_to_all(std::int64_t step, std::uint64_t elements) const {
+  const auto found = to_all_.find(step);
+  return found != to_all_.end() && found->second >= elements;
 }
 
 std::int64_t StepCalls::most_ranks(std::int64_t step) const {

@@ -31,6 +31,8 @@ class StepCalls {
   ReduceKind reduce(std::int64_t step, std::uint64_t elements) const;
   /// Whether so many were reduced or gathered to one rank alone, and not broadcast as well.
   bool go_to_one_rank(std::int64_t step, std::uint64_t elements) const;
+  /// Whether each rank was given so many that were reduced over all ranks, or gathered of them.
+  bool go_to_all(std::int64_t step, std::uint64_t elements) const;
   /// The most ranks of a group that was given gradients in that step; 0 where there is none.
   std::int64_t most_ranks(std::int64_t step) const;
   /// Whether some call of that step was given a gradient itself; true where that is not known.
@@ -49,7 +51,7 @@ class StepCalls {
     bool sent = false;
     bool received = false;
   };
-  void add_way(const CallRecord& call);
+  void add_way(const CallRecord& call, std::size_t ranks);
   void add_unnamed(const CallRecord& call, bool is_floating);
 
   std::int64_t known_from_ = 0;
@@ -57,6 +59,7 @@ class StepCalls {
   std::map<std::int64_t, std::vector<std::uint64_t>> elements_;
   std::map<std::int64_t, std::map<ReduceKind, std::uint64_t>> reduced_;
   std::map<std::int64_t, std::uint64_t> to_one_rank_;
+  std::map<std::int64_t, std::uint64_t> to_all_;
   std::map<std::int64_t, std::uint64_t> broadcast_;
   std::map<std::int64_t, std::int64_t> most_ranks_;
   std::map<std::int64_t, Unnamed> unnamed_;

@@ -65,6 +65,68 @@ TEST_CASE("rounding is told from other values", "[check]") {
   CHECK(finding.fixes.at(0).text.starts_with("add in one order on all ranks") == is_rounding);
 }
 
+TEST_CASE("what all ranks were given and none steps with is no note", "[check]") {
+  ReductionStep step = differing_step();
+  step.as_they_arrived = 6;
+  step.to_all = true;
+  RanksComparedEvent run = with(step);
+  exchange_parameters(run);
+  auto severity = Severity::kNote;
+  SECTION("of copies of gradients") { severity = Severity::kWarning; }
+  SECTION("not of what other ranks alone are sent") {
+    for (ReductionStep& one : run.cohorts[0].reductions) one.to_all = false;
+  }
+  SECTION("nor where parameters were equal again") { run.cohorts[0].equal_steps = {0, 8}; }
+  SECTION("nor of no replicas") { run.cohorts[0].equal_at_start = false; }
+  const Finding finding = finding_in(run);
+  CHECK(fact_in(finding, "cause") == text_of("copy_reduced"));
+  CHECK(finding.severity == severity);
+}
+
+TEST_CASE("gathers of other sizes average nothing of equal replicas", "[check]") {
+  ReductionStep step = differing_step();
+  step.as_they_arrived = 6;
+  step.reduces_last = step.may_be_copies = false;
+  step.to_one_rank = GENERATE(false, true);
+  RanksComparedEvent run = with(step);
+  exchange_parameters(run);
+  const Finding finding = finding_in(run);
+  CHECK(fact_in(finding, "cause") == text_of("early"));
+  CHECK(finding.severity == (step.to_one_rank ? Severity::kWarning : Severity::kNote));
+}
+
+TEST_CASE("ranks that average nothing beside as many that do are an error", "[check]") {
+  ReductionStep step = differing_step();
+  step.as_they_arrived = 6;
+  step.may_be_copies = false;
+  RanksComparedEvent run = with(step);
+  exchange_parameters(run);
+  Cohort& cohort = run.cohorts[0];
+  cohort.broadcasts_at_start = true;
+  Cohort other{.ranks = {4, 5, 6, 7}, .averages = true};
+  auto severity = Severity::kNote;
+  SECTION("of equal replicas") { severity = Severity::kError; }
+  SECTION("not of others") { cohort.equal_at_start = false; }
+  SECTION("nor of those that nothing made equal") { cohort.broadcasts_at_start = false; }
+  SECTION("nor beside fewer of them") { other.ranks = {4, 5}; }
+  SECTION("nor beside what averages nothing either") { other.averages = false; }
+  run.cohorts.push_back(other);
+  const Finding finding = finding_in(run);
+  CHECK(finding.severity == severity);
+  CHECK(has(finding.why, "of as many replicas ranks 4-7 average theirs") ==
+        (severity == Severity::kError));
+}
+
+TEST_CASE("results that are read too early are no accumulation", "[check]") {
+  ReductionStep step = differing_step();
+  step.reduces_last = false;
+  step.mixed = GENERATE(6, 3);
+  const Finding finding = finding_in(with(step));
+  CHECK(fact_in(finding, "cause") == text_of("early"));
+  CHECK(has(finding.why, "read before its wait() has returned") == (step.mixed == 6));
+  CHECK(finding.fixes.at(0).text.starts_with("wait() for a collective") == (step.mixed == 6));
+}
+
 TEST_CASE("averages of one rank each are none", "[check]") {
   ReductionStep step = differing_step();
   step.as_they_arrived = 6;
