@@ -50,6 +50,7 @@ bool expects_gradient(const RunState& state, const TensorState& tensor) {
   if (some_stepped && state.waits_for_first_step(tensor)) return false;
   const Registration& at = tensor.registrations.front();
   if (state.declared(at.model, tensor_path(tensor), "external")) return false;
+  if (tensor.zero_filled_cycle == state.now().cycle) return true;
   for (const OptimizerId owner : tensor.owners) {
     for (const auto& group : state.optimizers().at(owner).groups) {
       const auto member = std::ranges::find(group, tensor.info.id, &OptimizerMember::tensor);

@@ -66,6 +66,15 @@ void RunState::on(const ZeroGradEvent& event) {
 }
 
 void RunState::on(const OptimizerCreatedEvent& event) {
+void RunState::on(const ZeroGradientsEvent& event) {
+  begin_cycle_if_new(event.at);
+  for (const ZeroGradient& zero : event.members) {
+    TensorState* tensor = tensors_.find(zero.tensor);
+    const bool is_filled = tensor != nullptr && tensor->gradients == 0 && tensor->reached_step < 0;
+    if (is_filled) tensor->zero_filled_cycle = event.at.cycle;
+  }
+}
+
   begin_cycle_if_new(event.at);
   optimizer(event.optimizer).creation_seen = true;
 }

@@ -147,7 +147,7 @@ class RunState {
   void on(const ErrorEvent& event) { now_ = event.at; }
   void on(const OperatorFailedEvent& event) { begin_cycle_if_new(event.at); }
   void on(const TrainingOpEvent& event) { begin_cycle_if_new(event.at); }
-  void on(const ZeroGradientsEvent& event) { begin_cycle_if_new(event.at); }
+  void on(const ZeroGradientsEvent& event);
   void on(const ArchiveTensorEvent& event) { begin_cycle_if_new(event.at); }
   void on(const QuietBufferEvent& event) { begin_cycle_if_new(event.at); }
   void on(const HookRefusedEvent&) {}

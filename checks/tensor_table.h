@@ -63,6 +63,8 @@ struct TensorState {
   std::int64_t undefined_cycle = 0;  ///< last cycle in which a function returned nothing for it
   std::int64_t reached_step = -1;
   std::int64_t reached_steps = 0;  ///< distinct steps in which a backward reached it
+  /// The last in which it stepped with zeros alone that the program put there: nothing reached it.
+  std::int64_t zero_filled_cycle = 0;
   std::string
       written_by;  ///< last operator that wrote it outside of optimizers, since training began
   std::int64_t written_step = -1;  ///< and the step of that
