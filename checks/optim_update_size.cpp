@@ -12,6 +12,7 @@
 #include "checks/unstepped_optimizers.h"
 #include "checks/update_text.h"
 #include "checks/update_window.h"
+#include "checks/zero_rates.h"
 #include "model/fact_keys.h"
 
 namespace ddpscope {
@@ -34,6 +35,7 @@ class OptimUpdateSize final : public Check {
                          Findings& findings) override {
     const auto optimizer = state.optimizers().find(event.optimizer);
     if (optimizer == state.optimizers().end() || event.threw) return;
+    if (auto finding = zero_rates_.on(event, state)) findings.push_back(*std::move(finding));
     const std::int64_t step = state.steps_of(optimizer->second);
     if (!rounds_[event.optimizer].ends(optimizer->second.steps, step)) return;
     std::map<std::string, std::vector<const TensorState*>> affected;
@@ -42,7 +44,9 @@ class OptimUpdateSize final : public Check {
         const TensorState* tensor = state.tensor(member.tensor);
         if (tensor == nullptr || !tensor->info.requires_grad) continue;
         const std::string cause = cause_of(*tensor, state);
-        if (!cause.empty()) affected[cause].push_back(tensor);
+        if (cause.empty()) continue;
+        const bool has_rate = !windows_.at(member.tensor).never_had_rate();
+        if (has_rate || !zero_rates_.told(event.optimizer)) affected[cause].push_back(tensor);
       }
     }
     for (const auto& [cause, tensors] : affected) {
@@ -70,7 +74,15 @@ class OptimUpdateSize final : public Check {
     if (auto finding = unstepped_.on(event, state)) findings.push_back(*std::move(finding));
   }
 
-  void on_dropped(const DroppedEvent&, const RunState&) override { windows_.clear(); }
+  void on_exit(const ExitEvent&, const RunState& state, Findings& findings) override {
+    unstepped_.at_exit(state, findings);
+  }
+
+  void on_dropped(const DroppedEvent&, const RunState&) override {
+    unstepped_.drop();
+    windows_.clear();
+    zero_rates_.clear();
+  }
 
   std::string unfinished(const RunState& state) const override {
     return why_unfinished(windows_, state.most_steps());
@@ -106,7 +118,9 @@ class OptimUpdateSize final : public Check {
     const double ratio = window.ratio_median();
     const double gradient = window.gradient_median();
     Finding finding = about(group);
-    finding.severity = Severity::kWarning;
+    // To freeze these: others are trained.
+    const bool may_be_meant = window.never_had_rate() && some_rate(windows_);
+    finding.severity = may_be_meant ? Severity::kNote : Severity::kWarning;
     finding.phase = Phase::kOptimizer;
     const std::string samples = fmt::format("{} sampled steps", window.samples());
     if (cause == "no_effect") {
@@ -118,19 +132,14 @@ class OptimUpdateSize final : public Check {
                                  change_text(std::ssize(group.tensors), ratio), samples, cause);
     }
     explain_update(cause, windows_, first, state, finding);
-    finding.facts.push_back({fact::kCause, cause});
-    finding.facts.push_back({fact::kUpdateRatio, ratio});
-    finding.facts.push_back({fact::kGradientNorm, gradient});
-    const double lr = window.last().lr;
-    if (!std::isnan(lr)) finding.facts.push_back({fact::kLr, lr});
-    finding.facts.push_back({fact::kDtype, first.info.dtype});
-    finding.facts.push_back({fact::kSamplesCount, static_cast<std::int64_t>(window.samples())});
+    add_update_facts(cause, window, first, finding);
     return finding;
   }
 
   UpdateWindows windows_;
   std::map<OptimizerId, UpdateRounds> rounds_;
   UnsteppedOptimizers unstepped_;
+  ZeroRates zero_rates_;
 };
 }  // namespace
 

@@ -82,6 +82,11 @@ double gradient_ratio(const UpdateWindows& windows, const ModelState* model) {
   return norms.size() < 2 || norms.back() == 0 ? none : norms.front() / norms.back();
 }
 
+bool some_rate(const UpdateWindows& windows) {
+  return !std::ranges::all_of(windows,
+                              [](const auto& entry) { return entry.second.never_had_rate(); });
+}
+
 double largest_gradient(const UpdateWindows& windows) {
   double largest = 0;
   for (const auto& [id, window] : windows) largest = std::max(largest, window.gradient_median());

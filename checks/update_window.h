@@ -25,6 +25,8 @@ class UpdateWindow {
   bool is_warming_up() const { return samples_.back().lr > samples_.front().lr; }
   /// Four samples with a rate of 0 say as much as a full window does of any other.
   bool has_no_rate() const;
+  /// It was 0 in each sample of the run.
+  bool never_had_rate() const { return most_lr_ == 0 && last().lr == 0; }
   bool has_no_size() const;
   bool is_unchanged() const;
   /// A sample of the whole run told a change. Towards its end training moves what it moved before
@@ -58,6 +60,8 @@ using UpdateWindows = std::map<TensorId, UpdateWindow>;
 
 /// Of the norms of the gradients of the model's first and last matrix; infinite where unknown.
 double gradient_ratio(const UpdateWindows& windows, const ModelState* model);
+/// Some parameter has a learning rate, or may have one.
+bool some_rate(const UpdateWindows& windows);
 /// The largest of their medians.
 double largest_gradient(const UpdateWindows& windows);
 /// Why not even one is full after so many steps; empty where one is, or where they are too few.

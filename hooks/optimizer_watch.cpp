@@ -4,6 +4,7 @@
 #include <torch/optim.h>
 
 #include <bit>
+#include <utility>
 
 #include "hooks/capture.h"
 #include "hooks/gradient_scaling.h"
@@ -38,14 +39,6 @@ using InterposedZeroGrad = Interposed<ZeroGrad, void(Optimizer*, bool)>;
 
 DDPSCOPE_NEAR thread_local OptimizerId stepping = 0;
 DDPSCOPE_NEAR thread_local int step_depth = 0;
-
-std::uint64_t hash_rates(const std::vector<GroupOptions>& groups) {
-  Hash hash;
-  for (const GroupOptions& options : groups) {
-    hash.fold(std::bit_cast<std::uint64_t>(options.learning_rate));
-  }
-  return hash.value();
-}
 
 std::uint64_t hash_members(Capture& capture, const std::vector<OptimizerParamGroup>& groups,
                            bool remember) {
@@ -105,14 +98,14 @@ void tell_members(Capture& capture, Members&& told, const KnownOptimizer& known,
   capture.put_large(std::move(event));
 }
 
-// Schedulers change a rate at every step: without the members.
+// Schedulers change a rate at every step: without the members. Where ranks are not compared, only
+// whether all rates are 0 is asked for.
 void tell_rates(Capture& capture, const std::vector<OptimizerParamGroup>& groups,
                 KnownOptimizer& known) {
-  if (!capture.options().compares_ranks) return;
   std::vector<GroupOptions> options = options_of(groups);
-  const std::uint64_t hash = hash_rates(options);
-  if (hash == known.told_rates) return;
-  known.told_rates = hash;
+  const bool exactly = capture.options().compares_ranks;
+  const std::uint64_t told = exactly ? hash_rates(options) : (have_no_rate(options) ? 1 : 0);
+  if (told == std::exchange(known.told_rates, told)) return;
   capture.put_large(OptimizerRatesEvent{
       .at = capture.marker().now(), .optimizer = known.id, .options = std::move(options)});
 }

@@ -141,4 +141,18 @@ std::vector<GroupOptions> options_of(const ParamGroups& groups) {
   return all;
 }
 
+std::uint64_t hash_rates(const std::vector<GroupOptions>& groups) {
+  Hash hash;
+  for (const GroupOptions& options : groups) {
+    hash.fold(std::bit_cast<std::uint64_t>(options.learning_rate));
+  }
+  return hash.value();
+}
+
+bool have_no_rate(const std::vector<GroupOptions>& groups) {
+  return !groups.empty() && std::ranges::all_of(groups, [](const GroupOptions& options) {
+    return options.learning_rate == 0;
+  });
+}
+
 }  // namespace ddpscope

@@ -40,5 +40,8 @@ class ZeroGradients {
 
 /// Weight decay, momentum and rate by group; empty when the options of a group are of an own class.
 std::vector<GroupOptions> options_of(const ParamGroups& groups);
+std::uint64_t hash_rates(const std::vector<GroupOptions>& groups);
+/// They are known, and each is 0.
+bool have_no_rate(const std::vector<GroupOptions>& groups);
 
 }  // namespace ddpscope

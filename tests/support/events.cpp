@@ -106,6 +106,7 @@ void Program::members(OptimizerId optimizer, std::vector<std::vector<TensorId>> 
   event->at = now();
   event->optimizer = optimizer;
   event->type = optimizer_type;
+  event->options = group_options;
   for (const auto& group : groups) {
     auto& members = event->groups.emplace_back();
     for (const TensorId id : group) {

@@ -89,6 +89,7 @@ class Program {
     send(OptimizerCreatedEvent{now(), optimizer});
   }
   std::string optimizer_type = "torch::optim::SGD";  ///< in the events of members that follow
+  std::vector<GroupOptions> group_options;           ///< the same
   void members(OptimizerId optimizer, std::vector<std::vector<TensorId>> groups,
                const std::set<TensorId>& frozen = {});
   /// `create` and `members`.

@@ -1,0 +1,90 @@
+#include "checks/zero_rates.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "checks/finding_text.h"
+#include "checks/subtree.h"
+#include "model/fact_keys.h"
+
+namespace ddpscope {
+namespace {
+// Longer than the first steps of a warm-up that rises from 0.
+constexpr std::int64_t kStepsWithoutRate = 16;
+constexpr std::int64_t kWatchedWithoutRate = 8;
+
+/// What has no options that are known may have one.
+bool may_have_rate(const OptimizerState& optimizer) {
+  return !optimizer.of_libtorch || optimizer.options.empty() ||
+         std::ranges::any_of(optimizer.options, [](const GroupOptions& options) {
+           return options.learning_rate != 0;
+         });
+}
+
+std::vector<const TensorState*> trained_members(const OptimizerState& optimizer,
+                                                const RunState& state) {
+  std::vector<const TensorState*> members;
+  for (const auto& group : optimizer.groups) {
+    for (const OptimizerMember& member : group) {
+      const TensorState* tensor = state.tensor(member.tensor);
+      if (tensor != nullptr && tensor->gradients > 0) members.push_back(tensor);
+    }
+  }
+  return members;
+}
+
+Finding rate_finding(const OptimizerState& optimizer,
+                     const std::vector<const TensorState*>& members, std::int64_t steps,
+                     const RunState& state) {
+  using enum Applicability;
+  Finding finding;
+  finding.severity = Severity::kWarning;
+  finding.phase = Phase::kOptimizer;
+  if (const ModelState* model = state.model_of(optimizer)) finding.model = model->label;
+  finding.what =
+      fmt::format("step() changed nothing in {} steps: its learning rate is 0 (no_effect)", steps);
+  finding.why = fmt::format("{} holds {} with gradients, and the learning rate of {}",
+                            optimizer_label(optimizer), counted(std::ssize(members), "parameter"),
+                            optimizer.groups.size() == 1 ? "its group is 0"
+                                                         : fmt::format("each of its {} groups is 0",
+                                                                       optimizer.groups.size()));
+  finding.fixes = {
+      {"set the learning rate: a quotient of two integers, as 1 / epochs, is 0", kLikely},
+      {"look at the schedule: a warm-up from 0 must rise with each step", kLikely}};
+  finding.facts.push_back({fact::kCause, std::string("no_effect")});
+  finding.facts.push_back({fact::kParametersCount, std::ssize(members)});
+  finding.facts.push_back({fact::kElements, elements_of(members)});
+  finding.facts.push_back({fact::kLr, 0.0});
+  return finding;
+}
+}  // namespace
+
+std::optional<Finding> ZeroRates::on(const OptimizerStepEvent& event, const RunState& state) {
+  const auto known = state.optimizers().find(event.optimizer);
+  if (known == state.optimizers().end()) return std::nullopt;
+  Steps& own = steps_[event.optimizer];
+  own.has_rate = own.has_rate || may_have_rate(known->second);
+  if (own.has_rate || own.told) return std::nullopt;
+  if (own.watched++ == 0) own.first = event.at.step;
+  const std::int64_t steps = event.at.step - own.first + 1;
+  if (steps < kStepsWithoutRate || own.watched < kWatchedWithoutRate) return std::nullopt;
+  const bool some_rate = std::ranges::any_of(state.optimizers(), [](const auto& entry) {
+    return entry.second.steps > 0 && may_have_rate(entry.second);
+  });
+  const auto members = trained_members(known->second, state);
+  if (some_rate || members.empty()) return std::nullopt;
+  own.told = true;
+  return rate_finding(known->second, members, steps, state);
+}
+
+bool ZeroRates::told(OptimizerId optimizer) const {
+  const auto found = steps_.find(optimizer);
+  return found != steps_.end() && found->second.told;
+}
+
+void ZeroRates::clear() {
+  for (auto& [id, steps] : steps_) steps.watched = 0;
+}
+
+}  // namespace ddpscope
