@@ -11,11 +11,12 @@ const std::vector<Registered> kNet = {{.id = 1, .path = "body.weight"},
 struct Trainer {
   Program& program;
   GroupOptions options;
+  bool is_frozen = false;  ///< head_b
 
   void step(const std::vector<TensorId>& reached, const std::vector<ZeroGradient>& zero) {
     program.backward(reached);
     OptimizerMembersEvent members{.optimizer = 1, .type = "torch::optim::SGD"};
-    members.groups = {{{1, true, true}, {2, true, true}, {3, true, true}}};
+    members.groups = {{{1, true, true}, {2, true, true}, {3, !is_frozen, true}}};
     members.options = {options};
     program.send_now(members);
     if (!zero.empty()) program.send_now(ZeroGradientsEvent{.optimizer = 1, .members = zero});
@@ -59,6 +60,25 @@ TEST_CASE("grad-zero-instead-of-none sees momentum that goes on after the tail",
   CHECK(program.findings.empty());  // the first of these is the tail of the use
   trainer.step({1, 2}, {{3, 1e-3}});
   CHECK(program.findings.size() == 1);
+}
+
+TEST_CASE("grad-zero-instead-of-none sees frozen weights that go on moving", "[check]") {
+  Program program("grad-zero-instead-of-none");
+  program.attach(1, kNet);
+  program.create(1);
+  const bool was_trained = GENERATE(true, false);  // else the program makes its gradients
+  Trainer trainer{program, {.momentum = 0.9}};
+  trainer.step(was_trained ? std::vector<TensorId>{1, 2, 3} : std::vector<TensorId>{1, 2}, {});
+  trainer.is_frozen = true;
+  for (int i = 0; i < 6; ++i) trainer.step({1, 2}, {{3, 1e-3}});
+  REQUIRE(program.findings.size() == (was_trained ? 1 : 0));
+  if (!was_trained) return;
+  const Finding& finding = program.findings[0];
+  CHECK(finding.severity == Severity::kWarning);
+  CHECK(finding.what ==
+        "1 frozen parameter moved by up to 0.001 (relative) per step in 3 steps in which their "
+        "gradient was exactly 0 (zero_filled)");
+  CHECK(finding.fixes.at(1).text == "p.mutable_grad() = torch::Tensor() where they are frozen");
 }
 
 TEST_CASE("grad-zero-instead-of-none finds heads that are multiplied by zero", "[check]") {
