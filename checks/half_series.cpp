@@ -78,6 +78,15 @@ bool HalfGradients::are_flushed() const {
          std::ranges::any_of(samples_, [](const Sample& sample) { return sample.absmax > 0; });
 }
 
+bool HalfGradients::are_all_zero() const {
+  return samples_.size() >= kFewSamples &&
+         std::ranges::all_of(samples_, [](const Sample& sample) { return sample.absmax == 0; });
+}
+
+bool HalfGradients::are_tiny() const {
+  return samples_.size() >= kFewSamples && absmax() > 0 && absmax() < kHalfTiny && zero_ratio() > 0;
+}
+
 double HalfGradients::median(double Sample::*member) const {
   std::vector<double> values;
   for (const Sample& sample : samples_) values.push_back(sample.*member);

@@ -44,11 +44,18 @@ class HalfSeries {
 class HalfGradients {
  public:
   static constexpr std::size_t kSamples = 32;
+  static constexpr std::size_t kFewSamples = 8;
 
   void add(double zero_ratio, double absmax);
   /// Whether float16 flushes most of them to zero. Where every element is zero in every step,
   /// nothing tells that from a parameter that nobody uses.
   bool are_flushed() const;
+  /// So in a few steps, and in each of them: float16 flushes them, or nothing uses the parameter.
+  bool are_all_zero() const;
+  /// In a few steps some are zero, and the others near the end of float16: the gradients of what
+  /// lies before them may be flushed as a whole.
+  bool are_tiny() const;
+  std::size_t samples() const { return samples_.size(); }
   /// Medians of the steps.
   double zero_ratio() const { return median(&Sample::zero_ratio); }
   double absmax() const { return median(&Sample::absmax); }

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <optional>
@@ -51,10 +52,14 @@ class NumericHalfRange final : public Check {
 
   void on_cycle_end(const CycleEndEvent&, const RunState& state, Findings& findings) override {
     if (loss_scale_ > 0) return;
+    const bool some_tiny = std::ranges::any_of(
+        parameters_, [](const auto& entry) { return entry.second.gradients.are_tiny(); });
     std::vector<const TensorState*> flushed;
     for (auto& [id, parameter] : parameters_) {
       const TensorState* tensor = state.tensor(id);
-      if (parameter.told || tensor == nullptr || !parameter.gradients.are_flushed()) continue;
+      if (parameter.told || tensor == nullptr) continue;
+      const bool is_whole = some_tiny && parameter.gradients.are_all_zero();
+      if (!is_whole && !parameter.gradients.are_flushed()) continue;
       parameter.told = true;
       flushed.push_back(tensor);
     }
@@ -111,7 +116,11 @@ class NumericHalfRange final : public Check {
     Finding finding = about(group);
     finding.what = fmt::format(
         "{:.0f} % of the float16 gradient is zero and its absmax {:.2g}, in the median of {} steps",
-        100 * zeros, absmax, HalfGradients::kSamples);
+        100 * zeros, absmax, gradients.samples());
+    if (gradients.are_all_zero()) {
+      finding.what = fmt::format("100 % of the float16 gradient is zero in each of {} steps",
+                                 gradients.samples());
+    }
     finding.why = "float16 flushes what is below 6e-8 to zero, and no loss scale was seen";
     finding.fixes = {{"multiply the loss, and divide the gradients before clipping", kLikely},
                      {"bfloat16, which has the range of float32", kLikely}};

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "checks/finding_text.h"
+#include "model/fact_keys.h"
 
 namespace ddpscope {
 namespace {
@@ -54,7 +55,24 @@ void explain_update(const std::string& cause, const UpdateWindows& windows,
     finding.fixes = {{"keep the weights that the optimizer changes in float32", kLikely},
                      {"a learning rate above " + (std::isnan(lr) ? "this one" : number_text(lr)),
                       kNeedsDecision}};
+    if (first.info.dtype == "float16") {
+      finding.fixes[1] = {
+          "multiply the loss, and divide the gradients before step(): float16 "
+          "flushes small ones to zero",
+          kLikely};
+    }
   }
+}
+
+void add_update_facts(const std::string& cause, const UpdateWindow& window,
+                      const TensorState& first, Finding& finding) {
+  finding.facts.push_back({fact::kCause, cause});
+  finding.facts.push_back({fact::kUpdateRatio, window.ratio_median()});
+  finding.facts.push_back({fact::kGradientNorm, window.gradient_median()});
+  const double lr = window.last().lr;
+  if (!std::isnan(lr)) finding.facts.push_back({fact::kLr, lr});
+  finding.facts.push_back({fact::kDtype, first.info.dtype});
+  finding.facts.push_back({fact::kSamplesCount, static_cast<std::int64_t>(window.samples())});
 }
 
 }  // namespace ddpscope

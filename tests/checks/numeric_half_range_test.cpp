@@ -113,6 +113,32 @@ TEST_CASE("numeric-half-range reports flushed parameters together", "[check]") {
   CHECK(fact_of<std::int64_t>(run.program.findings[0], "parameters_count") == 2);
 }
 
+TEST_CASE("numeric-half-range takes whole gradients of 0 for flushed beside tiny ones", "[check]") {
+  HalfSteps run;
+  GradientValuesEvent zero = flushed();
+  zero.values.absmax = 0;
+  zero.zero_count = 64;
+  GradientValuesEvent beside = flushed();
+  beside.tensor = kConv;
+  bool is_told = false;
+  SECTION("which are flushed in part") { is_told = true; }
+  SECTION("but not beside ones without a zero") { beside.zero_count = 0; }
+  SECTION("but not beside larger ones") { beside.values.absmax = 1e-3; }
+  SECTION("but not where the loss is scaled") { run.scaled_step(); }
+  for (int i = 0; i < 9; ++i) {
+    run.loss(0.5);
+    run.program.send_now(GradientValuesEvent(zero));
+    run.program.send_now(GradientValuesEvent(beside));
+    run.backward();
+    run.step();
+    if (i == 6) CHECK(run.program.findings.empty());
+  }
+  CHECK(run.program.findings.size() == (is_told ? 1 : 0));
+  if (!is_told) return;
+  CHECK(run.program.findings[0].what == "100 % of the float16 gradient is zero in each of 8 steps");
+  CHECK(run.program.findings[0].module_path == "head");
+}
+
 TEST_CASE("numeric-half-range stays silent on outputs", "[check]") {
   HalfSteps run;
   SECTION("on masks at the lowest value") {
