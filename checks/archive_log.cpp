@@ -19,24 +19,40 @@ constexpr std::array<std::string_view, 28> kKeywords = {
     "else", "False", "for",    "global", "if",     "import",   "in",    "is",  "None", "NoneType",
     "not",  "or",    "pass",   "raise",  "return", "True",     "while", "with"};
 
-/// Registered tensors by their paths, to find what was asked for without a tensor.
+std::string flat(std::string path) {
+  std::ranges::replace(path, '.', '_');
+  return path;
+}
+
+/// Registered tensors by their paths and by those of the modules that hold them, to find what was
+/// asked for without a tensor. Programs write an underscore where a name may hold no dot.
 class Paths {
  public:
+  using Tensors = std::vector<const TensorState*>;
+
   explicit Paths(const RunState& state) {
     for (const auto& [id, model] : state.models()) {
       for (const RegisteredTensor& registered : model.tensors) {
         const TensorState* tensor = state.tensor(registered.tensor.id);
-        if (tensor != nullptr) by_path_.try_emplace(tensor_path(*tensor), tensor);
+        if (tensor != nullptr) add(*tensor, tensor_path(*tensor));
       }
     }
   }
-  const TensorState* find(const std::string& path) const {
+  Tensors find(const std::string& path) const {
     const auto found = by_path_.find(path);
-    return found == by_path_.end() ? nullptr : found->second;
+    return found == by_path_.end() ? Tensors() : found->second;
   }
 
  private:
-  std::unordered_map<std::string, const TensorState*> by_path_;
+  void add(const TensorState& tensor, const std::string& path) {
+    if (const std::string name = flat(path); name != path) by_path_[name].push_back(&tensor);
+    for (std::size_t end = path.size(); end != std::string::npos && end > 0;) {
+      by_path_[path.substr(0, end)].push_back(&tensor);
+      end = path.rfind('.', end - 1);
+    }
+  }
+
+  std::unordered_map<std::string, Tensors> by_path_;
 };
 
 bool is_within(const std::string& path, const std::string& module) {
@@ -56,13 +72,15 @@ std::vector<ArchiveVisit> ArchiveLog::visits(const RunState& state) const {
   }
   std::optional<Paths> paths;
   for (const ArchiveTensorEvent& event : events_) {
-    const TensorState* tensor = state.tensor(event.tensor);
+    Paths::Tensors tensors;
+    if (const TensorState* tensor = state.tensor(event.tensor)) tensors = {tensor};
     if (event.tensor == 0 && !held_a_name.contains(event.archive)) {
       if (!paths.has_value()) paths.emplace(state);
-      tensor = paths->find(event.key);
+      tensors = paths->find(event.key);
     }
-    if (tensor == nullptr || tensor->registrations.empty()) continue;
-    const ModelId model = tensor->registrations.front().model;
+    std::erase_if(tensors, [](const TensorState* one) { return one->registrations.empty(); });
+    if (tensors.empty()) continue;
+    const ModelId model = tensors.front()->registrations.front().model;
     ArchiveVisit& visit = by_place[{event.archive, model}];
     visit.archive = event.archive;
     visit.model = &state.models().at(model);
@@ -70,9 +88,9 @@ std::vector<ArchiveVisit> ArchiveLog::visits(const RunState& state) const {
     if (event.access == ArchiveAccess::kMissing) visit.missing.push_back(&event);
     if (event.access == ArchiveAccess::kWritten) {
       visit.written.push_back(&event);
-    } else {
-      visit.asked_for.push_back(tensor->info.id);
+      continue;
     }
+    for (const TensorState* tensor : tensors) visit.asked_for.push_back(tensor->info.id);
   }
   std::vector<ArchiveVisit> visits;
   visits.reserve(by_place.size());

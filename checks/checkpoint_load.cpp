@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <memory>
 #include <set>
 #include <vector>
@@ -34,8 +35,15 @@ class CheckpointLoad final : public Check {
  private:
   void judge(const RunState& state, Findings& findings) {
     if (log_.empty()) return;
-    for (const ArchiveVisit& visit : log_.visits(state)) {
-      if (!visit.read.empty() || !visit.missing.empty()) judge_load(visit, state, findings);
+    const std::vector<ArchiveVisit> visits = log_.visits(state);
+    for (const ArchiveVisit& visit : visits) {
+      // What another archive held was looked for in this one first.
+      const bool is_attempt =
+          visit.read.empty() && std::ranges::any_of(visits, [&visit](const ArchiveVisit& other) {
+            return other.model == visit.model && !other.read.empty();
+          });
+      const bool is_load = !visit.read.empty() || !visit.missing.empty();
+      if (is_load && !is_attempt) judge_load(visit, state, findings);
       if (!visit.written.empty()) judge_save(visit, state, findings);
     }
     log_.clear();

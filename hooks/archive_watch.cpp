@@ -75,15 +75,16 @@ struct Before {
   }
 };
 
+void tell_missing(Capture& capture, std::string key) {
+  capture.put_large(ArchiveTensorEvent{.at = capture.marker().now(),
+                                       .archive = archives.load(),
+                                       .access = ArchiveAccess::kMissing,
+                                       .key = std::move(key)});
+}
+
 void tell_read(Capture& capture, const Before& before, std::string key, const at::Tensor& tensor,
                bool found) {
-  if (!tensor.defined()) {  // asked for by its name alone
-    capture.put_large(ArchiveTensorEvent{.at = capture.marker().now(),
-                                         .archive = archives.load(),
-                                         .access = ArchiveAccess::kMissing,
-                                         .key = std::move(key)});
-    return;
-  }
+  if (!tensor.defined()) return tell_missing(capture, std::move(key));  // asked for by name alone
   ArchiveTensorEvent event{.at = capture.marker().now(),
                            .archive = archives.load(),
                            .access = found ? ArchiveAccess::kRead : ArchiveAccess::kMissing,
@@ -113,7 +114,12 @@ bool on_try_read(InputArchive* self, const std::string& key, at::Tensor& tensor,
 
 bool on_read_archive(InputArchive* self, const std::string& key, InputArchive& nested) {
   const bool found = InterposedReadArchive::original(self, key, nested);
-  if (!found) return found;
+  if (!found) {
+    as_guest("archive", [&](Capture& capture) {
+      if (optimizer_depth == 0) tell_missing(capture, prefix_of(self) + key);
+    });
+    return found;
+  }
   as_guest("archive", [&](Capture&) {
     if (prefixes().size() >= kMaxPrefixes) prefixes().clear();
     prefixes()[&nested] = prefix_of(self) + key + ".";

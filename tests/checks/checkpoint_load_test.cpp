@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "tests/support/catch.h"
 #include "tests/support/events.h"
 
@@ -59,11 +61,37 @@ TEST_CASE("checkpoint-load knows a tensor by the name that was asked for", "[che
     CHECK(cause_of(program.findings[0]) == "unchanged");
     CHECK(program.findings[0].what == "load changed 0 of 3 tensors (unchanged)");
   }
+  SECTION("but not where another archive holds them") {
+    program.send_now(ArchiveTensorEvent{
+        .archive = 1, .access = ArchiveAccess::kRead, .key = "head.weight", .tensor = 3});
+    program.backward({1, 2, 3});
+    CHECK(std::ranges::none_of(program.findings, [](const Finding& finding) {
+      return finding.severity == Severity::kWarning;
+    }));
+  }
   SECTION("but not where the program found other names in it") {
     ask("module.conv.weight", ArchiveAccess::kRead, 40);
     program.backward({1, 2, 3});
     CHECK(program.findings.empty());
   }
+}
+
+TEST_CASE("checkpoint-load knows a module and a name without dots as well", "[check]") {
+  Program program("checkpoint-load");
+  program.attach(1, kNet);
+  const bool is_known = GENERATE(true, false);
+  std::vector<std::string> keys = {"epoch", "ema"};
+  if (is_known)
+    keys = GENERATE(std::vector<std::string>{"conv", "head"},
+                    std::vector<std::string>{"conv_weight", "head_weight"});
+  for (const std::string& key : keys) {
+    program.send_now(ArchiveTensorEvent{.access = ArchiveAccess::kMissing, .key = key});
+  }
+  program.backward({1, 2, 3});
+  REQUIRE(program.findings.size() == (is_known ? 1 : 0));
+  if (!is_known) return;
+  CHECK(program.findings[0].severity == Severity::kWarning);
+  CHECK(program.findings[0].what == "load changed 0 of 3 tensors (unchanged)");
 }
 
 TEST_CASE("checkpoint-load waits for the end of a load that runs operators", "[check]") {
