@@ -198,10 +198,11 @@ NonfiniteSearch::Suspicion NonfiniteSearch::suspicion_of(const Node& node, int d
   return suspicions_[&node] = suspicion;
 }
 
-// The node before this one whose result was not finite first; null: there is none.
+// The node before this one whose result was not finite first; null: there is none. Where this one
+// divided by 0, what before it only can have done so has not.
 const NonfiniteSearch::Node* NonfiniteSearch::next_from(const Node& node) {
   const Node* best = nullptr;
-  auto best_rank = std::pair(Suspicion::kNone, false);
+  auto best_rank = std::pair(has_made(node) ? Suspicion::kProven : Suspicion::kNone, false);
   for (const auto& edge : node.next_edges()) {
     const Node* parent = edge.function.get();
     if (parent == nullptr || parent->num_outputs() == 0 || returns_no_elements(*parent)) continue;
