@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <string_view>
 #include <vector>
 
@@ -87,6 +88,24 @@ void explain_labels(const OutOfRangeEvent& event, Finding& finding) {
                            is_below(event) ? kLikely : kNeedsDecision});
 }
 
+void add_target_fixes(const OutOfRangeEvent& event, Finding& finding) {
+  const bool is_class = event.minimum >= 0 && event.maximum == std::floor(event.maximum);
+  if (event.minimum == -1 && event.maximum == 1) {
+    finding.fixes.push_back({"map labels of -1 and 1 to 0 and 1: (target + 1) / 2", kLikely});
+  } else if (is_class && event.maximum == 255) {
+    finding.fixes.push_back({"divide masks of 0 to 255 by 255", kLikely});
+  } else if (is_class && event.maximum > 1) {
+    finding.fixes.push_back(
+        {"cross_entropy and one output for each class, where targets are classes", kLikely});
+  }
+  finding.fixes.push_back({"targets of 0 to 1", kLikely});
+}
+
+/// LibTorch takes them.
+bool is_of_logits(const OutOfRangeEvent& event) {
+  return event.op == "aten::binary_cross_entropy_with_logits";
+}
+
 void explain_probabilities(const OutOfRangeEvent& event, Finding& finding) {
   const bool only_nan = event.nan_count == event.offenders_count;
   finding.why = only_nan ? "NaN is inside of no range"
@@ -96,7 +115,11 @@ void explain_probabilities(const OutOfRangeEvent& event, Finding& finding) {
         {"binary_cross_entropy_with_logits where the input are logits", kLikely});
     finding.fixes.push_back({"sigmoid before binary_cross_entropy", kLikely});
   }
-  if (event.argument == "target") finding.fixes.push_back({"targets of 0 to 1", kLikely});
+  if (is_of_logits(event)) {
+    finding.severity = Severity::kWarning;
+    finding.why += ": LibTorch takes them, and their loss falls without end";
+  }
+  if (event.argument == "target") add_target_fixes(event, finding);
   if (event.nan_count > 0) finding.fixes.push_back({"find where the NaN came from", kLikely});
 }
 

@@ -33,6 +33,7 @@ namespace {
 namespace ops = at::_ops;
 constexpr char kTargets[] = "target";
 constexpr std::int64_t kMaxInput = 1 << 20;  // elements of a loss's input that are looked at
+constexpr double kSmoothed = 0.3;
 
 DDPSCOPE_NEAR thread_local int range_depth = 0;
 
@@ -149,11 +150,24 @@ struct Probabilities {
   }
 };
 
-template <class Op>
 struct Logits {
+  using Op = ops::binary_cross_entropy_with_logits;
   template <class All>
   static void look_at(Capture& capture, const All& all) {
-    tell_input(capture, std::get<0>(all));
+    const at::Tensor& input = std::get<0>(all);
+    const at::Tensor& target = std::get<1>(all);
+    tell_input(capture, input);
+    // What is left out by a mask or a weight may be any number.
+    const auto& weight = std::get<2>(all);
+    const bool may_leave_out =
+        std::get<4>(all) == at::Reduction::None || (weight.has_value() && weight->defined());
+    if (may_leave_out || !c10::GradMode::is_enabled() || !input.requires_grad()) return;
+    if (!has_shape(target)) return;
+    // Some smooth the labels of a discriminator up to 1.2, on purpose.
+    const auto scan =
+        scan_range(readable(capture, target), {.minimum = -kSmoothed, .maximum = 1 + kSmoothed});
+    if (!scan.has_value() || scan->offenders_count == scan->nan_count) return;
+    look(capture, {Op::name, "target"}, target, {.maximum = 1});
   }
 };
 
@@ -226,11 +240,9 @@ bool install_range_ops() noexcept {
       "_ZN2at4_ops10nll_loss2d4callERKNS_6TensorES4_RKSt8optionalIS2_ElN3c106SymIntE");
   live &= Looked<ops::binary_cross_entropy, Probabilities<ops::binary_cross_entropy>>::install(
       "_ZN2at4_ops20binary_cross_entropy4callERKNS_6TensorES4_RKSt8optionalIS2_El");
-  live &=
-      Looked<ops::binary_cross_entropy_with_logits, Logits<ops::binary_cross_entropy_with_logits>>::
-          install(
-              "_ZN2at4_ops32binary_cross_entropy_with_logits4callERKNS_6TensorES4_RKSt8optionalIS2_"
-              "ES8_l");
+  live &= Looked<ops::binary_cross_entropy_with_logits, Logits>::install(
+      "_ZN2at4_ops32binary_cross_entropy_with_logits4callERKNS_6TensorES4_RKSt8optionalIS2_"
+      "ES8_l");
   live &= Looked<ops::embedding, Rows>::install(
       "_ZN2at4_ops9embedding4callERKNS_6TensorES4_N3c106SymIntEbb");
   live &= Looked<ops::one_hot, OneHot>::install("_ZN2at4_ops7one_hot4callERKNS_6TensorEl");

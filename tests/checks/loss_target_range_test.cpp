@@ -96,6 +96,38 @@ TEST_CASE("loss-target-range tells logits from NaN", "[check]") {
   }
 }
 
+TEST_CASE("loss-target-range warns of targets whose loss falls without end", "[check]") {
+  OutOfRangeEvent event = {.op = "aten::binary_cross_entropy_with_logits",
+                           .argument = "target",
+                           .tensor = {.id = 9, .shape = {8}, .elements = 8, .floating = true},
+                           .judged_count = 8,
+                           .offenders_count = 4,
+                           .minimum = -1,
+                           .maximum = 1,
+                           .allowed_max = 1};
+  std::string fix = "map labels of -1 and 1 to 0 and 1: (target + 1) / 2";
+  SECTION("of two signs") {}
+  SECTION("of a mask of bytes") {
+    event.minimum = 0;
+    event.maximum = 255;
+    fix = "divide masks of 0 to 255 by 255";
+  }
+  SECTION("of several classes") {
+    event.minimum = 0;
+    event.maximum = 3;
+    fix = "cross_entropy and one output for each class, where targets are classes";
+  }
+  SECTION("of any numbers") {
+    event.minimum = 0.5;
+    event.maximum = 1.7;
+    fix = "targets of 0 to 1";
+  }
+  const Finding finding = found(event);
+  CHECK(finding.severity == Severity::kWarning);
+  CHECK(finding.why.ends_with("LibTorch takes them, and their loss falls without end"));
+  CHECK(finding.fixes[0].text == fix);
+}
+
 TEST_CASE("loss-target-range tells what an index goes into", "[check]") {
   OutOfRangeEvent event = labels_from_one();
   event.argument = "index";
