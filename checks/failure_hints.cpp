@@ -34,6 +34,8 @@ const std::vector<Hint>& shape_hints() {
        "the input has other channels than the layer was built for",
        {{"build the layer for this number of channels", kLikely},
         {"permute({0, 3, 1, 2}) before it, where images come as rows, columns and channels",
+         kNeedsDecision},
+        {"unsqueeze(1) before it, where a batch of images of one channel has no dimension for it",
          kNeedsDecision}}},
       {"must be equal to input_size",
        "the last dimension of the input is not the width that the layer was built for",
@@ -68,12 +70,6 @@ const std::vector<Hint>& list_hints() {
 }
 
 const std::vector<Hint>& value_hints() {
-  constexpr std::string_view kDtypes = "its inputs differ in dtype";
-  constexpr std::string_view kLabels = "labels and indices are int64";
-  const std::vector<Fix> to_labels = {{"to(torch::kLong) of the labels or indices", kLikely}};
-  const std::vector<Fix> cast = {
-      {"to() the dtype of the weights for what comes from outside, as data read as float64",
-       kLikely}};
   const std::vector<Fix> memory = {
       {"less at once: memory-out-of-memory says what holds it", kLikely}};
   static const auto* const known = new std::vector<Hint>{
@@ -86,15 +82,42 @@ const std::vector<Hint>& value_hints() {
          "weight = weight - ... assigns is no leaf, and gets no gradient",
          kLikely},
         {"ask defined() before it", kLikely}}},
+      {"elements of target should be between 0 and 1",
+       "its target is no probability",
+       {{"targets of 0 to 1", kLikely}}},
       {"should be between 0 and 1",
        "its input is no probability",
        {{"sigmoid before it, or binary_cross_entropy_with_logits", kLikely},
         {"look for NaN in what enters it", kNeedsDecision}}},
+  };
+  return *known;
+}
+
+const std::vector<Hint>& dtype_hints() {
+  constexpr std::string_view kDtypes = "its inputs differ in dtype";
+  constexpr std::string_view kLabels = "labels and indices are int64";
+  const std::vector<Fix> to_labels = {{"to(torch::kLong) of the labels or indices", kLikely}};
+  const std::vector<Fix> cast = {
+      {"to() the dtype of the weights for what comes from outside, as data read as float64",
+       kLikely}};
+  const std::vector<Fix> from_bytes = {
+      {"to(torch::kFloat) of the bytes before it, and div(255) where they are an image", kLikely}};
+  const std::vector<Fix> to_float = {
+      {"to(torch::kFloat) of the target: labels and one_hot are int64", kLikely}};
+  static const auto* const known = new std::vector<Hint>{
       {"expected scalar type Long", kLabels, to_labels},
       {"scalar types: Long, Int", kLabels, to_labels},
+      {"got Byte and", kDtypes, from_bytes},
+      {"type (unsigned char)", kDtypes, from_bytes},
+      {"scalar type Byte", kDtypes, from_bytes},
+      {"Found dtype Long but expected", kDtypes, to_float},
+      {"can't be cast to the desired output type Long", kDtypes, to_float},
       {"to have the same dtype", kDtypes, cast},
       {"must have the same dtype", kDtypes, cast},
       {"expected scalar type", kDtypes, cast},
+      {"and bias type (", kDtypes, cast},
+      {"and weight type (", kDtypes, cast},
+      {"Found dtype ", kDtypes, cast},
   };
   return *known;
 }
@@ -127,7 +150,7 @@ const std::vector<Hint>& autograd_hints() {
 
 const Hint* hint_for(const std::string& message, const RunState& state) {
   for (const auto* const hints :
-       {&shape_hints(), &list_hints(), &value_hints(), &autograd_hints()}) {
+       {&shape_hints(), &list_hints(), &value_hints(), &dtype_hints(), &autograd_hints()}) {
     for (const Hint& hint : *hints) {
       const bool is_here = !hint.of_bucket_views || state.has_bucket_views();
       if (is_here && message.find(hint.text) != std::string::npos) return &hint;
