@@ -79,7 +79,9 @@ std::string latency_words(const std::map<std::string, CheckCost>& checks) {
 
 std::string place_of(const Finding& finding, bool with_model) {
   if (finding.module_path.empty()) return finding.model;
-  if (!with_model || finding.model.empty()) return finding.module_path;
+  // A layer of a Sequential that is the root: a bare number says nothing.
+  const bool is_number = std::isdigit(static_cast<unsigned char>(finding.module_path.front())) != 0;
+  if ((!with_model && !is_number) || finding.model.empty()) return finding.module_path;
   return finding.model + "." + finding.module_path;
 }
 

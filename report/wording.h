@@ -12,8 +12,9 @@ namespace ddpscope {
 /// Cut after `most` bytes.
 std::string shortened(std::string_view text, std::size_t most);
 
-/// `encoder.bn1`; with the label of the model before it where `with_model` is set; the label
-/// alone for the root; empty where the finding is about no module.
+/// `encoder.bn1`; with the label of the model before it where `with_model` is set, and before the
+/// bare number of a layer of a Sequential; the label alone for the root; empty where the finding is
+/// about no module.
 std::string place_of(const Finding& finding, bool with_model);
 /// `head.weight`: with the one tensor that the finding is about, unless its sentence names it.
 std::string tensor_place_of(const Finding& finding, bool with_model);

@@ -80,6 +80,8 @@ TEST_CASE("one finding prints as the contract shows it", "[report]") {
 TEST_CASE("the model is named with several models, and for the root", "[report]") {
   Finding finding = sample_finding();
   CHECK(render_place_line(finding, {.with_model = true}).starts_with("rank 1 step 12 net.encoder"));
+  finding.module_path = "0.2";
+  CHECK(render_place_line(finding).starts_with("rank 1 step 12 net.0.2 (aten::copy_): error: "));
   finding.module_path = "";
   CHECK(render_place_line(finding).starts_with("rank 1 step 12 net (aten::copy_): error: "));
   finding.model = finding.op = "";
