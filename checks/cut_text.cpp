@@ -53,6 +53,8 @@ std::string why_text(const GradientCut& cut, const std::string& names, const std
   return fmt::format("{} of {} was detached{} and then entered the loss", output, names, at);
 }
 
+bool chooses(const std::string& op) { return op == "aten::argmax" || op == "aten::argmin"; }
+
 std::vector<Fix> fixes_of(const GradientCut& cut, const std::string& names) {
   std::vector<Fix> fixes;
   if (cut.cause == "detach") {
@@ -69,6 +71,14 @@ std::vector<Fix> fixes_of(const GradientCut& cut, const std::string& names) {
   } else if (cut.cause == "host_value") {
     fixes = {{"use the tensor in the loss, and item() for printing only", kLikely}};
   } else {
+    if (chooses(cut.op)) {
+      fixes = {{fmt::format("compute the loss from the scores before {}, which has no gradient: "
+                            "cross_entropy takes logits",
+                            cut.op),
+                kLikely},
+               {"remove set_requires_grad(true) from the loss: it hides that", kLikely}};
+      return fixes;
+    }
     fixes = {{"remove set_requires_grad(true) from the loss", kLikely},
              {"compute the loss without detach(), data(), a NoGradGuard or numbers read by item()",
               kLikely}};

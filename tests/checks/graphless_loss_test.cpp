@@ -100,4 +100,22 @@ TEST_CASE("autograd-cut takes no operator for a cut whose parameter is frozen", 
   CHECK(steps.program.findings.empty());
 }
 
+TEST_CASE("autograd-cut says of a choice that it has no gradient", "[check]") {
+  CutSteps steps;
+  steps.reached = {};
+  steps.trunk();
+  steps.program.op({.name = "aten::argmax",
+                    .inputs = {21},
+                    .outputs = {22},
+                    .requires_grad = false,
+                    .floating = false});
+  steps.dead_loss();
+  steps.program.leaf(kLoss);
+  steps.program.roots_are_leaves = true;
+  steps.program.backward({kLoss});
+  CHECK(cause_of(steps.program.findings.at(0)) == "leaf_loss");
+  CHECK(steps.program.findings[0].fixes.at(0).text.starts_with(
+      "compute the loss from the scores before aten::argmax, which has no gradient"));
+}
+
 }  // namespace ddpscope::test::graphless_loss_test
