@@ -56,9 +56,9 @@ Finding about_rest(const ExitEvent::Rested& rested) {
   finding.subject = "overhead";
   const char* checks = rested.values_alone ? "checks that read values" : "checks";
   finding.what = fmt::format(
-      "{} looked at nearly no step after step {}: {:.2g} % of the step time was spent, the budget "
-      "is {:.2g} %",
-      checks, rested.since_step, 100 * rested.cost_ratio, 100 * rested.budget_ratio);
+      "{} looked at nearly no step after step {}, to stay near the budget of {:.2g} % of the step "
+      "time: {:.2g} % was spent",
+      checks, rested.since_step, 100 * rested.budget_ratio, 100 * rested.cost_ratio);
   finding.why = fmt::format(
       "one watched step costs more than the budget leaves; what lasts was seen within {} steps, "
       "what came and went between may not have been",

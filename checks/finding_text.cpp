@@ -92,7 +92,7 @@ std::string users_text(const std::vector<WordCount>& types) {
     }
   }
   if (others > 0) parts.push_back(fmt::format("{} of other types", others));
-  if (unseen > 0) parts.push_back(fmt::format("{} of none that was seen", unseen));
+  if (unseen > 0) parts.push_back(fmt::format("{} of a type not seen", unseen));
   return "live modules use them (" + joined(parts) + ")";
 }
 

@@ -22,6 +22,14 @@ const Record* producer_of(const Record& loss, const OpTrace& trace) {
   return is_limit && !made->inputs.empty() ? maker_behind_views(trace, made->inputs.front()) : made;
 }
 
+// The program may have called either: of it both run the same operators.
+std::string reader_text(const SoftmaxPattern& pattern, const std::string& used) {
+  if (pattern.producer == "log_softmax" && used == "cross_entropy") {
+    return "log_softmax, of cross_entropy or before nll_loss";
+  }
+  return used.starts_with("nll_loss") ? "nll_loss" : used;
+}
+
 /// loss-double-softmax; docs/checks/loss-double-softmax.md
 class LossDoubleSoftmax final : public Check {
  public:
@@ -70,8 +78,8 @@ class LossDoubleSoftmax final : public Check {
     Finding finding = finding_at(producer, state);
     finding.severity = pattern.severity;
     finding.op = "aten::" + made;
-    finding.what = fmt::format("its output enters {}, {}",
-                               used.starts_with("nll_loss") ? "nll_loss" : used, pattern.again);
+    finding.what =
+        fmt::format("its output enters {}, {}", reader_text(pattern, used), pattern.again);
     finding.why = pattern.why;
     if (pattern.severity != Severity::kNote) {
       finding.fixes.push_back(

@@ -199,8 +199,8 @@ TEST_CASE("tool-check-disabled tells what the budget left unwatched", "[judge]")
   CHECK(finding.id == "tool-check-disabled");
   CHECK(finding.severity == Severity::kNote);
   CHECK(finding.what ==
-        "checks looked at nearly no step after step 64: 0.4 % of the step time was spent, the "
-        "budget is 0.1 %");
+        "checks looked at nearly no step after step 64, to stay near the budget of 0.1 % of the "
+        "step time: 0.4 % was spent");
   CHECK(fact_of<std::string>(finding, "id") == "*");
   CHECK(fact_of<std::string>(finding, "reason") == "over budget");
   CHECK(fact_of<std::int64_t>(finding, "since_step") == 64);

@@ -117,6 +117,14 @@ TEST_CASE("loss-double-softmax knows these patterns", "[check]") {
   CHECK(fact_of<std::string>(program.findings[0], "loss_op") == known.loss);
 }
 
+TEST_CASE("loss-double-softmax leaves open what was called after a log_softmax", "[check]") {
+  Program program("loss-double-softmax");
+  train(program, {"aten::_log_softmax", "aten::_log_softmax", "aten::nll_loss_forward"}, 2);
+  CHECK(program.findings.at(0).what ==
+        "its output enters log_softmax, of cross_entropy or before nll_loss, which applies "
+        "log-softmax again");
+}
+
 TEST_CASE("loss-double-softmax stays silent", "[check]") {
   Program program("loss-double-softmax");
   SECTION("on softmax as attention") {
