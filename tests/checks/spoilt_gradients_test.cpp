@@ -21,13 +21,13 @@ TEST_CASE("numeric-nonfinite-gradient names what wrote a gradient after backward
   std::string why = "first of 2 parameters with such a gradient in this step; ";
   SECTION("once") {
     spoilt.writes = 1;
-    why += "aten::div_ (model.cpp:88) wrote it since";
+    why += "aten::div_ (train.cpp:88) wrote it since";
   }
   SECTION("and again") {
     spoilt.writes = 3;
     spoilt.last = Write{.op = "aten::mul_", .by = {.step = 2}};
     why +=
-        "3 writes changed it since, the first by aten::div_ (model.cpp:88), the last by aten::mul_";
+        "3 writes changed it since, the first by aten::div_ (train.cpp:88), the last by aten::mul_";
   }
   run.program.send_now(spoilt);
   run.step();
