@@ -106,10 +106,26 @@ bool reads_no_elements(const NonfiniteOutputEvent& event) {
   return event.inputs_known && event.inputs.elements == 0;
 }
 
+namespace {
+/// Of finite numbers it makes NaN only where it divides by the weight of no target.
+bool averages_no_target(const NonfiniteOutputEvent& event) {
+  return event.op.starts_with("aten::nll_loss") && event.values.nan_count == 1 &&
+         event.values.elements == 1 && event.inputs_known && event.inputs.is_finite();
+}
+
+/// Of a quotient the divisor alone is kept, or both.
+bool divides_by_zero(const NonfiniteOutputEvent& event) {
+  return event.op.starts_with("aten::div") && event.inputs_known && event.inputs.elements > 0 &&
+         event.inputs.is_finite() && event.inputs.absmax == 0;
+}
+}  // namespace
+
 std::string inputs_text(const NonfiniteOutputEvent& event) {
+  if (averages_no_target(event)) return "the mean over no target: all are ignored or weigh 0";
+  if (divides_by_zero(event)) return "its divisor is 0";
   if (event.lost_operand) return "and one of its inputs, which needs no gradient, was not kept";
   if (event.was_zero) return "its input was 0 there";
-  if (!event.inputs_known) return "its inputs are gone";
+  if (!event.inputs_known) return "its inputs were not kept";
   if (is_of_other_ranks(event)) {
     return fmt::format(
         "its input finite (absmax {:.2g}): statistics of other ranks were not, in {}",
@@ -129,26 +145,13 @@ bool is_overflown_power(const NonfiniteOutputEvent& event) {
   return event.op.starts_with("aten::pow") && event.inputs_known && event.inputs.is_finite() &&
          event.inputs.absmax > largest;
 }
-}  // namespace
 
-void add_operator_fixes(const NonfiniteOutputEvent& event, const RiskyInputEvent* risky,
-                        Finding& finding) {
+void add_input_fixes(const NonfiniteOutputEvent& event, Finding& finding) {
   using enum Applicability;
-  if (is_of_other_ranks(event)) {
-    finding.fixes = {{"look at the rank that sent them: its batch and what runs before this layer",
-                      kNeedsDecision}};
-    return;
+  if (divides_by_zero(event)) {
+    finding.fixes.insert(finding.fixes.begin(),
+                         {"divide a masked sum by clamp_min(1) of its count", kLikely});
   }
-  if (reads_no_elements(event)) {
-    finding.fixes = {
-        {"leave the term out where nothing is selected, or divide a sum by "
-         "max(count, 1)",
-         kLikely}};
-    return;
-  }
-  finding.fixes = {{is_overflown_power(event) ? "scale its base down: the power of it is too large"
-                                              : std::string(fix_of_nonfinite(event.op)),
-                    kNeedsDecision}};
   if (event.lost_operand) {
     finding.fixes = {
         {"test the input that needs no gradient, as targets or weights: "
@@ -160,6 +163,28 @@ void add_operator_fixes(const NonfiniteOutputEvent& event, const RiskyInputEvent
     finding.fixes = {{"add an epsilon before the operator, or clamp its input to one", kLikely},
                      {"look at what made its input 0 in this step", kNeedsDecision}};
   }
+}
+}  // namespace
+
+void add_operator_fixes(const NonfiniteOutputEvent& event, const RiskyInputEvent* risky,
+                        Finding& finding) {
+  using enum Applicability;
+  if (is_of_other_ranks(event)) {
+    finding.fixes = {{"look at the rank that sent them: its batch and what runs before this layer",
+                      kNeedsDecision}};
+    return;
+  }
+  if (reads_no_elements(event) || averages_no_target(event)) {
+    finding.fixes = {
+        {"leave the term out where nothing is selected, or divide a sum by "
+         "max(count, 1)",
+         kLikely}};
+    return;
+  }
+  finding.fixes = {{is_overflown_power(event) ? "scale its base down: the power of it is too large"
+                                              : std::string(fix_of_nonfinite(event.op)),
+                    kNeedsDecision}};
+  add_input_fixes(event, finding);
   if (event.output.dtype == "float16") {
     finding.why += "; float16 ends at 65504";
     finding.fixes.push_back({"run it in float32 or bfloat16", kLikely});

@@ -32,6 +32,17 @@ void NonfiniteTrail::begin_backward() {
 void NonfiniteTrail::add(const LossEvent& event) {
   begin_backward();
   if (!loss_.has_value() || std::isfinite(loss_->value)) loss_ = event;
+  if (!std::isfinite(event.value)) return;
+  if (!first_finite_loss_.has_value()) first_finite_loss_ = event;
+  last_finite_loss_ = event;
+}
+
+std::optional<NonfiniteTrail::Growth> NonfiniteTrail::growth() const {
+  constexpr double kGrown = 1e4;
+  if (!first_finite_loss_.has_value()) return std::nullopt;
+  const double before = std::max(std::abs(first_finite_loss_->value), 1.0);
+  if (std::abs(last_finite_loss_.value) < kGrown * before) return std::nullopt;
+  return Growth{*first_finite_loss_, last_finite_loss_};
 }
 
 void NonfiniteTrail::add(const NonfiniteGradientEvent& event) { keep(gradients_, event); }

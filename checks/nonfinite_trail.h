@@ -42,6 +42,12 @@ class NonfiniteTrail {
   /// Whether what is not finite is so since an earlier step, or cannot be told apart from that.
   bool is_old(TensorId source) const;
   const LossEvent* loss() const { return loss_.has_value() ? &*loss_ : nullptr; }
+  struct Growth {
+    LossEvent first;
+    LossEvent last;
+  };
+  /// Of the losses that were finite, by four orders of magnitude; over steps.
+  std::optional<Growth> growth() const;
   /// In the order in which they arrived.
   const std::vector<NonfiniteGradientEvent>& gradients() const { return gradients_; }
   /// Nothing but the gradients was looked at, before their optimizer stepped.
@@ -61,6 +67,8 @@ class NonfiniteTrail {
 
  private:
   std::optional<LossEvent> loss_;  ///< the first that was not finite, or else the last
+  std::optional<LossEvent> first_finite_loss_;
+  LossEvent last_finite_loss_;
   std::vector<NonfiniteGradientEvent> gradients_;
   bool rested_ = false;
   bool averaged_ = false;

@@ -5,6 +5,7 @@
 
 #include "checks/finding_text.h"
 #include "checks/nonfinite_check.h"
+#include "checks/nonfinite_origin_text.h"
 #include "checks/nonfinite_text.h"
 #include "checks/rank_sides.h"
 #include "checks/spoilt_text.h"
@@ -54,6 +55,7 @@ class NumericNonfiniteGradient final : public NonfiniteCheck {
       say_averaged(findings.back());
     }
     if (cleared) say_cleared(findings.back());
+    if (trail().spoilt() == nullptr && !gradient->by_hook) say_growth(trail(), findings.back());
     findings.back().facts.push_back({fact::kSkipped, cleared});
   }
 

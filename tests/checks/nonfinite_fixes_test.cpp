@@ -13,6 +13,40 @@ TEST_CASE("Each operator that makes NaN has a fix of its own", "[check]") {
   CHECK(fix_of_nonfinite("").starts_with("look at the batch"));
 }
 
+TEST_CASE("A quotient and a mean over nothing are told as such", "[check]") {
+  NonfiniteOutputEvent origin{.op = "aten::div",
+                              .output = {.dtype = "float32"},
+                              .values = {.elements = 1, .nan_count = 1},
+                              .inputs_known = true,
+                              .inputs = {.elements = 1}};
+  Finding finding;
+  SECTION("a quotient by 0") {
+    CHECK(inputs_text(origin) == "its divisor is 0");
+    add_operator_fixes(origin, nullptr, finding);
+    CHECK(finding.fixes.at(0).text == "divide a masked sum by clamp_min(1) of its count");
+    CHECK(finding.fixes.size() == 2);
+  }
+  SECTION("a quotient by anything else") {
+    origin.inputs.absmax = 2;
+    CHECK(inputs_text(origin) == "all inputs finite (absmax 2)");
+    add_operator_fixes(origin, nullptr, finding);
+    CHECK(finding.fixes.size() == 1);
+  }
+  SECTION("labels that are all ignored") {
+    origin.op = "aten::nll_loss";
+    origin.inputs = {.elements = 64, .absmax = 1.8};
+    CHECK(inputs_text(origin) == "the mean over no target: all are ignored or weigh 0");
+    add_operator_fixes(origin, nullptr, finding);
+    CHECK(finding.fixes.at(0).text.starts_with("leave the term out where nothing is selected"));
+  }
+  SECTION("a loss that is Inf") {
+    origin.op = "aten::nll_loss";
+    origin.values = {.elements = 1, .inf_count = 1};
+    origin.inputs = {.elements = 64, .absmax = 1.8};
+    CHECK(inputs_text(origin) == "all inputs finite (absmax 1.8)");
+  }
+}
+
 TEST_CASE("A power of what is large is told to be scaled down", "[check]") {
   const auto [dtype, absmax, is_large] = GENERATE(table<std::string, double, bool>(
       {{"float16", 280, true}, {"float16", 100, false}, {"float32", 1e25, true}}));

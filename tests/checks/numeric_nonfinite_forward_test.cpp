@@ -7,7 +7,7 @@ namespace ddpscope::test::numeric_nonfinite_forward_test {
 TEST_CASE("numeric-nonfinite-forward names the operator that made the loss NaN", "[check]") {
   NonfiniteSteps run("numeric-nonfinite-forward");
   run.finite_step();
-  run.bad_forward(overflow());
+  run.bad_step(overflow());
   REQUIRE(run.program.findings.size() == 1);
   const Finding& finding = run.program.findings[0];
   CHECK(finding.severity == Severity::kError);
@@ -37,7 +37,7 @@ TEST_CASE("numeric-nonfinite-forward says what float16 holds", "[check]") {
   NonfiniteSteps run("numeric-nonfinite-forward");
   NonfiniteOutputEvent origin = overflow();
   origin.output.dtype = "float16";
-  run.bad_forward(origin);
+  run.bad_step(origin);
   REQUIRE(run.program.findings.size() == 1);
   CHECK(run.program.findings[0].why.ends_with("; float16 ends at 65504"));
   CHECK(run.program.findings[0].fixes.at(1).text == "run it in float32 or bfloat16");
@@ -48,7 +48,7 @@ TEST_CASE("numeric-nonfinite-forward tells what other ranks sent", "[check]") {
   NonfiniteOutputEvent origin = overflow();
   origin.op = kSyncBatchNorm;
   origin.inputs.nan_count = 2;
-  run.bad_forward(origin);
+  run.bad_step(origin);
   REQUIRE(run.program.findings.size() == 1);
   const Finding& finding = run.program.findings[0];
   CHECK(finding.what ==
@@ -64,7 +64,7 @@ TEST_CASE("numeric-nonfinite-forward blames a batch norm for what it made itself
   NonfiniteSteps run("numeric-nonfinite-forward");
   NonfiniteOutputEvent origin = overflow();
   origin.op = kSyncBatchNorm;
-  run.bad_forward(origin);
+  run.bad_step(origin);
   REQUIRE(run.program.findings.size() == 1);
   CHECK(cause_of(run.program.findings[0]) == "operator");
 }
@@ -75,10 +75,12 @@ TEST_CASE("numeric-nonfinite-forward names the batch", "[check]") {
   NonfiniteOutputEvent origin = overflow();
   origin.source = GENERATE(TensorId{40}, TensorId{41});
   origin.source_values = nans(1, 512);
-  run.bad_forward(origin);
+  run.bad_step(origin);
   REQUIRE(run.program.findings.size() == 1);
   const Finding& finding = run.program.findings[0];
   CHECK(finding.what == "the batch was not finite when forward read it: 1 of 512 elements is NaN");
+  CHECK(finding.confidence == Confidence::kMedium);
+  CHECK(finding.fixes.back().text.starts_with("where the program computes it"));
   CHECK(finding.module_path == "conv1");
   CHECK(finding.subject.empty());
   CHECK(cause_of(finding) == "batch");
@@ -93,7 +95,7 @@ TEST_CASE("numeric-nonfinite-forward names the parameter or buffer", "[check]") 
   origin.source_values = infs(2, 64);
   SECTION("that is registered") {
     origin.source = kHead;
-    run.bad_forward(origin);
+    run.bad_step(origin);
     REQUIRE(run.program.findings.size() == 1);
     CHECK(run.program.findings[0].what ==
           "the parameter weight was not finite when forward read it: 2 of 64 elements are Inf");
@@ -102,14 +104,14 @@ TEST_CASE("numeric-nonfinite-forward names the parameter or buffer", "[check]") 
   }
   SECTION("that is a buffer") {
     origin.source = kMean;
-    run.bad_forward(origin);
+    run.bad_step(origin);
     REQUIRE(run.program.findings.size() == 1);
     CHECK(run.program.findings[0].subject == "mean");
     CHECK(run.program.findings[0].what.starts_with("the buffer mean"));
   }
   SECTION("that no module registers") {
     origin.source = 42;
-    run.bad_forward(origin);
+    run.bad_step(origin);
     REQUIRE(run.program.findings.size() == 1);
     CHECK(run.program.findings[0].subject == "[7]");
   }
@@ -122,7 +124,7 @@ TEST_CASE("numeric-nonfinite-forward tells an input of 0 by the result alone", "
   origin.op = "aten::rsqrt";
   origin.inputs_known = false;
   origin.was_zero = true;
-  run.bad_forward(origin);
+  run.bad_step(origin);
   const Finding& finding = run.program.findings.at(0);
   CHECK(finding.what == "3 of 65536 output elements are Inf, its input was 0 there");
   CHECK(finding.evidence_status == EvidenceStatus::kEstablished);
@@ -135,13 +137,13 @@ TEST_CASE("numeric-nonfinite-forward takes the module of the leaf that was read"
   origin.place = {.leaf = kHead};
   origin.made.reset();
   SECTION("by the operator itself") {
-    run.bad_forward(origin);
+    run.bad_step(origin);
     CHECK(run.program.findings.at(0).module_path == "head");
     CHECK(run.program.findings.at(0).why.ends_with("ran on a parameter of head"));
   }
   SECTION("by those around it") {
     origin.place = {.leaf_before = kConv, .leaf_after = kHead};
-    run.bad_forward(origin);
+    run.bad_step(origin);
     CHECK(run.program.findings.at(0).module_path.empty());
     CHECK(run.program.findings.at(0).why.ends_with("ran between conv1 and head"));
   }
@@ -155,22 +157,22 @@ TEST_CASE("numeric-nonfinite-forward places an operator between two modules", "[
   SECTION("both known") {
     origin.place.before = kConvModule;
     origin.place.after = kHeadModule;
-    run.bad_forward(origin);
+    run.bad_step(origin);
     CHECK(run.program.findings.at(0).why.ends_with("ran between conv1 and head"));
   }
   SECTION("after the last module") {
     origin.place.before = kHeadModule;
-    run.bad_forward(origin);
+    run.bad_step(origin);
     CHECK(run.program.findings.at(0).why.ends_with("ran after head"));
   }
   SECTION("after the model itself, which has no path") {
     origin.place.before = 1000;
-    run.bad_forward(origin);
+    run.bad_step(origin);
     CHECK(run.program.findings.at(0).why.ends_with("ran after net"));
   }
   SECTION("before the first") {
     origin.place.after = kConvModule;
-    run.bad_forward(origin);
+    run.bad_step(origin);
     CHECK(run.program.findings.at(0).why.ends_with("ran before conv1"));
   }
   CHECK(run.program.findings[0].module_path.empty());
@@ -181,25 +183,22 @@ TEST_CASE("numeric-nonfinite-forward says what it cannot know", "[check]") {
   NonfiniteOutputEvent origin = overflow();
   SECTION("inputs that are gone") {
     origin.inputs_known = false;
-    run.bad_forward(origin);
-    run.step();
-    CHECK(run.program.findings.at(0).what.ends_with("its inputs are gone"));
+    run.bad_step(origin);
+    CHECK(run.program.findings.at(0).what.ends_with("its inputs were not kept"));
   }
   SECTION("a result that is gone") {
     origin.values = {};
     origin.inputs = infs(1, 4);
-    run.bad_forward(origin);
-    run.step();
+    run.bad_step(origin);
     CHECK(
         run.program.findings.at(0).what ==
-        "NaN or Inf began here, in a result that is gone, and so are inputs that nothing known to "
+        "NaN or Inf began here (its result was not kept), and so are inputs that nothing known to "
         "autograd computed");
   }
   SECTION("of an empty batch among others, what the other ranks sent") {
     origin.op = "ddpscope::sync_batch_norm";
     origin.inputs = {.nan_count = 2};
-    run.bad_forward(origin);
-    run.step();
+    run.bad_step(origin);
     CHECK(run.program.findings.at(0).what.ends_with(
         "statistics of other ranks were not, in 2 channels"));
     return;
@@ -207,16 +206,14 @@ TEST_CASE("numeric-nonfinite-forward says what it cannot know", "[check]") {
   SECTION("more than that there were no inputs") {
     origin.values = {};
     origin.inputs = {};
-    run.bad_forward(origin);
-    run.step();
+    run.bad_step(origin);
     CHECK(run.program.findings.at(0).what.ends_with("its input has no elements"));
     CHECK(run.program.findings[0].fixes.size() == 1);
     CHECK(run.program.findings[0].fixes[0].text.ends_with("divide a sum by max(count, 1)"));
   }
   SECTION("which operator was first") {
     origin.candidates = {"aten::div", "aten::mul"};
-    run.bad_forward(origin);
-    run.step();
+    run.bad_step(origin);
     CHECK(run.program.findings.at(0).why.ends_with(
         "; what aten::div, aten::mul after it read is gone, one of them may have been first"));
     CHECK(run.program.findings[0].evidence_status == EvidenceStatus::kHypothesis);
@@ -235,13 +232,13 @@ TEST_CASE("numeric-nonfinite-forward never attributes what follows from an earli
   run.program.step(1);
   SECTION("with a parameter") {
     follows.source = kConv;
-    run.bad_forward(follows);
+    run.bad_step(follows);
   }
-  SECTION("with an operator") { run.bad_forward(follows); }
+  SECTION("with an operator") { run.bad_step(follows); }
   SECTION("with a parameter that a finite step of another model did not heal") {
     run.finite_step();
     follows.source = kConv;
-    run.bad_forward(follows);
+    run.bad_step(follows);
   }
   CHECK(run.program.findings.size() == 1);
 }
@@ -253,7 +250,7 @@ TEST_CASE("numeric-nonfinite-forward reports again after a skipped step", "[chec
   run.finite_step();
   NonfiniteOutputEvent other = overflow();
   other.place.module = kHeadModule;
-  run.bad_forward(other);
+  run.bad_step(other);
   CHECK(run.program.findings.size() == 2);
 }
 
@@ -262,7 +259,7 @@ TEST_CASE("numeric-nonfinite-forward reports one origin per step", "[check]") {
   NonfiniteOutputEvent other = overflow();
   other.place.module = kHeadModule;
   run.bad_forward(overflow());
-  run.bad_forward(other);
+  run.bad_step(other);
   CHECK(run.program.findings.size() == 1);
 }
 

@@ -122,7 +122,7 @@ TEST_CASE("numeric-risky-domain speaks at once, below what it explains", "[check
     NonfiniteOutputEvent origin = overflow();
     origin.op = "aten::log";
     run.program.send_now(risky_log(origin.output.id));
-    run.bad_forward(origin);
+    run.bad_step(origin);
     explained = "numeric-nonfinite-forward";
     CHECK(run.program.with_id(explained).at(0).fixes.back().text ==
           "keep its input away from the edge of its domain, as numeric-risky-domain of the same "

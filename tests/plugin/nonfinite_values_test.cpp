@@ -73,7 +73,7 @@ TEST_CASE("The mean of no elements is named, not what selected none") {
       5, [](at::Tensor x) { return x + (x.index({x > 1e9}) - 1).pow(2).mean(); }, "aten::mean");
   const auto all = findings();
   const Finding& found = only_one(all, "numeric-nonfinite-forward");
-  CHECK(found.what == "NaN or Inf began here, in a result that is gone, its input has no elements");
+  CHECK(found.what == "NaN or Inf began here (its result was not kept), its input has no elements");
 }
 
 TEST_CASE("A logarithm of 0 beside the loss is silent") {

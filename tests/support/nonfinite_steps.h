@@ -62,6 +62,10 @@ struct NonfiniteSteps {
     backward();
     program.send_now(origin);
   }
+  void bad_step(const NonfiniteOutputEvent& origin) {
+    bad_forward(origin);
+    step();
+  }
   /// A node makes NaN of what was finite.
   void bad_backward(const NonfiniteNodeEvent& node) {
     loss(0.5);

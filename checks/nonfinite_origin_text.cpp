@@ -1,0 +1,138 @@
+#include "checks/nonfinite_origin_text.h"
+
+#include <fmt/format.h>
+
+#include "checks/finding_text.h"
+#include "checks/nonfinite_text.h"
+#include "model/fact_keys.h"
+
+namespace ddpscope {
+namespace {
+using enum Applicability;
+
+std::string why_of(const NonfiniteOutputEvent& event, const NonfiniteTrail& trail,
+                   const RunState& state, Finding& finding) {
+  std::string text = counted(event.victims, "non-finite result") + " after it in this step";
+  if (event.victims == 0) text = "no other non-finite result was kept in this step";
+  const LossEvent* loss = trail.loss();
+  if (loss != nullptr) text += "; the loss is " + number_text(loss->value);
+  const std::string ran = ran_text(event.place, event.made, state, finding);
+  if (!ran.empty()) text += fmt::format("; {} ran{}", event.op, ran);
+  return text;
+}
+
+/// No data is as large, nor are parameters at the start.
+bool reads_what_grew(const NonfiniteOutputEvent& event) {
+  constexpr double kGrown = 1e10;
+  constexpr double kGrownHalf = 1e3;
+  const bool is_half = event.output.dtype == "float16";
+  return event.inputs_known && event.inputs.absmax > (is_half ? kGrownHalf : kGrown);
+}
+
+Finding by_operator(const NonfiniteOutputEvent& event, const NonfiniteTrail& trail,
+                    const RunState& state) {
+  Finding finding;
+  place_between(event.place, state, finding);
+  finding.op = event.op;
+  const bool is_counted = event.values.elements > 0;
+  const bool is_exact = is_counted && event.candidates.empty() && !event.lost_operand &&
+                        (event.was_zero || (event.inputs_known && event.inputs.is_finite()));
+  const bool is_sent = is_of_other_ranks(event);
+  if (!is_exact && !is_sent) {
+    const bool is_known = event.candidates.empty();
+    finding.confidence = is_known ? Confidence::kMedium : Confidence::kLow;
+    finding.evidence_status = is_known ? EvidenceStatus::kSupported : EvidenceStatus::kHypothesis;
+  }
+  finding.what = fmt::format("{}, {}",
+                             is_counted ? elements_text(event.values, "output elements")
+                                        : "NaN or Inf began here (its result was not kept)",
+                             inputs_text(event));
+  finding.why = why_of(event, trail, state, finding);
+  if (!event.candidates.empty()) {
+    finding.why += fmt::format("; what {} after it read is gone, one of them may have been first",
+                               joined(event.candidates));
+  }
+  add_operator_fixes(event, trail.risky_input_of(event.output.id), finding);
+  if (reads_what_grew(event)) say_growth(trail, finding);
+  add_cause(is_sent ? "other_rank" : "operator", event.values, finding);
+  return finding;
+}
+
+/// Nobody saw which operator made it: the program may have.
+void say_computed(bool is_whole, Finding& finding) {
+  finding.confidence = Confidence::kMedium;
+  finding.evidence_status = EvidenceStatus::kSupported;
+  const Fix fix{
+      "where the program computes it: an epsilon in what it divides by; std of one "
+      "element is NaN unless unbiased=false",
+      is_whole ? kLikely : kNeedsDecision};
+  finding.fixes.insert(is_whole ? finding.fixes.begin() : finding.fixes.end(), fix);
+}
+
+/// A parameter, a buffer, or a tensor that is registered nowhere: the batch.
+Finding by_source(const NonfiniteOutputEvent& event, const NonfiniteTrail& trail,
+                  const RunState& state) {
+  const TensorState* source = state.tensor(event.source);
+  const bool registered = source != nullptr && !source->registrations.empty();
+  const bool is_parameter = registered || (source != nullptr && source->info.requires_grad);
+  Finding finding;
+  place_between(event.place, state, finding);
+  finding.op = event.op;
+  // A bad sample seldom spoils the whole batch: a division by 0 does.
+  const bool is_whole = event.source_values.nan_count == event.source_values.elements;
+  std::string what = is_whole ? "a tensor without a gradient path, as the batch," : "the batch";
+  finding.fixes = {{"look at the batch of this step: drop or repair the sample", kNeedsDecision},
+                   {"test what the reader returns: `torch::isfinite(x).all()`", kLikely}};
+  if (registered) {
+    finding.model = state.model_of(*source)->label;
+    finding.module_path = source->registrations.front().module_path;
+    finding.subject = source->registrations.front().name;
+  } else if (is_parameter) {
+    finding.subject = shape_text(source->info.shape);
+  }
+  if (is_parameter) {
+    what = (source->is_buffer ? "the buffer " : "the parameter ") + finding.subject;
+    finding.fixes = {
+        {"look at what wrote it last: its initialisation, a load or the program", kNeedsDecision}};
+  }
+  finding.what = fmt::format("{} was not finite when forward read it: {}", what,
+                             elements_text(event.source_values, "elements"));
+  finding.why = why_of(event, trail, state, finding);
+  if (is_parameter) {
+    say_growth(trail, finding);
+  } else {
+    say_computed(is_whole, finding);
+  }
+  add_cause(is_parameter ? "parameter" : "batch", event.source_values, finding);
+  return finding;
+}
+}  // namespace
+
+Finding describe_origin(const NonfiniteOutputEvent& event, const NonfiniteTrail& trail,
+                        const RunState& state) {
+  Finding finding =
+      event.source == 0 ? by_operator(event, trail, state) : by_source(event, trail, state);
+  finding.severity = Severity::kError;
+  finding.phase = Phase::kForward;
+  finding.step = trail.ended().step;
+  if (!event.output.dtype.empty()) finding.facts.push_back({fact::kDtype, event.output.dtype});
+  if (event.inputs_known) finding.facts.push_back({fact::kInputAbsmax, event.inputs.absmax});
+  finding.facts.push_back({fact::kVictimsCount, event.victims});
+  add_batch(event.at, state, finding);
+  return finding;
+}
+
+void say_growth(const NonfiniteTrail& trail, Finding& finding) {
+  const auto growth = trail.growth();
+  if (!growth.has_value()) return;
+  finding.why +=
+      fmt::format("; the loss grew from {} in step {} to {} in step {}: training diverges",
+                  number_text(growth->first.value), growth->first.at.step,
+                  number_text(growth->last.value), growth->last.at.step);
+  std::erase_if(finding.fixes,
+                [](const Fix& fix) { return fix.text.starts_with("lower the learning rate"); });
+  finding.fixes.insert(finding.fixes.begin(),
+                       {"lower the learning rate, or clip the norm of the gradients", kLikely});
+}
+
+}  // namespace ddpscope
