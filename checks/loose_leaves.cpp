@@ -8,11 +8,16 @@ std::vector<const TensorState*> RunState::loose_leaves() const {
     const TensorState* tensor = tensors_.find(id);
     if (tensor != nullptr && tensor->registrations.empty() && tensor->owners.empty() &&
         tensor->info.floating && !tensor->left_with_root && tensor->written_by.empty() &&
-        !may_be_copy_of_thread(*tensor)) {
+        !is_data(*tensor) && !may_be_copy_of_thread(*tensor)) {
       loose.push_back(tensor);
     }
   }
   return loose;
+}
+
+bool RunState::is_data(const TensorState& tensor) const {
+  return tensor.is_asked && tensor.registrations.empty() &&
+         !loose_modules_.contains(tensor.info.id);
 }
 
 std::string RunState::loose_module_type(TensorId id) const {

@@ -73,6 +73,15 @@ class ModuleUnregistered final : public Check {
     std::ranges::copy_if(loose, std::back_inserter(fresh), [this](const TensorState* tensor) {
       return !place_of_.contains(tensor->info.id);
     });
+    for (const TensorState* tensor : fresh) {
+      if (is_fed_to_layers(*tensor, state)) fed_.insert(tensor->info.id);
+    }
+    const auto is_fed = [this](const TensorState* tensor) {
+      return fed_.contains(tensor->info.id);
+    };
+    const bool of_fed = std::ranges::all_of(fresh, is_fed);
+    if (!of_fed) std::erase_if(fresh, is_fed);
+    std::erase_if(loose, [&](const TensorState* tensor) { return is_fed(tensor) != of_fed; });
     if (fresh.empty()) return;
     const std::string place =
         registered.model->label + "/" + common_module(*registered.model, fresh);
@@ -81,6 +90,10 @@ class ModuleUnregistered final : public Check {
         loose, [&](const TensorState* tensor) { return place_of_.at(tensor->info.id) != place; });
     std::ranges::sort(loose, {}, &TensorState::first_seen);
     findings.push_back(describe(state, registered, loose));
+    if (!of_fed) return;
+    findings.back().severity = Severity::kNote;
+    findings.back().why += "; registered layers alone read them, as their input";
+    findings.back().fixes = fixes_of_fed();
   }
 
   static Finding describe(const RunState& state, const Registered& registered,
@@ -123,6 +136,7 @@ class ModuleUnregistered final : public Check {
     finding.facts.push_back({fact::kWrongDevice, device != registered.device});
   }
 
+  std::set<TensorId> fed_;                              ///< to registered layers alone, as data is
   std::unordered_map<TensorId, std::string> place_of_;  ///< of what was reported: model and module
 };
 }  // namespace

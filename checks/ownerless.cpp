@@ -54,7 +54,8 @@ bool needs_owner(const RunState& state, const TensorState& tensor) {
     return state.eligible(tensor) && !tensor.left_with_root;
   }
   if (tensor.registrations.empty()) {
-    return state.has_no_model() && tensor.reached_steps >= 2 && tensor.info.floating;
+    return state.has_no_model() && tensor.reached_steps >= 2 && tensor.info.floating &&
+           !state.is_data(tensor);
   }
   const Registration& at = tensor.registrations.front();
   const auto declared = [&](std::string_view kind) {

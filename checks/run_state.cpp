@@ -165,6 +165,7 @@ void RunState::on(const BackwardEvent& event) {
   for (const TensorId id : event.graph.old_leaves) {
     tensors_.get(id, event_number_).reached_step = now_.step;
   }
+  for (const TensorId id : event.asked) tensors_.get(id, event_number_).is_asked = true;
   for (const TensorId id : event.graph.leaves) reach(tensors_.get(id, event_number_));
   trace_.backward_began(event);
 }

@@ -112,6 +112,9 @@ class RunState {
   }
   /// Unregistered leaves without an optimizer that backward reached in two steps or more.
   std::vector<const TensorState*> loose_leaves() const;
+  /// Its gradient is a value that the program computes with, as that of a place with respect to
+  /// which a network is differentiated, and no module holds it.
+  bool is_data(const TensorState& tensor) const;
   /// Whether the gradients of some Reducer are views of its buckets.
   bool has_bucket_views() const { return has_bucket_views_; }
   std::int64_t last_surveyed_cycle() const { return trace_.last_surveyed_cycle(); }

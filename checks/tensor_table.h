@@ -60,6 +60,7 @@ struct TensorState {
   std::int64_t trainable_cycle = 0;  ///< last cycle in which it was seen to require grad
   std::int64_t gradient_cycle = 0;   ///< last cycle with a defined gradient
   std::int64_t gradients = 0;        ///< defined gradients so far
+  bool is_asked = false;             ///< autograd::grad() was called for its gradient
   std::int64_t undefined_cycle = 0;  ///< last cycle in which a function returned nothing for it
   std::int64_t reached_step = -1;
   std::int64_t reached_steps = 0;  ///< distinct steps in which a backward reached it

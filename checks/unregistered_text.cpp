@@ -85,6 +85,31 @@ bool reads_registered(const OpTrace::Record& record, const RunState& state) {
   });
 }
 
+/// As the input of a registered layer.
+bool is_input_of_layer(const OpTrace::Record& record, TensorId id, const RunState& state) {
+  const std::size_t place = record.op == "aten::addmm" ? 1 : 0;  // behind the bias
+  return record.inputs.size() > place && record.inputs[place] == id &&
+         reads_registered(record, state);
+}
+
+bool is_fed(TensorId id, TensorId leaf, const RunState& state) {
+  const OpTrace& trace = state.trace();
+  bool is_read = false;
+  for (const std::size_t index : trace.consumers_of(id)) {
+    const OpTrace::Record& record = trace.records()[index];
+    const auto is_part = [&](const auto& made) {
+      return made.id != id && trace.leaf_behind(made.id) == leaf;
+    };
+    const auto part = std::ranges::find_if(record.outputs, is_part);
+    if (std::ranges::none_of(record.outputs, &OpTrace::Output::requires_grad)) continue;
+    const bool fits = part != record.outputs.end() ? is_fed(part->id, leaf, state)
+                                                   : is_input_of_layer(record, id, state);
+    if (!fits) return false;
+    is_read = true;
+  }
+  return is_read;
+}
+
 bool flow_into_model(const std::vector<const TensorState*>& tensors, const RunState& state) {
   const OpTrace& trace = state.trace();
   std::vector<TensorId> open;
@@ -140,6 +165,17 @@ std::vector<Fix> unregistered_fixes(const std::string& unused) {
 }
 
 }  // namespace
+
+bool is_fed_to_layers(const TensorState& tensor, const RunState& state) {
+  return state.loose_module_type(tensor.info.id).empty() &&
+         is_fed(tensor.info.id, tensor.info.id, state);
+}
+
+std::vector<Fix> fixes_of_fed() {
+  return {{"data: leave requires_grad off where nothing reads its gradient, or declare it external",
+           Applicability::kNeedsDecision},
+          {"learnable: register_parameter(name, tensor)", Applicability::kNeedsDecision}};
+}
 
 UnregisteredWords unregistered_words(const ModelState& known,
                                      const std::vector<const TensorState*>& tensors,

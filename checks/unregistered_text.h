@@ -28,4 +28,8 @@ UnregisteredWords unregistered_words(const ModelState& known,
                                      const std::vector<const TensorState*>& tensors,
                                      const RunState& state);
 
+/// Registered layers alone read it in this step, as their input: data, or learnt like a parameter.
+bool is_fed_to_layers(const TensorState& tensor, const RunState& state);
+std::vector<Fix> fixes_of_fed();
+
 }  // namespace ddpscope

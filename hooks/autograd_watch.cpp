@@ -31,8 +31,10 @@
 namespace ddpscope {
 namespace {
 using torch::autograd::AccumulateGrad;
+using torch::autograd::Edge;
 using torch::autograd::edge_list;
 using torch::autograd::Engine;
+using torch::autograd::Node;
 using torch::autograd::variable_list;
 
 DDPSCOPE_NEAR thread_local int calls = 0;  // of backward that this thread is inside of
@@ -59,14 +61,49 @@ void tell_roots(Capture& capture, const edge_list& roots, BackwardEvent& event) 
   if (event.roots_are_leaves) event.stack = doing_now(capture).stack;
 }
 
+constexpr std::size_t kMaxAsked = 16;  // who asks for more asks for parameters
+constexpr int kMaxParts = 4;
+
+/// The leaf that an edge leads to by nodes of one input alone, as of a part of it; null if none.
+const AccumulateGrad* leaf_behind(const Edge& edge) {
+  const Node* node = edge.function.get();
+  for (int i = 0; node != nullptr && i <= kMaxParts; ++i) {
+    if (const auto* leaf = dynamic_cast<const AccumulateGrad*>(node)) return leaf;
+    if (node->num_outputs() != 1) return nullptr;
+    node = node->next_edge(0).function.get();
+  }
+  return nullptr;
+}
+
+void tell_asked(Capture& capture, const edge_list& inputs, BackwardEvent& event) {
+  if (inputs.size() > kMaxAsked) return;
+  for (const Edge& input : inputs) {
+    const AccumulateGrad* leaf = leaf_behind(input);
+    if (leaf != nullptr && leaf->variable.defined()) {
+      event.asked.push_back(capture.announce(leaf->variable));
+    }
+  }
+}
+
 /// How the engine was called.
 struct EngineCall {
   bool keep_graph = false;
   bool create_graph = false;
-  bool accumulates = true;    ///< false: autograd::grad()
-  bool is_to_inputs = false;  ///< it runs, and frees, what leads to some tensors alone
+  bool accumulates = true;  ///< false: autograd::grad()
+  /// It runs, and frees, what leads to these alone; all that there is where it is empty.
+  const edge_list* inputs = nullptr;
   const variable_list* root_gradients = nullptr;
 };
+
+DDPSCOPE_HOT void see_accumulating(Capture& capture) {
+  ReplicaBits::see_backward(capture);
+  ReducedGradients::see_backward(capture);
+  BatchWatch::see_backward(capture);
+  UpdateOrder::see_backward(capture.writes());
+  RestedGradients::see_backward();
+  PendingGradients::see_backward();
+  device_gradients().begin(capture);
+}
 
 DDPSCOPE_HOT void begin_backward(Capture& capture, const edge_list& roots,
                                  const EngineCall& asked) {
@@ -76,13 +113,7 @@ DDPSCOPE_HOT void begin_backward(Capture& capture, const edge_list& roots,
   if (Capture::watch() == Watch::kNothing) return;
   attach_discovered(capture);
   if (asked.accumulates) {
-    ReplicaBits::see_backward(capture);
-    ReducedGradients::see_backward(capture);
-    BatchWatch::see_backward(capture);
-    UpdateOrder::see_backward(capture.writes());
-    RestedGradients::see_backward();
-    PendingGradients::see_backward();
-    device_gradients().begin(capture);
+    see_accumulating(capture);
   } else {
     ReducedGradients::see_returning();
   }
@@ -93,7 +124,8 @@ DDPSCOPE_HOT void begin_backward(Capture& capture, const edge_list& roots,
                       .keep_graph = asked.keep_graph,
                       .creates_graph = asked.create_graph,
                       .roots_alive = roots_alive(capture)};
-  remember_roots(capture, roots, {asked.keep_graph, asked.is_to_inputs});
+  remember_roots(capture, roots, {asked.keep_graph, !asked.inputs->empty()});
+  if (!asked.accumulates) tell_asked(capture, *asked.inputs, event);
   event.walked = event.surveyed || graph_grows();
   if (event.walked) event.graph = graph_shape(capture, roots);
   if (event.surveyed) {
@@ -188,7 +220,7 @@ DDPSCOPE_HOT variable_list on_execute(Engine* self, const edge_list& roots,
   OutermostBackward call(roots, {.keep_graph = keep_graph,
                                  .create_graph = create_graph,
                                  .accumulates = accumulate_grad,
-                                 .is_to_inputs = !outputs.empty(),
+                                 .inputs = &outputs,
                                  .root_gradients = &inputs});
   if (!create_graph) RestingWriters::begin();
   variable_list gradients = InterposedExecute::original(self, roots, inputs, keep_graph,

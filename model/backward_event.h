@@ -35,6 +35,7 @@ struct BackwardEvent {
   StackId stack = 0;         ///< of a root that is a leaf
   GraphShape graph;
   std::vector<TensorId> alive_outputs;
+  std::vector<TensorId> asked;  ///< leaves for whose gradient autograd::grad() was called
 };
 
 /// A backward asked for tensors that an earlier one freed, and was left by LibTorch's exception.
