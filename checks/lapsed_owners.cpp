@@ -49,16 +49,6 @@ const OptimizerState* newest_stepping(const RunState& state) {
   return nullptr;
 }
 
-/// What was built before any model was known may have stepped before as well.
-bool is_built_beside_models(const RunState& state, const OptimizerState& optimizer) {
-  return std::ranges::any_of(state.models(), [&](const auto& model) {
-    return std::ranges::any_of(model.second.tensors, [&](const RegisteredTensor& registered) {
-      const TensorState* tensor = state.tensor(registered.tensor.id);
-      return tensor != nullptr && tensor->first_seen < optimizer.first_seen;
-    });
-  });
-}
-
 /// For so long that no accumulation explains it; nor does the program update a member by itself,
 /// or in a phase with another optimizer.
 bool is_forgotten(const RunState& state, const OptimizerState& optimizer) {
@@ -73,6 +63,15 @@ bool is_forgotten(const RunState& state, const OptimizerState& optimizer) {
   });
 }
 }  // namespace
+
+bool is_built_beside_models(const RunState& state, const OptimizerState& optimizer) {
+  return std::ranges::any_of(state.models(), [&](const auto& model) {
+    return std::ranges::any_of(model.second.tensors, [&](const RegisteredTensor& registered) {
+      const TensorState* tensor = state.tensor(registered.tensor.id);
+      return tensor != nullptr && tensor->first_seen < optimizer.first_seen;
+    });
+  });
+}
 
 bool is_held(const RunState& state, const TensorState& tensor) {
   return std::ranges::any_of(tensor.owners, [&state](OptimizerId owner) {

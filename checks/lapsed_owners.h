@@ -45,6 +45,9 @@ class LapsedOwners {
   std::map<OptimizerId, const OptimizerState*> successors_;  ///< as of this pass; null: none
 };
 
+/// What was built before any model was known may have stepped before as well.
+bool is_built_beside_models(const RunState& state, const OptimizerState& optimizer);
+
 /// Whether some optimizer that holds it has not begun yet, or not come to rest.
 bool is_held(const RunState& state, const TensorState& tensor);
 

@@ -39,6 +39,7 @@ void RunState::on(const GradientEvent& event) {
     return;
   }
   tensor.gradient_cycle = event.at.cycle;
+  tensor.was_written |= event.outlived_update;
   ++tensor.gradients;
   for (const Registration& at : tensor.registrations) {
     models_with_gradient_.insert(at.model);
@@ -65,7 +66,6 @@ void RunState::on(const ZeroGradEvent& event) {
   if (event.optimizer != 0) ++optimizer(event.optimizer).clears;
 }
 
-void RunState::on(const OptimizerCreatedEvent& event) {
 void RunState::on(const ZeroGradientsEvent& event) {
   begin_cycle_if_new(event.at);
   for (const ZeroGradient& zero : event.members) {
@@ -75,6 +75,7 @@ void RunState::on(const ZeroGradientsEvent& event) {
   }
 }
 
+void RunState::on(const OptimizerCreatedEvent& event) {
   begin_cycle_if_new(event.at);
   optimizer(event.optimizer).creation_seen = true;
 }

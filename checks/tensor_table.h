@@ -54,6 +54,7 @@ struct TensorState {
   std::vector<OptimizerId> owners;
   std::string former_path;  ///< where it was registered last, once nothing registers it
   bool is_buffer = false;
+  bool was_written = false;  ///< while it kept a gradient, of which a later backward told
   bool left_with_root = false;  ///< its root was detached or died, and nothing registered it since
   std::int64_t first_seen = 0;  ///< number of the event that introduced it
   std::int64_t registered_at = 0;    ///< number of the event that registered it first
@@ -62,10 +63,10 @@ struct TensorState {
   std::int64_t gradients = 0;        ///< defined gradients so far
   bool is_asked = false;             ///< autograd::grad() was called for its gradient
   std::int64_t undefined_cycle = 0;  ///< last cycle in which a function returned nothing for it
-  std::int64_t reached_step = -1;
-  std::int64_t reached_steps = 0;  ///< distinct steps in which a backward reached it
   /// The last in which it stepped with zeros alone that the program put there: nothing reached it.
   std::int64_t zero_filled_cycle = 0;
+  std::int64_t reached_step = -1;
+  std::int64_t reached_steps = 0;  ///< distinct steps in which a backward reached it
   std::string
       written_by;  ///< last operator that wrote it outside of optimizers, since training began
   std::int64_t written_step = -1;  ///< and the step of that

@@ -16,4 +16,8 @@ std::string change_text(std::int64_t parameters, double ratio);
 void explain_update(const std::string& cause, const UpdateWindows& windows,
                     const TensorState& first, const RunState& state, Finding& finding);
 
+/// What the samples of such updates say.
+void add_update_facts(const std::string& cause, const UpdateWindow& window,
+                      const TensorState& first, Finding& finding);
+
 }  // namespace ddpscope

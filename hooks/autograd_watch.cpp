@@ -11,6 +11,7 @@
 #include "hooks/gradient_scaling.h"
 #include "hooks/gradient_watch.h"
 #include "hooks/graph_history.h"
+#include "hooks/graph_samples.h"
 #include "hooks/interposed.h"
 #include "hooks/left_open.h"
 #include "hooks/loop_phase.h"
@@ -24,6 +25,7 @@
 #include "hooks/rested_gradients.h"
 #include "hooks/step_wait.h"
 #include "hooks/survey_outputs.h"
+#include "hooks/taken_gradients.h"
 #include "hooks/update_order.h"
 #include "hooks/write_scope.h"
 #include "model/hot_code.h"
@@ -121,11 +123,13 @@ DDPSCOPE_HOT void begin_backward(Capture& capture, const edge_list& roots,
   BackwardEvent event{.at = capture.marker().now(),
                       .surveyed = capture.marker().surveying(),
                       .accumulates = asked.accumulates,
+                      .last = asked.accumulates ? TakenGradients::take() : GradientFate::kUnknown,
                       .keep_graph = asked.keep_graph,
                       .creates_graph = asked.create_graph,
                       .roots_alive = roots_alive(capture)};
   remember_roots(capture, roots, {asked.keep_graph, !asked.inputs->empty()});
   if (!asked.accumulates) tell_asked(capture, *asked.inputs, event);
+  GraphSamples::here().see_backward(roots, event);
   event.walked = event.surveyed || graph_grows();
   if (event.walked) event.graph = graph_shape(capture, roots);
   if (event.surveyed) {

@@ -24,6 +24,7 @@
 #include "hooks/risky_inputs.h"
 #include "hooks/step_wait.h"
 #include "hooks/survey_outputs.h"
+#include "hooks/taken_gradients.h"
 
 namespace ddpscope {
 namespace {
@@ -47,6 +48,7 @@ struct OpContext final : at::ObserverContext {
   bool by_zero = false;
   bool brings_values = false;     // an input was computed, and has no gradient path
   bool reads_gradients = false;   // or what was computed from them, before they are used
+  std::uint64_t taken_from = 0;   // a gradient: its memory
   bool hides_gradient = false;    // an input has no gradient path, and its memory has
   bool mixes_shapes = false;      // of its first two tensors
   WeakInputs all_inputs;          // of the outermost operator
@@ -122,6 +124,7 @@ std::unique_ptr<at::ObserverContext> op_starts(const at::RecordFunction& functio
         PendingGradients::see_operator(capture, function);
         see_scaled_copy(capture, function);
         see_random_operator(capture, function);
+        context->taken_from = TakenGradients::read_by(capture, function);
       }
     }
     if (nesting.depth == 1 && StepWait::is_pending()) context->waits_since = StepWait::own_ticks();
@@ -222,6 +225,9 @@ void op_ends(const at::RecordFunction& function, at::ObserverContext* context) {
   }
   if (op->reads_gradients) {
     as_guest("op", [&](Capture&) { GradientFlow::see_result(function); });
+  }
+  if (op->taken_from != 0) {
+    as_guest("op", [&](Capture&) { TakenGradients::see_result(function, op->taken_from); });
   }
   if (!op->depends || !is_forward()) return;
   as_guest("op", [&](Capture& capture) {

@@ -85,6 +85,22 @@ class OptimizerTable {
   std::unordered_map<const torch::optim::Optimizer*, KnownOptimizer> known_;
 };
 
+/// `Adam`, by the options of its groups: until it is built its own class cannot be asked for. Empty
+/// where those are of a class that LibTorch does not have.
+inline std::string name_by_options(const torch::optim::Optimizer& optimizer) {
+  using namespace torch::optim;  // NOLINT(google-build-using-namespace)
+  const auto& groups = optimizer.param_groups();
+  if (groups.empty() || !groups.front().has_options()) return "";
+  const OptimizerOptions& options = groups.front().options();
+  const std::type_info& type = typeid(options);
+  if (type == typeid(SGDOptions)) return "SGD";
+  if (type == typeid(AdamOptions)) return "Adam";
+  if (type == typeid(AdamWOptions)) return "AdamW";
+  if (type == typeid(RMSpropOptions)) return "RMSprop";
+  if (type == typeid(AdagradOptions)) return "Adagrad";
+  return type == typeid(LBFGSOptions) ? "LBFGS" : "";
+}
+
 inline bool ships_with_torch(const torch::optim::Optimizer& optimizer) {
   using namespace torch::optim;  // NOLINT(google-build-using-namespace)
   const std::type_info& type = typeid(optimizer);

@@ -216,7 +216,7 @@ void on_add_group(Optimizer* self, const OptimizerParamGroup& group) {
     attach_discovered(capture);
     const KnownOptimizer& known = OptimizerTable::get().entry(*self, is_new);
     if (is_new) tell_created(capture, known);
-    tell_members(capture, members_of(*self), known, "");  // its class is not complete yet
+    tell_members(capture, members_of(*self), known, name_by_options(*self));
   });
 }
 

@@ -20,12 +20,27 @@ struct GraphShape {
   std::optional<Doing> entered;  ///< what made the entry
 };
 
+/// What the program did with the gradients of a backward before the next one, as surveys see it.
+enum class GradientFate : std::uint8_t {
+  kUnknown,
+  kLeft,   ///< no operator read them but those that measure, or write into, them
+  kTaken,  ///< it computed something as large from one: it uses them by itself
+};
+
+/// Graphs of earlier steps that still exist in part, of one step in 16 each.
+struct OldGraphs {
+  std::int64_t alive = 0;
+  std::int64_t since = 0;  ///< the step of the oldest of them
+  std::int64_t died = 0;   ///< the newest step whose graph is gone, of those before this one
+};
+
 /// The begin of an outermost backward. Leaves and outputs are told on survey steps only.
 struct BackwardEvent {
   Stamp at;
   bool surveyed = false;
   bool walked = false;  ///< so the graph is known: on survey steps, and while it grows
   bool accumulates = true;
+  GradientFate last = GradientFate::kUnknown;  ///< of the gradients of the last one
   bool keep_graph = false;
   bool creates_graph = false;    ///< of the gradients themselves
   std::int64_t roots_alive = 0;  ///< of the last 64, those of earlier steps that still exist
@@ -36,6 +51,8 @@ struct BackwardEvent {
   GraphShape graph;
   std::vector<TensorId> alive_outputs;
   std::vector<TensorId> asked;  ///< leaves for whose gradient autograd::grad() was called
+  std::optional<OldGraphs> trained;    ///< of losses; told where the graph of this one is added
+  std::optional<OldGraphs> evaluated;  ///< of forwards in eval mode
 };
 
 /// A backward asked for tensors that an earlier one freed, and was left by LibTorch's exception.

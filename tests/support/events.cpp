@@ -168,6 +168,7 @@ void Program::backward(const std::vector<TensorId>& leaves, std::vector<TensorId
       BackwardEvent{.at = now(),
                     .surveyed = true,
                     .walked = true,
+                    .last = last_gradients,
                     .roots = roots,
                     .roots_are_leaves = roots_are_leaves,
                     .root_gradient = root_gradient,

@@ -102,6 +102,7 @@ class Program {
   std::vector<TensorId> roots;  ///< of the backward calls that follow
   bool roots_are_leaves = false;
   double root_gradient = 1;
+  GradientFate last_gradients = GradientFate::kLeft;
   std::vector<TensorId> old_leaves;   ///< of leaves, those that older graphs read
   std::function<void()> in_backward;  ///< what the next backward sends besides, before its end
   /// A backward that gives these leaves a gradient.
