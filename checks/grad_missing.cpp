@@ -1,5 +1,3 @@
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <map>
 #include <memory>
@@ -15,7 +13,6 @@
 #include "checks/reducer_passes.h"
 #include "checks/run_state.h"
 #include "checks/sibling_branches.h"
-#include "checks/site_text.h"
 #include "checks/subtree.h"
 
 namespace ddpscope {
@@ -26,13 +23,14 @@ class GradMissing final : public Check {
   void on_cycle_end(const CycleEndEvent& event, const RunState& state,
                     Findings& findings) override {
     std::vector<const TensorState*> absent;
-    forget_dead(state);
+    forget_dead(presences_, state);
+    held_.clear();
     for (const auto& [id, tensor] : state.tensors().all()) {
       if (tensor.registrations.empty()) continue;
       GradientPresence& presence = presences_[id];
       const bool arrived = tensor.gradient_cycle == event.at.cycle;
       if (arrived || !expects_gradient(state, tensor)) {
-        arrived ? presence.arrived() : presence.forget_gap();
+        arrived ? presence.arrived(event.at.cycle) : presence.forget_gap();
         reported_.erase(id);
         continue;
       }
@@ -63,7 +61,16 @@ class GradMissing final : public Check {
     }
   }
 
+  void on_exit(const ExitEvent&, const RunState& state, Findings& findings) override {
+    has_ended_ = true;
+    std::vector<const TensorState*> held;
+    for (const TensorId id : held_) held.push_back(state.tensor(id));
+    std::erase(held, nullptr);
+    if (!held.empty()) tell_absent(held, state, findings);
+  }
+
   void on_dropped(const DroppedEvent&, const RunState&) override {
+    held_.clear();
     for (auto& [id, presence] : presences_) presence.forget_gap();
     passes_.clear();
     cleared_.clear();
@@ -81,9 +88,13 @@ class GradMissing final : public Check {
       // Of tasks in turn, whose gradients the program assigns, its own may come later.
       if (cause.name == "not_accumulated" && presence.was_excused()) cause = {.was_reached = true};
       if (is_copy(state, *tensor, cause.name)) continue;
-      if (cause.name == "not_used" && presence.never_came()) {
+      if (cause.name == "not_used") {
         if (!siblings.has_value()) siblings.emplace(presences_, state);
-        if (siblings->may_come(*tensor, cycles)) continue;
+        const Branch branch = siblings->kind_of(*tensor, presence, state);
+        if (branch == Branch::kMayCome || (branch == Branch::kHead && !has_ended_)) {
+          if (branch == Branch::kHead) held_.push_back(tensor->info.id);
+          continue;
+        }
       }
       reported_.insert(tensor->info.id);
       missing[cycles].add(*tensor, cause);
@@ -114,12 +125,6 @@ class GradMissing final : public Check {
     }
   }
 
-  void forget_dead(const RunState& state) {
-    const auto& alive = state.tensors().all();
-    if (presences_.size() <= alive.size()) return;
-    std::erase_if(presences_, [&](const auto& entry) { return !alive.contains(entry.first); });
-  }
-
   /// Where this step has no records of operators, what an earlier one that lacked it told.
   const MissingCause& awaited_cause_of(const RunState& state, const TensorState& tensor) {
     MissingCause& known = awaited_[tensor.info.id];
@@ -128,17 +133,13 @@ class GradMissing final : public Check {
     return known;
   }
 
-  static void add_cut(const MissingCause& cause, const RunState& state, Finding& finding) {
-    if (cause.cut_op.empty()) return;
-    const std::string line = add_site("used", cause.cut_stack, state, finding);
-    finding.why += "; cut by " + cause.cut_op + (line.empty() ? "" : fmt::format(" ({})", line));
-  }
-
   ReducerPasses passes_;
   ClearedGradients cleared_;
   std::unordered_map<TensorId, MissingCause> awaited_;
   std::unordered_map<TensorId, GradientPresence> presences_;
   std::unordered_set<TensorId> reported_;
+  std::vector<TensorId> held_;  ///< in the last cycle
+  bool has_ended_ = false;
 };
 }  // namespace
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "checks/missing_cause.h"
@@ -14,9 +15,11 @@ class GradientPresence {
   static constexpr std::int64_t kTimesUsual = 16;
   static constexpr std::int64_t kTimesForFirst = 64;
 
-  void arrived() {
+  void arrived(std::int64_t cycle) {
+    if (with_ == 0 || gap_ > 0) began_ = cycle;
     ++with_;
     without_ += gap_;
+    longest_ = std::max(longest_, gap_);
     gap_ = 0;
   }
   /// In another cycle.
@@ -29,6 +32,10 @@ class GradientPresence {
   /// At some time it was not to get one by backward: it was frozen, or the program assigned it.
   bool was_excused() const { return was_excused_; }
   std::int64_t cycles_without() const { return gap_; }
+  /// The cycle of the first of those in a row that have one; 0: none has.
+  std::int64_t began() const { return gap_ == 0 ? began_ : 0; }
+  /// Whether it may come back where another took its place when it went.
+  bool may_come_back() const { return with_ > 0 && gap_ < kTimesUsual * with_; }
   bool never_came() const { return with_ == 0; }
   /// In how many cycles it has one once, where it had it in some and in others not; else 0.
   std::int64_t usual_distance() const {
@@ -37,16 +44,19 @@ class GradientPresence {
 
  private:
   static constexpr std::int64_t kAlways = 8;  // cycles in a row
+  static constexpr std::int64_t kPauses = 2;
 
   std::int64_t limit() const {
     const bool is_always_there = without_ == 0 && with_ >= kAlways;
     if (with_ == 0 || is_always_there) return kMissingCycles;
-    return kTimesUsual * (with_ + without_) / with_;
+    return std::max(kTimesUsual * (with_ + without_) / with_, kPauses * longest_);
   }
 
   std::int64_t with_ = 0;     // cycles
   std::int64_t without_ = 0;  // before the last that had one
-  std::int64_t gap_ = 0;      // since then
+  std::int64_t longest_ = 0;  // of the pauses that ended
+  std::int64_t began_ = 0;
+  std::int64_t gap_ = 0;  // since then
   bool was_excused_ = false;
 };
 

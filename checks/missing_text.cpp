@@ -6,6 +6,7 @@
 #include <map>
 
 #include "checks/finding_text.h"
+#include "checks/site_text.h"
 #include "model/fact_keys.h"
 #include "model/rank_words.h"
 
@@ -15,6 +16,8 @@ using enum Applicability;
 
 constexpr std::string_view kAwaited = "not_ready";
 constexpr char kReached[] = "reached";
+constexpr char kCloned[] = "cloned";
+constexpr char kReadEarly[] = "read_early";
 
 struct MissingWords {
   std::string why;  ///< `{}`: the operator at which the path ends
@@ -40,8 +43,26 @@ MissingWords undecided_words(const std::string& cause) {
       .at(cause);
 }
 
+/// Of those that are not used, where the operators tell more.
+MissingWords not_used_words(const std::string& cause) {
+  return std::map<std::string, MissingWords>{
+      {kCloned,
+       {"no operator with a gradient path read them: clone() alone did, as the constructor of "
+        "torch::nn::TransformerEncoder clones the layer that it is given",
+        {{"do not register the layer that was cloned: what holds its clones registers those",
+          kLikely},
+         {"call the layer itself in forward", kNeedsDecision}}}},
+      {kReadEarly,
+       {"operators read them in the first of these cycles alone, as {}; so it is where forward "
+        "assigns what it computed to a member, as the next state of a recurrent layer",
+        {{"a state: a plain member, or register_buffer() and copy_() of the next one", kLikely},
+         {"use it in each forward, or remove it", kNeedsDecision}}}}}
+      .at(cause);
+}
+
 MissingWords missing_words(const std::string& cause) {
   if (cause.empty() || cause == kAwaited || cause == kReached) return undecided_words(cause);
+  if (cause == kCloned || cause == kReadEarly) return not_used_words(cause);
   return std::map<std::string, MissingWords>{
       {"not_used",
        {"no operator with a gradient path read them",
@@ -89,7 +110,10 @@ std::string missing_count(const TensorGroup& group) {
 Finding missing_at(const TensorGroup& group, const MissingCause& cause) {
   Finding finding = about(group);
   finding.op = cause.op;
-  const MissingWords words = missing_words(cause.was_reached ? kReached : cause.name);
+  const MissingWords words = missing_words(cause.was_reached      ? kReached
+                                           : cause.is_cloned      ? kCloned
+                                           : cause.was_read_early ? kReadEarly
+                                                                  : cause.name);
   std::string end = cause.shape.empty() ? "" : " " + shape_text(cause.shape);
   if (cause.other_ops > 0) end += fmt::format(" and {}", counted(cause.other_ops, "other"));
   finding.why = fmt::format(fmt::runtime(words.why), cause.op + end);
@@ -160,6 +184,12 @@ Finding awaited_finding(const ReducerEvent& pass, const TensorGroup& group,
   finding.facts.push_back({fact::kWindowSteps, std::int64_t{1}});
   finding.facts.push_back({fact::kReducerPresent, true});
   return finding;
+}
+
+void add_cut(const MissingCause& cause, const RunState& state, Finding& finding) {
+  if (cause.cut_op.empty()) return;
+  const std::string line = add_site("used", cause.cut_stack, state, finding);
+  finding.why += "; cut by " + cause.cut_op + (line.empty() ? "" : fmt::format(" ({})", line));
 }
 
 std::string missing_words_of_ranks(const std::vector<RankSide>& causes) {

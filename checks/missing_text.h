@@ -15,6 +15,9 @@ Finding missing_finding(const TensorGroup& group, const MissingCause& cause, std
 /// steps of their own optimizer.
 Finding foreign_finding(const TensorGroup& group, std::int64_t steps, const RunState& state);
 
+/// Where the path of these was cut, if it was.
+void add_cut(const MissingCause& cause, const RunState& state, Finding& finding);
+
 /// Parameters without a gradient in one pass of a Reducer, which waits for them.
 Finding awaited_finding(const ReducerEvent& pass, const TensorGroup& group,
                         const MissingCause& cause);

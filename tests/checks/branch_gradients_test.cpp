@@ -44,7 +44,67 @@ struct TwoModels {
   }
   Program program{"grad-missing"};
 };
+
+/// A body and two heads, of which one is trained at a time.
+struct Heads {
+  explicit Heads(std::vector<std::int64_t> shape) {
+    program.attach(1, {{.id = 1, .path = "body.weight", .shape = {16, 8}},
+                       {.id = 2, .path = "h1.weight", .shape = shape},
+                       {.id = 3, .path = "h1.bias"},
+                       {.id = 4, .path = "h2.weight", .shape = shape},
+                       {.id = 5, .path = "h2.bias"}});
+    program.optimizer(1, {1, 2, 3, 4, 5});
+  }
+  void train(TensorId head, int steps) {
+    for (int i = 0; i < steps; ++i) {
+      program.op({.name = "aten::mm", .inputs = {30, 1}, .outputs = {31}});
+      program.op({.name = "aten::addmm", .inputs = {31, head, head + 1}, .outputs = {32}});
+      program.backward({1, head, head + 1});
+      program.step(1);
+      program.zero_grad(1);
+    }
+  }
+  Program program{"grad-missing"};
+};
 }  // namespace
+
+TEST_CASE("grad-missing waits for heads that are trained in turn", "[check]") {
+  Heads heads({4, 16});
+  for (int epoch = 0; epoch < 4; ++epoch) heads.train(epoch % 2 == 0 ? 2 : 4, 12);
+  heads.program.exit();
+  CHECK(heads.program.findings.empty());
+}
+
+TEST_CASE("grad-missing tells what lost its gradients and nothing took the place of", "[check]") {
+  Heads heads({4, 16});
+  heads.train(2, 10);
+  for (int i = 0; i < 5; ++i) {
+    heads.program.op({.name = "aten::mm", .inputs = {30, 1}, .outputs = {31}});
+    heads.program.backward({1});
+    heads.program.step(1);
+    heads.program.zero_grad(1);
+  }
+  REQUIRE(heads.program.findings.size() == 1);
+  CHECK(heads.program.findings[0].module_path == "h1");
+}
+
+TEST_CASE("grad-missing tells a head whose turn never came", "[check]") {
+  Heads heads({4, 16});
+  heads.train(2, 8);
+  CHECK(heads.program.findings.empty());
+  SECTION("at the end") { heads.program.exit(); }
+  SECTION("after many cycles") { heads.train(2, 60); }
+  REQUIRE(heads.program.findings.size() == 1);
+  CHECK(heads.program.findings[0].module_path == "h2");
+  CHECK(cause_of(heads.program.findings[0]) == "not_used");
+}
+
+TEST_CASE("grad-missing tells a layer at once that could follow another", "[check]") {
+  Heads layers({16, 16});
+  layers.train(2, 5);
+  REQUIRE(layers.program.findings.size() == 1);
+  CHECK(layers.program.findings[0].step == 4);
+}
 
 TEST_CASE("grad-missing waits for the first turn of branches that are taken by turns", "[check]") {
   Turns turns;
