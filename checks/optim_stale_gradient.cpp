@@ -13,6 +13,7 @@
 #include "checks/own_updates.h"
 #include "checks/run_state.h"
 #include "checks/stale_gradients.h"
+#include "checks/target_text.h"
 #include "checks/zeroed_gradients.h"
 
 namespace ddpscope {
@@ -83,6 +84,7 @@ class OptimStaleGradient final : public Check {
       const TensorState* tensor = state.tensor(id);
       return tensor != nullptr && is_updated_by_program(*tensor, state);
     });
+    if (!closed.stale.empty()) drop_targets(closed.stale, state);
     if (closed.stale.empty()) return;
     say_stale({.parameters = std::move(closed.stale),
                .all = closed.all,

@@ -96,12 +96,37 @@ TEST_CASE("A model that nobody trains may be a target, which no fix is to train"
   pair.train([](TensorId) {});
   REQUIRE(pair.program.findings.size() == 1);
   const Finding& finding = pair.program.findings[0];
-  CHECK(finding.severity == Severity::kError);
+  CHECK(finding.severity == Severity::kWarning);
   for (const Fix& fix : finding.fixes) {
     CHECK(fix.applicability == Applicability::kNeedsDecision);
   }
-  CHECK(finding.fixes.back().text ==
+  CHECK(finding.fixes.front().text ==
         "if it is a target that follows net: run its forward under " + kGuard);
+}
+
+TEST_CASE("A model that is written unseen may be a target, whose gradients nobody clears",
+          "[check]") {
+  Pair pair("optim-stale-gradient,optim-missing-parameter");
+  SECTION("which no optimizer holds") {}
+  SECTION("which one holds that never steps") { pair.program.optimizer(2, {11, 12}); }
+  for (int i = 0; i < 12; ++i) {
+    pair.train([&](TensorId id) { pair.program.write({id}); });
+  }
+  pair.program.exit();
+  REQUIRE(pair.program.findings.size() == 1);
+  const Finding& finding = pair.program.findings[0];
+  CHECK(finding.id == "optim-missing-parameter");
+  CHECK(finding.severity <= Severity::kWarning);
+  CHECK(finding.fixes.front().text ==
+        "if it is a target that follows net: run its forward under " + kGuard);
+}
+
+TEST_CASE("A target of which a first copy was seen is a note", "[check]") {
+  Pair pair("optim-missing-parameter");
+  for (const TensorId id : kTarget) pair.write("aten::copy_", id, id - 10);
+  pair.train([](TensorId) {});
+  REQUIRE(pair.program.findings.size() == 1);
+  CHECK(pair.program.findings[0].severity == Severity::kNote);
 }
 
 TEST_CASE("What no optimizer holds explains that nothing clears its gradients", "[links]") {
