@@ -15,7 +15,7 @@ namespace {
 using Shapes = std::multiset<std::vector<std::int64_t>>;
 
 bool is_at_rest(const TensorState& tensor, std::int64_t since_cycle) {
-  return tensor.gradients == 0 || tensor.gradient_cycle < since_cycle;
+  return tensor.gradients == 0 || tensor.left_with_root || tensor.gradient_cycle < since_cycle;
 }
 }  // namespace
 
@@ -29,11 +29,14 @@ HeldCopy held_copy_of(const std::vector<const TensorState*>& parameters, const R
       continue;
     }
     std::map<std::string, std::pair<Shapes, std::vector<std::string>>> held;  // by model
+    HeldCopy copy{.optimizer = &optimizer};
     for (const auto& group : optimizer.groups) {
       for (const OptimizerMember& member : group) {
         const TensorState* tensor = state.tensor(member.tensor);
         if (tensor == nullptr || !is_at_rest(*tensor, since)) continue;
         const bool is_registered = !tensor->registrations.empty();
+        copy.was_registered |= is_registered || !tensor->former_path.empty();
+        copy.is_gone |= tensor->left_with_root;
         auto& [shapes, paths] = held[is_registered ? state.model_of(*tensor)->label : ""];
         shapes.insert(tensor->info.shape);
         if (is_registered) paths.push_back(tensor_path(*tensor));
@@ -42,7 +45,9 @@ HeldCopy held_copy_of(const std::vector<const TensorState*>& parameters, const R
     for (const auto& [model, members] : held) {
       const auto& [shapes, paths] = members;
       if (!std::ranges::includes(shapes, wanted)) continue;
-      return {.optimizer = &optimizer, .model = model, .paths = paths};
+      copy.model = model;
+      copy.paths = paths;
+      return copy;
     }
   }
   return {};
@@ -64,9 +69,11 @@ bool are_whole_model(const std::vector<const TensorState*>& parameters, const Ru
 void say_copy(const HeldCopy& copy, Finding& finding) {
   finding.why = fmt::format(
       "{} holds as many parameters of the same shapes, {}, which no backward reaches: those of "
-      "another model, as clone() makes one",
+      "{}",
       optimizer_label(*copy.optimizer),
-      copy.model.empty() ? "registered nowhere" : "of " + copy.model);
+      copy.model.empty() ? "registered nowhere" : "of " + copy.model,
+      copy.is_gone && copy.model.empty() ? "a model that is gone, for which it was built"
+                                         : "another model, as clone() makes one");
   finding.fixes = fixes_of_copy();
   finding.facts.push_back({fact::kTwinPaths, as_fact(copy.paths)});
 }

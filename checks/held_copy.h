@@ -13,6 +13,8 @@ struct HeldCopy {
   const OptimizerState* optimizer = nullptr;  ///< null: there is none
   std::string model;                          ///< empty: they are registered nowhere
   std::vector<std::string> paths;             ///< of them in that
+  bool was_registered = false;                ///< at some time
+  bool is_gone = false;                       ///< the model that they were of
 };
 HeldCopy held_copy_of(const std::vector<const TensorState*>& parameters, const RunState& state,
                       std::int64_t cycles);

@@ -107,7 +107,8 @@ class OptimMissingParameter final : public Check {
   static Finding describe(const TensorGroup& group, LeftOut kind, const RunState& state) {
     HeldCopy copy;
     if (kind.lapse == Lapse::kNone) copy = held_copy_of(group.tensors, state, kFirstCycles);
-    kind.built_before |= copy.optimizer != nullptr && copy.model.empty();
+    const bool is_clone = !copy.was_registered && are_whole_model(group.tensors, state);
+    kind.built_before |= copy.optimizer != nullptr && copy.model.empty() && !is_clone;
     Finding finding = about(group);
     finding.severity = severity_of_left_out(kind);
     finding.phase = Phase::kOptimizer;
@@ -116,7 +117,7 @@ class OptimMissingParameter final : public Check {
     finding.fixes = fixes_for_left_out(kind, state);
     if (copy.optimizer != nullptr) {
       say_copy(copy, finding);
-    } else if (kind.lapse == Lapse::kNone) {
+    } else if (kind.lapse == Lapse::kNone || kind.lapse == Lapse::kNeverStepped) {
       say_target(group.tensors, state, finding);
     }
     finding.facts.push_back({fact::kCause, cause_of_left_out(kind)});

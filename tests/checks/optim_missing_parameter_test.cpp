@@ -87,7 +87,9 @@ TEST_CASE("optim-missing-parameter knows that the optimizer was built first", "[
 TEST_CASE("optim-missing-parameter tells of an optimizer that holds a copy of the model",
           "[check]") {
   Program program("optim-missing-parameter");
+  std::size_t paths = 0;
   SECTION("which is registered") {
+    paths = 2;
     program.attach(2, {{.id = 11, .path = "body.weight"}, {.id = 12, .path = "fc.bias"}});
   }
   SECTION("whose module is gone") {
@@ -102,8 +104,25 @@ TEST_CASE("optim-missing-parameter tells of an optimizer that holds a copy of th
   CHECK(finding.why.starts_with("SGD holds as many parameters of the same shapes, "));
   CHECK(finding.fixes[0].text ==
         "build the optimizer with the parameters of the model that is trained");
-  const bool is_gone = cause_of(finding) == "built_before";
-  CHECK(fact_of<std::vector<FactScalar>>(finding, "twin_paths").size() == (is_gone ? 0 : 2));
+  CHECK(cause_of(finding) == "group_omits");
+  CHECK(fact_of<std::vector<FactScalar>>(finding, "twin_paths").size() == paths);
+}
+
+TEST_CASE("optim-missing-parameter names the optimizer of a model that was built anew", "[check]") {
+  Program program("optim-missing-parameter");
+  program.attach(1, {{.id = 11, .path = "body.weight"}, {.id = 12, .path = "fc.bias"}});
+  program.optimizer(1, {11, 12});
+  train(program, 1, {11, 12}, 4);
+  program.send_now(TreeEndEvent{.model = 1, .died = true});
+  program.attach(2, {{.id = 1, .path = "body.weight"}, {.id = 2, .path = "fc.bias"}});
+  train(program, 1, {1, 2}, 2);
+  REQUIRE(program.findings.size() == 1);
+  const Finding& finding = program.findings[0];
+  CHECK(finding.severity == Severity::kError);
+  CHECK(cause_of(finding) == "built_before");
+  CHECK(finding.why.ends_with("those of a model that is gone, for which it was built"));
+  CHECK(finding.fixes[0].text ==
+        "build the optimizer with the parameters of the model that is trained");
 }
 
 TEST_CASE("optim-missing-parameter takes no member of a dead model for a predecessor", "[check]") {
