@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <memory>
+#include <set>
+#include <utility>
 #include <vector>
 
 #include "checks/check.h"
@@ -15,6 +17,7 @@ struct Reached {
   std::int64_t tensors = 0;
   std::int64_t registered = 0;
   std::int64_t elements = 0;
+  std::set<ModelId> models = {};
 };
 
 Reached reached_now(const RunState& state) {
@@ -22,7 +25,10 @@ Reached reached_now(const RunState& state) {
   for (const auto& [id, tensor] : state.tensors().all()) {
     if (tensor.reached_step != state.now().step) continue;
     ++reached.tensors;
-    if (!tensor.registrations.empty()) ++reached.registered;
+    if (!tensor.registrations.empty()) {
+      ++reached.registered;
+      reached.models.insert(tensor.registrations.front().model);
+    }
     reached.elements += tensor.info.elements;
   }
   return reached;
@@ -70,10 +76,15 @@ class OptimEmpty final : public Check {
  private:
   static std::vector<Fix> fixes_for_none(const Reached& reached) {
     if (reached.tensors > 0 && reached.registered == reached.tensors) {
-      return {
+      std::vector<Fix> fixes = {
           {"build the optimizer with model->parameters() itself: the list that it was given may "
            "have been filtered while all were frozen, or moved from",
+           Applicability::kLikely},
+          {"if these are members of a class of the program: register_module(name, member) in its "
+           "constructor, else its parameters() are none",
            Applicability::kLikely}};
+      if (reached.models.size() > 1) std::swap(fixes[0], fixes[1]);
+      return fixes;
     }
     return {{"register the layers (module-unregistered)", Applicability::kLikely},
             {"build the optimizer after registration", Applicability::kLikely}};

@@ -55,10 +55,22 @@ TEST_CASE("optim-empty explains why registered parameters are in no optimizer", 
   const Findings empty = program.with_id("optim-empty");
   const Findings missing = program.with_id("optim-missing-parameter");
   REQUIRE(!empty.empty());
-  REQUIRE(empty[0].fixes.size() == 1);
+  REQUIRE(empty[0].fixes.size() == 2);
   CHECK(empty[0].fixes[0].text.starts_with("build the optimizer with model->parameters() itself"));
   REQUIRE(missing.size() == 1);
   CHECK(missing[0].caused_by == (another ? "" : empty[0].fingerprint));
+}
+
+TEST_CASE("optim-empty knows members that their class may not have registered", "[check]") {
+  Program program("optim-empty");
+  program.attach(1, {{.id = 5, .path = "0.weight"}});
+  program.attach(2, {{.id = 6, .path = "0.weight"}});
+  program.optimizer(1, {});
+  program.backward({5, 6});
+  program.step(1);
+  REQUIRE(program.findings.size() == 1);
+  CHECK(program.findings[0].fixes[0].text.starts_with(
+      "if these are members of a class of the program: register_module(name, member)"));
 }
 
 TEST_CASE("optim-empty is folded under module-unregistered", "[check]") {
