@@ -64,18 +64,19 @@ class ModuleReplaced final : public Check {
 
   void on_cycle_end(const CycleEndEvent& event, const RunState& state,
                     Findings& findings) override {
-    std::map<std::string, std::vector<Replacement>> by_cause;
+    std::map<std::pair<std::string, bool>, std::vector<Replacement>> by_cause;  // or of buffers
     for (const auto& [id, tensor] : state.tensors().all()) {
       const TensorState* used = stands_in_for(tensor, event.at.cycle, state);
       if (used == nullptr) {
         cycles_.erase(id);
       } else if (++cycles_[id] == kReplacedCycles) {
-        by_cause[used->registrations.empty() ? "member_reassigned" : "tied_by_assignment"]
+        const bool is_free = used->registrations.empty();
+        by_cause[{is_free ? "member_reassigned" : "tied_by_assignment", tensor.is_buffer}]
             .push_back({&tensor, used});
       }
     }
     for (const auto& [cause, replaced] : by_cause) {
-      say_replaced(cause, "", replaced, state, findings);
+      say_replaced(cause.first, "", replaced, state, findings);
     }
     say_rebound(state, findings);
   }
@@ -103,6 +104,9 @@ class ModuleReplaced final : public Check {
   /// The tensor that forward uses while this registered one is neither used nor reached.
   const TensorState* stands_in_for(const TensorState& tensor, std::int64_t cycle,
                                    const RunState& state) const {
+    if (tensor.is_buffer && !tensor.registrations.empty()) {
+      return substitutions_.find_for_buffer(tensor, cycle, state);
+    }
     const bool reached = tensor.gradient_cycle == cycle || tensor.undefined_cycle == cycle;
     if (reached || tensor.registrations.empty() || !state.eligible(tensor)) return nullptr;
     if (!tensor.info.requires_grad) return nullptr;

@@ -57,22 +57,26 @@ Finding describe(const TensorGroup& group, const std::string& cause, const std::
                  const std::map<const TensorState*, const TensorState*>& others) {
   const Words& words = words_of(cause);
   Finding finding = about(group);
-  finding.severity = cause == "buffer_rebound" ? Severity::kWarning : Severity::kError;
+  const bool is_buffer = group.tensors.front()->is_buffer;
+  finding.severity = is_buffer ? Severity::kWarning : Severity::kError;
   finding.phase = cause == "re_registered" ? Phase::kOptimizer : Phase::kForward;
   std::vector<std::string> used;
   for (const TensorState* tensor : group.tensors) {
     const std::string path = used_path(others.at(tensor));
     if (!path.empty() && std::ranges::find(used, path) == used.end()) used.push_back(path);
   }
-  const std::string tensors =
-      fmt::format("{} ({})",
-                  counted(static_cast<std::int64_t>(group.tensors.size()),
-                          group.tensors.front()->is_buffer ? "buffer" : "parameter"),
-                  counted(elements_of(group.tensors), "element"));
+  const std::string tensors = fmt::format(
+      "{} ({})",
+      counted(static_cast<std::int64_t>(group.tensors.size()), is_buffer ? "buffer" : "parameter"),
+      counted(elements_of(group.tensors), "element"));
   finding.what = fmt::format(fmt::runtime(words.what), tensors, joined(used)) + " (" + cause + ")";
   finding.why = fmt::format(fmt::runtime(words.why), holder) + "; largest " +
                 joined(largest_shapes(group.tensors));
   finding.fixes = words.fixes;
+  if (is_buffer) {
+    finding.why += "; it alone is saved and moved with the model";
+    finding.fixes.resize(1);
+  }
   const TensorState& first = *group.tensors.front();
   const TensorState* other = others.at(&first);
   finding.facts.push_back({fact::kCause, cause});

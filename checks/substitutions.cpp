@@ -1,6 +1,7 @@
 #include "checks/substitutions.h"
 
 #include <algorithm>
+#include <optional>
 
 namespace ddpscope {
 namespace {
@@ -61,19 +62,40 @@ const TensorState* of_assigned_layer(const TensorState& registered, const RunSta
   });
   return used_count == unused_count ? used : nullptr;
 }
+
+/// What a view lies in, as the weight of a linear layer that is read transposed.
+const TensorState* whole_leaf(TensorId id, const RunState& state) {
+  const TensorState* leaf = state.tensor(state.trace().leaf_behind(id));
+  return leaf == nullptr || leaf->info.view_of == 0 ? leaf : state.tensor(leaf->info.view_of);
+}
+
+std::optional<ModulePlace> place_of(const OpEvent& event, const RunState& state) {
+  if (const ModulePlace* place = state.place_of(event.module)) return *place;
+  // The forward of LibTorch's norms is not seen: what they read of their own tells them.
+  if (event.op.find("batch_norm") == std::string::npos) return std::nullopt;
+  for (const TensorId input : event.inputs) {
+    const TensorState* own = state.tensor(input);
+    if (own == nullptr || own->registrations.empty()) continue;
+    const Registration& at = own->registrations.front();
+    return ModulePlace{at.model, at.module_path};
+  }
+  return std::nullopt;
+}
 }  // namespace
 
 void Substitutions::add(const OpEvent& event, const RunState& state) {
-  const ModulePlace* place = state.place_of(event.module);
-  if (place == nullptr || event.in_backward || !event.grad_mode) return;
+  if (event.in_backward || !event.grad_mode) return;
+  const std::optional<ModulePlace> place = place_of(event, state);
+  if (!place.has_value()) return;
   Leaves& leaves = read_in_[{place->model, place->path}];
   for (const TensorId input : event.inputs) {
-    const TensorState* leaf = state.tensor(state.trace().leaf_behind(input));
+    const TensorState* leaf = whole_leaf(input, state);
     if (leaf == nullptr || !leaf->info.is_leaf) continue;
+    if (leaf->is_buffer) buffers_read_[leaf->info.id] = event.at.cycle;
     const bool may_stand_in =
         leaf->info.requires_grad || (leaf->registrations.empty() && is_of_torch(*place, state));
     if (!may_stand_in) continue;
-    const bool is_own = std::ranges::any_of(leaf->registrations, [place](const Registration& at) {
+    const bool is_own = std::ranges::any_of(leaf->registrations, [&place](const Registration& at) {
       return at.model == place->model && lies_in(at.module_path, place->path);
     });
     if (!is_own) leaves[leaf->info.id] = event.at.cycle;
@@ -97,6 +119,22 @@ const TensorState* Substitutions::find(const TensorState& registered, const RunS
     if (near == at.module_path || parent_of(near) == at.module_path) return leaf;
   }
   return of_assigned_layer(registered, state);
+}
+
+const TensorState* Substitutions::find_for_buffer(const TensorState& buffer, std::int64_t cycle,
+                                                  const RunState& state) const {
+  const Registration& at = buffer.registrations.front();
+  if (!is_of_torch({at.model, at.module_path}, state)) return nullptr;
+  const auto own = buffers_read_.find(buffer.info.id);
+  const auto read = read_in_.find({at.model, at.module_path});
+  if (read == read_in_.end() || (own != buffers_read_.end() && own->second == cycle))
+    return nullptr;
+  for (const auto& [id, used_in] : read->second) {
+    const TensorState* leaf = state.tensor(id);
+    if (leaf == nullptr || used_in != cycle || leaf->info.requires_grad) continue;
+    if (is_like(*leaf, buffer, used_in)) return leaf;
+  }
+  return nullptr;
 }
 
 }  // namespace ddpscope
