@@ -97,6 +97,18 @@ bool is_left_out(const RunState& state, const TensorState& tensor) {
            });
   });
 }
+
+/// As for a move of the model to a device or a type.
+bool is_only_copied(const TensorUse& use) {
+  return std::ranges::all_of(use.ops, [](const std::string& op) {
+    return op == "aten::clone" || op == "aten::copy_" || op == "aten::to" || op == "aten::_to_copy";
+  });
+}
+
+/// As the layer that torch::nn::TransformerEncoder is given.
+bool is_only_cloned(const TensorUse& use) {
+  return use.ops == std::vector<std::string>{"aten::clone"};
+}
 }  // namespace
 
 MissingCause missing_cause_of(const RunState& state, const TensorState& tensor,
@@ -105,16 +117,20 @@ MissingCause missing_cause_of(const RunState& state, const TensorState& tensor,
   const TensorUse& use = tensor.use;
   if (tensor.undefined_cycle > begin) return {.name = "function_returned_nothing"};
   if (state.last_surveyed_cycle() <= begin) return {};
-  if (use.last_cycle <= begin) return {.name = "not_used"};
+  const bool is_cloned = is_only_cloned(use) && !tensor.owners.empty();
+  if (use.last_cycle <= begin) return {.name = "not_used", .is_cloned = is_cloned};
   const std::string first_op = use.ops.empty() ? "" : use.ops.front();
+  // As clone(), or a move of the model to a device or a type, reads it once before the first step.
+  const bool was_read_once_early = cycles >= kMissingCycles && use.last_cycle == begin + 1 &&
+                                   state.last_surveyed_cycle() > begin + 2;
+  if (was_read_once_early && (is_cloned || use.last_grad_mode_cycle > begin)) {
+    if (is_only_copied(use)) return {.name = "not_used", .is_cloned = is_cloned};
+    return {.name = "not_used", .op = first_op, .was_read_early = true};
+  }
   if (use.last_grad_mode_cycle <= begin) {
     if (is_only_evaluated(state, tensor, begin)) return {.name = "not_used"};
     return {.name = "grad_mode_off", .op = first_op};
   }
-  // As a move of the model to a device or a type reads all of it once, before the first step.
-  const bool was_read_once_early = cycles >= kMissingCycles && use.last_cycle == begin + 1 &&
-                                   state.last_surveyed_cycle() > begin + 2;
-  if (was_read_once_early) return {.name = "not_used"};
   const auto& end = use.end_before_step.has_value() ? use.end_before_step : use.end;
   if (use.no_backward_cycle > begin) return {.name = "no_backward"};
   if (!end.has_value() && tensor.reached_step < 0) return {.name = "no_backward"};
@@ -136,7 +152,8 @@ MissingCause missing_cause_of(const RunState& state, const TensorState& tensor,
 
 void MissingTensors::add(const TensorState& tensor, const MissingCause& cause) {
   const auto same = std::ranges::find_if(all_, [&cause](const OfCause& one) {
-    return one.cause.name == cause.name && one.cause.op == cause.op;
+    return one.cause.name == cause.name && one.cause.op == cause.op &&
+           one.cause.is_cloned == cause.is_cloned;
   });
   if (same == all_.end()) {
     all_.push_back({.cause = cause, .tensors = {&tensor}});

@@ -40,6 +40,8 @@ struct MissingCause {
   std::int64_t other_ops = 0;  ///< at which the paths of others end
   std::string cut_op = {};     ///< of a cut: the operator after which the path is gone
   StackId cut_stack = 0;
+  bool is_cloned = false;       ///< all that ever read it is `clone()`
+  bool was_read_early = false;  ///< of the cycles in which it was not used, in the first alone
   bool was_reached = false;  ///< undecided, though operators were recorded: a backward came there
 };
 

@@ -39,6 +39,45 @@ TEST_CASE("grad-missing says where no backward ran before the steps", "[check]")
   CHECK(fact_of<std::string>(program.findings[0], "cause") == "no_backward");
 }
 
+TEST_CASE("grad-missing names a layer that was only cloned when the model was made", "[check]") {
+  Program program("grad-missing");
+  program.attach(1, {{.id = 1, .path = "head.weight"}, {.id = 2, .path = "layer.weight"}});
+  const bool is_held = GENERATE(true, false);
+  program.optimizer(1, is_held ? std::vector<TensorId>{1, 2} : std::vector<TensorId>{1});
+  const std::string op = GENERATE("aten::clone", "aten::mul");
+  program.op({.name = op, .inputs = {2}, .outputs = {30}, .grad_mode = false});
+  for (int i = 0; i < 5; ++i) {
+    program.op({.name = "aten::mm", .inputs = {20, 1}, .outputs = {21}});
+    program.backward({1});
+    program.step(1);
+    program.zero_grad(1);
+  }
+  if (!is_held) {  // a copy that the program keeps
+    CHECK(program.findings.empty());
+    return;
+  }
+  REQUIRE(program.findings.size() == 1);
+  const Finding& finding = program.findings[0];
+  CHECK(cause_of(finding) == (op == "aten::clone" ? "not_used" : "grad_mode_off"));
+  CHECK(finding.fixes[0].text.starts_with("do not register the layer that was cloned") ==
+        (op == "aten::clone"));
+}
+
+TEST_CASE("grad-missing tells a state that is registered and replaced from an unused layer",
+          "[check]") {
+  Program program("grad-missing");
+  program.attach(1, {{.id = 1, .path = "body.weight"}, {.id = 2, .path = "state"}});
+  program.optimizer(1, {1, 2});
+  const std::string op = GENERATE("aten::lstm", "aten::_to_copy");  // a move to a device
+  program.op({.name = op, .inputs = {20, 2}, .outputs = {30}});
+  train(program, 5, [] {});
+  REQUIRE(program.findings.size() == 1);
+  const Finding& finding = program.findings[0];
+  CHECK(cause_of(finding) == "not_used");
+  CHECK(finding.op == (op == "aten::lstm" ? op : ""));
+  CHECK(finding.fixes[0].text.starts_with("a state: ") == (op == "aten::lstm"));
+}
+
 TEST_CASE("grad-missing tells results of other shapes in one finding", "[check]") {
   Program program("grad-missing");
   program.attach(1, {{.id = 1, .path = "body.weight"},
