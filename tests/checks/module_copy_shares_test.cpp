@@ -43,6 +43,7 @@ void named(Program& program, const std::string& label, ModelId model = 1) {
   tree->model = model;
   tree->label = label;
   tree->class_name = "Net";
+  tree->attached = true;
   tree->modules = {{.id = 1000}};
   tree->tensors = {{.name = "w", .tensor = {.id = 1, .requires_grad = true, .floating = true}}};
   program.send(std::move(tree));
@@ -135,6 +136,24 @@ TEST_CASE("module-copy-shares tells one module that was given two names", "[chec
   REQUIRE(program.findings.size() == 1);
   CHECK(program.findings[0].model == "target");
   CHECK(program.findings[0].what == "shares 1 of 1 parameter with online");
+}
+
+TEST_CASE("module-copy-shares tells one module that was attached twice without a name", "[check]") {
+  Program program("module-copy-shares");
+  const bool at_once = GENERATE(true, false);
+  named(program, "Net");
+  program.optimizer(1, {1});
+  if (!at_once) train(program, 1, 1, 1, /*apart=*/false);
+  named(program, "Net");
+  train(program, 1, 1, 3);
+  REQUIRE(program.findings.size() == (at_once ? 1U : 0U));
+  if (!at_once) return;
+  CHECK(program.findings[0].severity == Severity::kNote);  // it may be evaluated
+  CHECK(program.findings[0].what == "shares 1 of 1 parameter with the Net attached before it");
+  copy(program, 1, 1);
+  train(program, 1, 1, 2);
+  REQUIRE(program.findings.size() == 2);
+  CHECK(program.findings[1].severity == Severity::kWarning);
 }
 
 TEST_CASE("module-copy-shares stays silent", "[check]") {
