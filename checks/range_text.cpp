@@ -117,7 +117,9 @@ void explain_probabilities(const OutOfRangeEvent& event, Finding& finding) {
   }
   if (is_of_logits(event)) {
     finding.severity = Severity::kWarning;
-    finding.why += ": LibTorch takes them, and their loss falls without end";
+    finding.why =
+        "its targets are probabilities, and these are none; LibTorch takes them, and their loss "
+        "falls without end";
   }
   if (event.argument == "target") add_target_fixes(event, finding);
   if (event.nan_count > 0) finding.fixes.push_back({"find where the NaN came from", kLikely});
