@@ -20,14 +20,15 @@ bool is_rounding(const ReductionStep& step, const std::string& cause) {
   return cause.empty() && step.factors.empty() && step.largest_difference < kSteps * precision;
 }
 
-/// What came back is not of the backward that was last.
+/// What came back is not of the backward that was last. Of a few elements it may look so.
 bool is_of_others(const ReductionStep& step) {
-  return !step.reduces_last && step.as_they_arrived == 0 && step.mixed == step.differing;
+  return !step.reduces_last && step.as_they_arrived == 0 && 2 * step.mixed > step.differing;
 }
 
 std::vector<Fix> fixes_for_early(const ReductionStep& step, const Fix& last, const Fix& all) {
   if (is_of_others(step)) {
-    return {{"wait() for a collective before its result is copied to gradients", kLikely}, last};
+    return {{"wait() for a collective before its result is copied to gradients", kLikely},
+            {last.text, kLikely}};
   }
   return {last, all, {"none, where it is weights that are exchanged then", kNeedsDecision}};
 }
