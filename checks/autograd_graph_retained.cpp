@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <map>
 #include <memory>
+#include <utility>
 
 #include "checks/check.h"
 #include "checks/finding_text.h"
+#include "checks/kept_parts.h"
 #include "checks/run_state.h"
 #include "checks/site_text.h"
 #include "model/fact_keys.h"
@@ -26,6 +28,8 @@ class AutogradGraphRetained final : public Check {
   void on_backward(const BackwardEvent& event, const RunState& state, Findings& findings) override {
     if (event.walked) judge_reached(event, state, findings);
     if (event.at.step != roots_step_) judge_kept(event, state, findings);
+    if (kept_told_) return;
+    for (Finding& finding : parts_.on(event, state)) findings.push_back(std::move(finding));
   }
 
   void on_dropped(const DroppedEvent&, const RunState&) override {
@@ -92,6 +96,7 @@ class AutogradGraphRetained final : public Check {
     finding.why = "a tensor with history is kept, in a list or a running total";
     findings.push_back(std::move(finding));
     growing_steps_ = 0;
+    kept_told_ = true;
   }
 
   static Finding about(const BackwardEvent& event, const std::string& cause) {
@@ -115,6 +120,8 @@ class AutogradGraphRetained final : public Check {
   std::int64_t roots_step_ = -1;
   std::int64_t roots_alive_ = 0;
   int growing_steps_ = 0;
+  bool kept_told_ = false;
+  KeptParts parts_;
 };
 }  // namespace
 

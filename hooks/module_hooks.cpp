@@ -8,6 +8,7 @@
 
 #include "hooks/call_tensors.h"
 #include "hooks/capture.h"
+#include "hooks/graph_samples.h"
 #include "hooks/interposed.h"
 #include "hooks/module_call.h"
 #include "hooks/value_reader.h"
@@ -41,7 +42,10 @@ struct Forward<Result (Layer::*)(Arguments...)> {
     ModuleCall call(*self);
     if (call.is_hooked()) call.begin(CallTensors::of(arguments...));
     Result result = Hooked::original(self, std::forward<Arguments>(arguments)...);
-    if constexpr (kReturnsOneTensor) see_half(*self, result);
+    if constexpr (kReturnsOneTensor) {
+      see_half(*self, result);
+      GraphSamples::see_layer(*self, result);
+    }
     if (!call.is_hooked()) return result;
     if constexpr (kReturnsOneTensor) {
       call.end({result}, &result);

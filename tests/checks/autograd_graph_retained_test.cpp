@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "tests/support/catch.h"
 #include "tests/support/stale_events.h"
 
@@ -44,6 +46,39 @@ TEST_CASE("autograd-graph-retained reports a graph that grows by a step each ste
   CHECK(fact_of<std::string>(finding, "oldest_op") == "aten::addmm");
   CHECK(fact_of<std::string>(finding, "entry_op") == "aten::tanh");
   CHECK_FALSE(fact_of<bool>(finding, "keep_graph"));
+}
+
+TEST_CASE("autograd-graph-retained finds parts of graphs of which no root is left", "[check]") {
+  Steps steps;
+  const bool is_evaluated = GENERATE(true, false);
+  const std::int64_t many = is_evaluated ? 17 : 513;  // one in 16 steps
+  const auto sample = [&](OldGraphs graphs) {
+    BackwardEvent event{.at = {.step = 16 * ++steps.step, .cycle = steps.step}};
+    (is_evaluated ? event.evaluated : event.trained) = graphs;
+    steps.program.send(std::make_unique<BackwardEvent>(std::move(event)));
+  };
+  SECTION("which go on being kept: a note, and a warning later") {
+    for (std::int64_t i = 0; i <= many + 8; ++i) {
+      sample({.alive = std::min<std::int64_t>(i, 128), .since = i > 0 ? 16 : 0});
+      const std::size_t told = i < 8 ? 0 : (i < many - 1 ? 1 : 2);
+      CHECK(steps.program.findings.size() == told);
+    }
+    CHECK(steps.program.findings.at(0).severity == Severity::kNote);
+    CHECK(steps.program.findings.at(1).severity == Severity::kWarning);
+    CHECK(cause_of(steps.program.findings[0]) == "kept");
+    const std::string whose = is_evaluated ? "of the evaluation of" : "of";
+    CHECK(steps.program.findings[0].what ==
+          "the graph " + whose +
+              " step 16 is still alive in part, and those of each of 7 sampled since");
+  }
+  SECTION("but not few") {
+    for (int i = 0; i < 80; ++i) sample({.alive = 7, .since = 16 * i});
+    CHECK(steps.program.findings.empty());
+  }
+  SECTION("but not where later ones are gone") {
+    for (std::int64_t i = 8; i < 80; ++i) sample({.alive = i, .since = 16, .died = 32});
+    CHECK(steps.program.findings.empty());
+  }
 }
 
 TEST_CASE("autograd-graph-retained reports a deep graph at first sight", "[check]") {
