@@ -19,7 +19,7 @@ constexpr double kMinPeakShare = 0.0005;
 constexpr double kMinBytes = 64 * 1024;
 constexpr double kLinear = 0.9;
 constexpr std::int64_t kGrowthSteps = 64;
-constexpr std::int64_t kEnoughSteps = 1024;
+constexpr std::int64_t kEnoughSteps = 256;  // for all windows where each step is watched
 constexpr auto kEnoughWindows = static_cast<std::int64_t>(RisingWindows::kCount) + 1;
 constexpr std::int64_t kGrownRoots = 8;
 // Resident memory also grows with what allocators keep for themselves: below this much per step,
@@ -32,6 +32,8 @@ class MemoryGrowth final : public Check {
  public:
   void on_backward(const BackwardEvent& event, const RunState&, Findings&) override {
     roots_alive_ = event.roots_alive;
+    if (!event.trained.has_value() || !event.evaluated.has_value()) return;
+    parts_alive_ = std::max(event.trained->alive, event.evaluated->alive);
   }
   void on_kept_outputs(const KeptOutputsEvent& event, const RunState&, Findings&) override {
     kept_ = event;
@@ -74,7 +76,7 @@ class MemoryGrowth final : public Check {
 
   bool explains(double bytes_per_step) const {
     const auto kept = kept_.outputs.empty() ? 0 : kept_.outputs.front().bytes;
-    return roots_alive_ >= kGrownRoots ||
+    return std::max(roots_alive_, parts_alive_) >= kGrownRoots ||
            static_cast<double>(kept) >= kMinExplainedShare * bytes_per_step;
   }
 
@@ -102,6 +104,10 @@ class MemoryGrowth final : public Check {
     if (roots_alive_ >= kGrownRoots) {
       finding.why = fmt::format("backward roots of {} earlier steps are alive", roots_alive_);
     }
+    if (finding.why.empty() && parts_alive_ >= kGrownRoots) {
+      finding.why = fmt::format("graphs of {} earlier steps, of those sampled, are alive in part",
+                                parts_alive_);
+    }
     if (kept_.outputs.empty()) {
       if (finding.why.empty()) {
         finding.why =
@@ -123,6 +129,7 @@ class MemoryGrowth final : public Check {
   double peak_ = 0;
   std::int64_t new_shapes_ = 0;
   std::int64_t roots_alive_ = 0;
+  std::int64_t parts_alive_ = 0;  ///< of graphs that are sampled
   RisingWindows windows_;
   std::int64_t completed_ = 0;  ///< windows of the run
   KeptOutputsEvent kept_;
