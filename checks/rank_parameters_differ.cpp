@@ -18,10 +18,8 @@ namespace {
 /// What no gradient trains never is an error. One that each rank drew for itself is hardly meant,
 /// nor is one that all ranks run in training.
 Severity severity_of(const ValuesDiffer& values, const Cohort& cohort) {
-  if (is_rounding_of(values, cohort)) {
-    const bool is_mended = are_equal_again(values, cohort);
-    return std::min(severity_in(cohort), is_mended ? Severity::kNote : Severity::kWarning);
-  }
+  // How far they come apart later is not known.
+  if (is_rounding_of(values, cohort) && are_equal_again(values, cohort)) return Severity::kNote;
   if (!are_frozen(values)) return severity_in(cohort);
   const bool is_hardly_meant = is_of_start(values) || values.runs_on_all;
   return std::min(severity_in(cohort), is_hardly_meant ? Severity::kWarning : Severity::kNote);
