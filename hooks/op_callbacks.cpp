@@ -227,7 +227,9 @@ void op_ends(const at::RecordFunction& function, at::ObserverContext* context) {
     as_guest("op", [&](Capture&) { GradientFlow::see_result(function); });
   }
   if (op->taken_from != 0) {
-    as_guest("op", [&](Capture&) { TakenGradients::see_result(function, op->taken_from); });
+    as_guest("op", [&](Capture& capture) {
+      TakenGradients::see_result(capture, function, op->taken_from);
+    });
   }
   if (!op->depends || !is_forward()) return;
   as_guest("op", [&](Capture& capture) {

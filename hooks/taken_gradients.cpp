@@ -16,10 +16,14 @@ GradientFate& fate() noexcept {
   return seen;
 }
 
-bool is_gradient(const c10::TensorImpl& impl) {
+/// It may lie where one was that is gone.
+bool is_gradient(Capture& capture, const c10::TensorImpl& impl) {
   const void* const values = values_of(impl);
   const TensorSlot* const slot = gradient_table().find(values);
-  return slot != nullptr && slot->gradient_values.load(std::memory_order_relaxed) == values;
+  if (slot == nullptr) return false;
+  const at::Tensor leaf = capture.tensors().lock(*slot);
+  if (!leaf.defined() || !leaf.is_leaf() || !leaf.grad().defined()) return false;
+  return values_of(*leaf.grad().unsafeGetTensorImpl()) == values;
 }
 
 /// On the way to a norm or a largest value.
@@ -32,25 +36,28 @@ bool measures(std::string_view op) {
 }
 }  // namespace
 
-std::uint64_t TakenGradients::read_by(const Capture& capture, const at::RecordFunction& function) {
+std::uint64_t TakenGradients::read_by(Capture& capture, const at::RecordFunction& function) {
   if (!capture.options().values) return 0;
   if (fate() == GradientFate::kUnknown) fate() = GradientFate::kLeft;
   if (measures(function.name())) return 0;
   std::uint64_t gradient = 0;
   for_each_tensor(function.inputs(), [&](const at::Tensor& tensor) {
     const c10::TensorImpl& impl = *tensor.unsafeGetTensorImpl();
-    if (gradient == 0 && impl.numel() > 1 && is_gradient(impl)) gradient = storage_of(impl);
+    if (gradient == 0 && impl.numel() > 1 && is_gradient(capture, impl))
+      gradient = storage_of(impl);
   });
   return gradient;
 }
 
-void TakenGradients::see_result(const at::RecordFunction& function, std::uint64_t gradient) {
+void TakenGradients::see_result(Capture& capture, const at::RecordFunction& function,
+                                std::uint64_t gradient) {
   for_each_tensor(function.outputs(), [&](const at::Tensor& tensor) {
     const c10::TensorImpl& impl = *tensor.unsafeGetTensorImpl();
-    const bool is_taken = impl.numel() > 1 && storage_of(impl) != gradient && !is_gradient(impl);
+    const bool is_taken =
+        impl.numel() > 1 && storage_of(impl) != gradient && !is_gradient(capture, impl);
     if (is_taken) fate() = GradientFate::kTaken;
     // As the average over ranks is: what was taken came back.
-    if (is_gradient(impl) && std::string_view(function.name()) == "aten::copy_") {
+    if (is_gradient(capture, impl) && std::string_view(function.name()) == "aten::copy_") {
       fate() = GradientFate::kLeft;
     }
   });

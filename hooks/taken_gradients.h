@@ -14,9 +14,10 @@ class TakenGradients {
  public:
   /// Before an operator that the program calls: where the memory of a gradient that it reads is; 0
   /// if it reads none, or only measures it.
-  static std::uint64_t read_by(const Capture& capture, const at::RecordFunction& function);
+  static std::uint64_t read_by(Capture& capture, const at::RecordFunction& function);
   /// After it, where it reads one.
-  static void see_result(const at::RecordFunction& function, std::uint64_t gradient);
+  static void see_result(Capture& capture, const at::RecordFunction& function,
+                         std::uint64_t gradient);
   /// What was seen since the last call.
   static GradientFate take() noexcept;
 };
