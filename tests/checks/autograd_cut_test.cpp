@@ -116,26 +116,6 @@ TEST_CASE("autograd-cut leaves a frozen teacher under the same guard out", "[che
   expect_cut(steps.program.findings, "grad_mode_off", "aten::addmm");
 }
 
-TEST_CASE("autograd-cut is not misled by zeros in place of gradients", "[check]") {
-  CutSteps steps;
-  const bool are_zeros = GENERATE(true, false);  // else the program computed them
-  steps.owned();
-  steps.trunk();
-  steps.detach();
-  steps.dead_loss();
-  steps.program.leaf(kLoss);
-  steps.program.roots_are_leaves = true;
-  steps.program.backward({kLoss});
-  steps.program.clear({1, 2}, GradientBefore::kReset);
-  if (are_zeros) {
-    steps.program.send_now(ZeroGradientsEvent{.at = {}, .optimizer = 1, .members = {{1}, {2}}});
-  }
-  steps.program.step(1);
-  steps.program.zero_grad(1);
-  steps.program.backward({kLoss});
-  CHECK(steps.program.findings.size() == (are_zeros ? 1 : 0));
-}
-
 TEST_CASE("autograd-cut reports an error where nothing is reached", "[check]") {
   CutSteps steps;
   steps.reached = {};

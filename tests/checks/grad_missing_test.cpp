@@ -124,29 +124,6 @@ TEST_CASE("grad-missing reports after 4 cycles and states why", "[check]") {
   CHECK(fact_of<std::int64_t>(finding, "window_steps") == 4);
 }
 
-TEST_CASE("grad-missing takes zeros that the program put there for no gradient", "[check]") {
-  Program program("grad-missing");
-  program.attach(1, kNet);
-  program.optimizer(1, {1, 2, 3});
-  std::vector<TensorId> reached = {1};
-  bool is_found = false;
-  SECTION("of what no backward reaches") { is_found = true; }
-  SECTION("but those that a backward brought are its own") { reached = {1, 2, 3}; }
-  SECTION("but those of a step stand for no other") {}
-  const bool stay_zero = is_found || reached.size() > 1;
-  for (int i = 0; i < 5; ++i) {
-    program.op({.name = "aten::mm", .inputs = {20, 1}, .outputs = {21}});
-    program.backward(reached);
-    program.clear({2, 3}, GradientBefore::kReset);
-    if (stay_zero || i == 0) {
-      program.send_now(ZeroGradientsEvent{.at = {}, .optimizer = 1, .members = {{2}, {3}}});
-    }
-    program.step(1);
-  }
-  CHECK(program.findings.size() == (is_found ? 1 : 0));
-  if (is_found) CHECK(cause_of(program.findings.at(0)) == "not_used");
-}
-
 TEST_CASE("grad-missing names the line of a cut and the finding that explains it", "[check]") {
   LinesByStack lines;
   Program program("grad-missing,autograd-cut", &lines);

@@ -82,38 +82,6 @@ TEST_CASE("optim-update-size names a learning rate of 0", "[check]") {
   CHECK(loop.program.findings[0].severity == Severity::kNote);  // others are trained
 }
 
-TEST_CASE("optim-update-size tells a learning rate of 0 from the start once", "[check]") {
-  Loop loop;
-  std::vector<std::vector<double>> rates = {{0.0, 0.0}};  // of the steps; the last goes on
-  loop.moves = {.tensor = 1, .unchanged = true, .gradient_norm = 1};
-  loop.still = {.tensor = 2, .unchanged = true, .gradient_norm = 1};
-  bool is_told = false;
-  SECTION("of all groups") { is_told = true; }
-  SECTION("but not one that rises") { rates = {{0, 0}, {0, 0}, {0.1, 0.1}}; }
-  SECTION("but not one that comes back to 0") { rates = {{0.1, 0.1}, {0, 0}}; }
-  SECTION("but not one of a group") { rates = {{0.0, 0.1}}; }
-  SECTION("but not where another optimizer trains") {
-    loop.program.optimizer(2, {3});
-    loop.program.group_options = {{.learning_rate = 0.1}};
-    loop.program.step(2);
-  }
-  for (std::size_t i = 0; i < 40; ++i) {
-    loop.program.group_options.clear();
-    for (const double rate : rates[std::min(i, rates.size() - 1)]) {
-      loop.program.group_options.push_back({.learning_rate = rate});
-    }
-    loop.step();
-    if (i == 14) CHECK(loop.program.findings.empty());
-  }
-  CHECK(loop.program.findings.size() == (is_told ? 1 : 0));
-  if (!is_told) return;
-  CHECK(loop.program.findings[0].step == 16);
-  CHECK(loop.program.findings[0].what ==
-        "step() changed nothing in 16 steps: its learning rate is 0 (no_effect)");
-  loop.steps(300);
-  CHECK(loop.program.findings.size() == 1);
-}
-
 TEST_CASE("optim-update-size judges each sample that follows a rest", "[check]") {
   Loop loop;
   loop.steps(64);
