@@ -123,17 +123,18 @@ std::vector<Fix> fixes_for_unreduced(const ReductionStep& step, const std::strin
     return {{"add in one order on all ranks: that of the ranks, from 0 on", kSafe},
             {"all-reduce, which gives all ranks the same bits", kSafe}};
   }
+  const ValuesDiffer* own = own_parts_with(step.first_differing.path, cohort);
+  const Fix alike = {"if all ranks are to have the same: reduce these gradients as the others",
+                     kLikely};
+  const bool may_be_own = own != nullptr && (cause.empty() || cause == "subset");
+  if (may_be_own) return {alike, declare_own_parts(*own)};
   if (cause.empty()) {
     return {
         {"give each call the same gradient on all ranks, wait for it, and change gradients "
          "afterwards on all ranks alike",
          kLikely}};
   }
-  if (cause != "subset") return {all, last};
-  const ValuesDiffer* own = own_parts_with(step.first_differing.path, cohort);
-  if (own == nullptr) return {all, back};
-  return {{"if all ranks are to have the same: reduce these gradients as the others", kLikely},
-          declare_own_parts(*own)};
+  return cause == "subset" ? std::vector<Fix>{all, back} : std::vector<Fix>{all, last};
 }
 
 }  // namespace ddpscope
