@@ -54,7 +54,7 @@ struct TensorState {
   std::vector<OptimizerId> owners;
   std::string former_path;  ///< where it was registered last, once nothing registers it
   bool is_buffer = false;
-  bool was_written = false;  ///< while it kept a gradient, of which a later backward told
+  bool was_written = false;     ///< while it kept a gradient, of which a later backward told
   bool left_with_root = false;  ///< its root was detached or died, and nothing registered it since
   std::int64_t first_seen = 0;  ///< number of the event that introduced it
   std::int64_t registered_at = 0;    ///< number of the event that registered it first

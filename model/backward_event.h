@@ -50,7 +50,7 @@ struct BackwardEvent {
   StackId stack = 0;         ///< of a root that is a leaf
   GraphShape graph;
   std::vector<TensorId> alive_outputs;
-  std::vector<TensorId> asked;  ///< leaves for whose gradient autograd::grad() was called
+  std::vector<TensorId> asked;         ///< leaves for whose gradient autograd::grad() was called
   std::optional<OldGraphs> trained;    ///< of losses; told where the graph of this one is added
   std::optional<OldGraphs> evaluated;  ///< of forwards in eval mode
 };
