@@ -23,6 +23,19 @@ Work issue(const Group& group, const at::Tensor& gradient) {
   return group->allreduce(tensors);
 }
 
+/// Makes the gradients parts of one buffer, which this returns.
+at::Tensor share_gradients(const std::vector<at::Tensor>& parameters) {
+  std::int64_t elements = 0;
+  for (const at::Tensor& parameter : parameters) elements += parameter.numel();
+  const at::Tensor buffer = torch::zeros({elements});
+  std::int64_t begin = 0;
+  for (const at::Tensor& parameter : parameters) {
+    parameter.mutable_grad() = buffer.narrow(0, begin, parameter.numel()).view_as(parameter);
+    begin += parameter.numel();
+  }
+  return buffer;
+}
+
 /// `with_views`: gradients are parts of one buffer, which is cleared as a whole.
 Merged train_hooked(Divides divides, bool with_views) {
   const auto program = [divides, with_views](const Place& place) {
@@ -32,16 +45,9 @@ Merged train_hooked(Divides divides, bool with_views) {
     attach_diagnostics(net, quiet());
     torch::optim::SGD optimizer(net->parameters(), 0.02);
     const auto parameters = net->parameters();
-    std::int64_t elements = 0;
-    for (const at::Tensor& parameter : parameters) elements += parameter.numel();
-    const at::Tensor buffer = torch::zeros({elements});
+    const at::Tensor buffer = with_views ? share_gradients(parameters) : at::Tensor();
     std::vector<Work> works;
-    std::int64_t begin = 0;
     for (const at::Tensor& parameter : parameters) {
-      if (with_views) {
-        parameter.mutable_grad() = buffer.narrow(0, begin, parameter.numel()).view_as(parameter);
-        begin += parameter.numel();
-      }
       const auto average = [&](const at::Tensor& leaf) {
         const torch::NoGradGuard no_grad;
         if (divides == Divides::kFirst) leaf.grad().div_(2);
