@@ -57,8 +57,19 @@ std::vector<FactScalar> calls_per_rank(const Cohort& cohort) {
   return counts;
 }
 
-Finding describe_unused(const GradientSetsDiffer& gradients, const Cohort& cohort, bool agree) {
+std::vector<Fix> fixes_of_unused(bool agree) {
   using enum Applicability;
+  std::vector<Fix> fixes = {{"give every rank samples of every task in each step", kLikely}};
+  if (agree) return fixes;  // they bring zeros
+  fixes.push_back(
+      {"put zeros where a gradient is undefined, reduce the full list on all ranks, and undefine "
+       "those that no rank had",
+       kSafe});
+  fixes.push_back({"c10d::Reducer with unused detection", kNeedsDecision});
+  return fixes;
+}
+
+Finding describe_unused(const GradientSetsDiffer& gradients, const Cohort& cohort, bool agree) {
   const Unused unused = unused_like(gradients.parameters.front(), gradients);
   const bool few_without = unused.without.size() <= unused.with.size();
   Finding finding = finding_on(unused.without, gradients.step);
@@ -76,14 +87,7 @@ Finding describe_unused(const GradientSetsDiffer& gradients, const Cohort& cohor
               : "a rank that skips a gradient issues other collectives than those that "
                 "have it: they hang, or gradients of different parameters are added" +
                     severity_words(cohort);
-  finding.fixes = {{"give every rank samples of every task in each step", kLikely}};
-  if (!agree) {  // else that is what they do
-    finding.fixes.push_back(
-        {"put zeros where a gradient is undefined, reduce the full list on all ranks, and undefine "
-         "those that no rank had",
-         kSafe});
-    finding.fixes.push_back({"c10d::Reducer with unused detection", kNeedsDecision});
-  }
+  finding.fixes = fixes_of_unused(agree);
   std::vector<FactScalar> paths;
   for (std::size_t i = 0; i < std::min(unused.paths.size(), kListedUnused); ++i) {
     paths.emplace_back(unused.paths[i]);
