@@ -119,7 +119,7 @@ TEST_CASE("module-unregistered counts tensors by the type of their module", "[ch
   REQUIRE(program.findings.size() == 1);
   CHECK(program.findings[0].why.starts_with(
       "live modules use them (3 of LinearImpl, 1 of LayerNormImpl, 1 of BiasImpl, "
-      "1 of other types, 2 of none that was seen) through aten::mm, "));
+      "1 of other types, 2 of a type not seen) through aten::mm, "));
   CHECK(fact_of<std::string>(program.findings[0], "module_type") == "LinearImpl");
 }
 
