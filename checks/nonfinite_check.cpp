@@ -1,11 +1,15 @@
 #include "checks/nonfinite_check.h"
 
 #include <algorithm>
+#include <cmath>
+
+#include "checks/clip_finder.h"
 
 namespace ddpscope {
 
 void NonfiniteCheck::on_backward(const BackwardEvent&, const RunState& state, Findings& findings) {
   trail_.begin_backward();
+  is_clipped_ = false;
   if (!cleared_) return;
   judge_skip(state, findings);
   waiting_.clear();
@@ -40,10 +44,19 @@ void NonfiniteCheck::on_spoilt_step(const SpoiltStepEvent& event, const RunState
   cleared_ = false;
 }
 
+// clip-nonfinite-norm tells of that, and of what comes of it.
+void NonfiniteCheck::on_gradients_scaled(const GradientsScaledEvent& event, const RunState& state,
+                                         Findings&) {
+  const bool is_finite = std::isfinite(event.factor.value_or(1)) &&
+                         (!event.quotient.has_value() || std::isfinite(event.quotient->norm));
+  const bool is_clip = 2 * event.gradients >= gradients_beside(event.first, state);
+  is_clipped_ |= is_clip && !is_finite;
+}
+
 // Between a backward and the step that takes what it left.
 void NonfiniteCheck::on_gradients_spoilt(const GradientsSpoiltEvent& event, const RunState& state,
                                          Findings& findings) {
-  if (!waiting_.empty()) return;
+  if (!waiting_.empty() || is_clipped_) return;
   judge_backward(trail_.is_old(0) ? Origin::kEarlier : Origin::kNone, event.at, state, findings);
   trail_.add(event);
   waiting_ = event.gradients;

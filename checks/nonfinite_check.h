@@ -20,6 +20,8 @@ class NonfiniteCheck : public Check {
   }
   void on_gradients_repaired(const GradientsRepairedEvent& event, const RunState&,
                              Findings&) override;
+  void on_gradients_scaled(const GradientsScaledEvent& event, const RunState& state,
+                           Findings&) override;
   void on_gradients_spoilt(const GradientsSpoiltEvent& event, const RunState& state,
                            Findings& findings) override;
   void on_spoilt_step(const SpoiltStepEvent& event, const RunState& state,
@@ -59,6 +61,7 @@ class NonfiniteCheck : public Check {
   bool holds_waiting(OptimizerId optimizer, const RunState& state) const;
 
   NonfiniteTrail trail_;
+  bool is_clipped_ = false;  ///< by a norm that is not finite, since the last backward
   std::vector<NonfiniteGradientEvent> waiting_;
   bool cleared_ = false;  ///< since they began to wait; by zeros, or repaired
 };

@@ -50,7 +50,7 @@ class NumericNonfiniteGradient final : public NonfiniteCheck {
     if (first == nullptr) return;
     findings.push_back(describe(*first, *gradient, parameters.size(), state));
     if (const GradientsSpoiltEvent* spoilt = trail().spoilt()) {
-      say_spoilt(*spoilt, trail().averaged(), state, findings.back());
+      say_spoilt(*spoilt, gradient->values, trail().averaged(), state, findings.back());
     } else if (trail().averaged()) {
       say_averaged(findings.back());
     }

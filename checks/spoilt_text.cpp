@@ -11,6 +11,7 @@
 
 namespace ddpscope {
 namespace {
+using enum Applicability;
 constexpr char kWrittenAfterBackward[] = "written_after_backward";
 
 std::string when(const GradientsSpoiltEvent& event, bool is_averaged) {
@@ -35,9 +36,8 @@ std::string writes_text(const GradientsSpoiltEvent& event, const RunState& state
 }
 }  // namespace
 
-void say_spoilt(const GradientsSpoiltEvent& event, bool is_averaged, const RunState& state,
-                Finding& finding) {
-  const ValueRange& values = event.gradients.front().values;
+void say_spoilt(const GradientsSpoiltEvent& event, const ValueRange& values, bool is_averaged,
+                const RunState& state, Finding& finding) {
   finding.what = fmt::format("the gradient was not finite {}, though backward left it finite: {}",
                              when(event, is_averaged), elements_text(values, "elements"));
   finding.why.resize(finding.why.find(';'));
@@ -46,15 +46,21 @@ void say_spoilt(const GradientsSpoiltEvent& event, bool is_averaged, const RunSt
   finding.why += event.before_average
                      ? "; averaging spreads it to every rank, and the optimizer stepped with it"
                      : "; the optimizer stepped with it";
-  if (event.first.has_value() && !is_averaged) finding.op = event.first->op;
+  const bool is_sure = event.writes == 1 && !is_averaged;
+  if (is_sure && event.first.has_value()) finding.op = event.first->op;
+  finding.facts.push_back(
+      {fact::kCause, std::string(is_averaged ? kAfterAveraging : kWrittenAfterBackward)});
+  if (is_averaged) {
+    finding.fixes = {
+        {"skip the step on all ranks by a reduced flag (maximum)", kLikely},
+        {"look at the rank on which it began: a merge of all ranks names it", kNeedsDecision}};
+    return;
+  }
   finding.fixes = {
       {"look at what is done to gradients between backward() and step(): a division by a norm, a "
        "count or a scale that is 0 makes NaN or Inf",
-       Applicability::kLikely},
-      {"skip the step where a gradient is not finite, on all ranks alike",
-       Applicability::kNeedsDecision}};
-  finding.facts.push_back(
-      {fact::kCause, std::string(is_averaged ? kAfterAveraging : kWrittenAfterBackward)});
+       kLikely},
+      {"skip the step where a gradient is not finite, on all ranks alike", kNeedsDecision}};
 }
 
 }  // namespace ddpscope

@@ -35,7 +35,7 @@ TEST_CASE("numeric-nonfinite-gradient names what wrote a gradient after backward
   const Finding& finding = run.program.findings[0];
   CHECK(finding.id == kCheck);
   CHECK(finding.step == 2);
-  CHECK(finding.op == "aten::div_");
+  CHECK(finding.op == (spoilt.writes == 1 ? "aten::div_" : ""));
   CHECK(finding.what ==
         std::string("the gradient was not finite ") +
             (of_ranks ? "when it was averaged over the ranks" : "when the optimizer stepped") +
@@ -68,6 +68,7 @@ TEST_CASE("numeric-nonfinite-gradient knows no rank of what an average brought",
     const Finding& finding = run.program.findings[0];
     CHECK_FALSE(spreads_over_ranks(finding));
     CHECK(finding.op.empty());
+    CHECK(finding.fixes.front().text.starts_with("skip the step on all ranks"));
     CHECK(finding.why ==
           "it is the only parameter with such a gradient in this step; any rank may have made it "
           "so; the optimizer stepped with it");
