@@ -35,7 +35,7 @@ Finding told() {
 }
 
 at::Tensor spoilt(const at::Tensor& y, bool bad) {
-  return (bad ? y.log() - y.exp().neg().log() : y).square().mean();
+  return (bad ? (y.abs() * 1e4).exp() : y).square().mean();
 }
 }  // namespace
 

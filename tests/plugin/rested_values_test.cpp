@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <thread>
+#include <variant>
 
 #include "tests/support/torch_test.h"
 
@@ -79,12 +80,10 @@ TEST_CASE("A learning rate of 0 is found where hooks rest in nearly all steps") 
   train(
       optimizer, [&] { return net->loss(); }, 8000);
   const auto all = findings();
-  int elements = 0;
-  for (const Finding& finding : all) {
-    if (finding.id != "optim-update-size") continue;
-    elements += std::stoi(finding.what.substr(finding.what.find(" of ") + 4));
-  }
-  CHECK(elements == 212);  // all of them
+  CHECK(std::ranges::count(all, "optim-update-size", &Finding::id) == 1);
+  const Finding& found = only(all, "optim-update-size");
+  CHECK(found.step == 16);
+  CHECK(std::get<std::int64_t>(found.facts.at("elements")) == 212);  // all of them
 }
 
 }  // namespace ddpscope::test::rested_values_test
