@@ -101,10 +101,15 @@ def found(args):
     report, _ = rank_runs.merged(args.tool, *run.folders)
     for identity in args.ids:
         live = {without_counts(what) for _, what, name in said if name == identity}
-        merged = [f["what"] for f in report["findings"]
-                  if f["id"] == identity and f["severity"] != "note"
-                  and cause_of(f, report["findings"]) != identity]
-        if len(merged) != 1 or live != {without_counts(merged[0])}:
+        merged, following = [], set()
+        for one in report["findings"]:
+            if one["id"] != identity or one["severity"] == "note":
+                continue
+            if cause_of(one, report["findings"]) == identity:
+                following.add(without_counts(one["what"]))
+            else:
+                merged.append(one["what"])
+        if len(merged) != 1 or live - following != {without_counts(merged[0])} - following:
             sys.exit(f"{identity}: {live} was said live, {merged} at the merge")
     columns, table = read_table(args.expected)
     expected = expected_on(args.ranks, table[args.bug])
