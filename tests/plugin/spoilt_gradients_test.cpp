@@ -68,7 +68,9 @@ TEST_CASE("NaN that a clip has spread is left to the check of clips") {
     torch::nn::utils::clip_grad_norm_(net.parameters(), 1.0);
   });
   const auto all = findings();
-  CHECK(find(all, kCheck) == nullptr);
+  for (const Finding& finding : all) {
+    CHECK((finding.id != kCheck || finding.step > kSpoiltStep));  // of what the weights give then
+  }
   CHECK(text_fact(only(all, "clip-nonfinite-norm"), "cause") == "written_after_backward");
 }
 
