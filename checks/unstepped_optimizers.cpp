@@ -64,9 +64,13 @@ void UnsteppedOptimizers::on(const CollectiveEvent& event, const RunState& state
 
 /// It was seen what the program does with its gradients: nothing.
 bool UnsteppedOptimizers::may_tell(const RunState& state) const {
-  const auto has_stepped = [](const auto& one) { return one.second.steps > 0; };
+  // A line search may be within its first step, and one of the program's own class step unseen.
+  const auto may_step = [](const auto& one) {
+    const OptimizerState& optimizer = one.second;
+    return optimizer.steps > 0 || optimizer.type.empty() || optimizer.type == "LBFGS";
+  };
   return !is_told_ && !is_excused_ && left_ > 0 && !state.several_threads_train() &&
-         std::ranges::none_of(state.optimizers(), has_stepped);
+         std::ranges::none_of(state.optimizers(), may_step);
 }
 
 std::optional<Finding> UnsteppedOptimizers::on(const ZeroGradEvent& event, const RunState& state) {
@@ -88,8 +92,7 @@ std::optional<Finding> UnsteppedOptimizers::on(const ZeroGradEvent& event, const
 void UnsteppedOptimizers::at_exit(const RunState& state, Findings& findings) {
   if (backwards_ < kBackwardsAtExit || !may_tell(state)) return;
   for (const auto& [id, optimizer] : state.optimizers()) {
-    // One of the program's own class may step unseen.
-    if (!optimizer.creation_seen || optimizer.type.empty()) continue;
+    if (!optimizer.creation_seen) continue;
     if (!is_built_beside_models(state, optimizer)) continue;
     const auto members = unmoved(optimizer, state);
     if (members.empty()) continue;

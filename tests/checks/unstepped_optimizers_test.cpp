@@ -81,6 +81,11 @@ TEST_CASE("optim-update-size does not ask for a step", "[check]") {
     loop.program.last_gradients = GradientFate::kUnknown;
     loop.clear_and_look(64);
   }
+  SECTION("within the first step of a line search, or of an optimizer of the program's own") {
+    loop.program.optimizer_type = GENERATE("torch::optim::LBFGS", "");
+    loop.program.members(1, {{1, 2}});
+    loop.clear_and_look(64);
+  }
   SECTION("where few backwards came before the end") { loop.clear_and_look(7); }
   SECTION("where the program writes the parameters") {
     for (int i = 0; i < 20; ++i) {
