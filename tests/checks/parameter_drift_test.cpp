@@ -1,31 +1,16 @@
 // Where replicas that were equal part, by what is known of the steps between.
 #include "tests/support/catch.h"
 #include "tests/support/compared_ranks.h"
+#include "tests/support/drifted_values.h"
 
 namespace ddpscope::test::parameter_drift_test {
 namespace {
 using namespace test;  // NOLINT(google-build-using-namespace)
 constexpr char kId[] = "rank-parameters-differ";
 
-RanksComparedEvent with(const ValuesDiffer& values) {
-  RanksComparedEvent run = four_ranks();
-  run.cohorts[0].values = {values};
-  return run;
-}
-
-ValuesDiffer drift() {
-  return {.step = 8,
-          .compared = 62,
-          .equal_until = 4,
-          .sides = {{"aa", {1}}, {"bb", {0, 2, 3}}},
-          .tensors = {{.model = "Net", .path = "trunk.conv.weight", .requires_grad = true}},
-          .differing = 1,
-          .module_path = "trunk.conv"};
-}
-
 /// Gradients were compared in the steps 4 to 7, and equal but for `differing` of the last.
 RanksComparedEvent with_gradients(const ValuesDiffer& values, std::int64_t differing) {
-  RanksComparedEvent run = with(values);
+  RanksComparedEvent run = with_values(values);
   for (const std::int64_t step : {4, 5, 6, 7}) {
     run.cohorts[0].reductions.push_back(
         {.step = step, .sampled = 6, .calls = 6, .differing = step == 7 ? differing : 0});
@@ -36,7 +21,7 @@ RanksComparedEvent with_gradients(const ValuesDiffer& values, std::int64_t diffe
 
 TEST_CASE("rank-parameters-differ names the ranks that alone loaded a checkpoint", "[check]") {
   const std::int64_t step = GENERATE(3, 4, 8, 9);
-  RanksComparedEvent run = with(drift());
+  RanksComparedEvent run = with_values(drift_of_one());
   run.cohorts[0].loads = {{.step = step, .ranks = {1}}};
   const Finding finding = judge_run(run, kId).at(0);
   const bool is_between = step == 4 || step == 8;
@@ -47,11 +32,11 @@ TEST_CASE("rank-parameters-differ names the ranks that alone loaded a checkpoint
 }
 
 TEST_CASE("rank-parameters-differ asks for no average where gradients were equal", "[check]") {
-  RanksComparedEvent run = with_gradients(drift(), /*differing=*/0);
+  RanksComparedEvent run = with_gradients(drift_of_one(), /*differing=*/0);
   bool are_equal = false;
   SECTION("in each step since") { are_equal = true; }
   SECTION("not where one was not compared") { run.cohorts[0].reductions.pop_back(); }
-  SECTION("nor where they differed") { run = with_gradients(drift(), /*differing=*/1); }
+  SECTION("nor where they differed") { run = with_gradients(drift_of_one(), /*differing=*/1); }
   const Finding finding = judge_run(run, kId).at(0);
   CHECK(finding.fixes.at(0).text.starts_with("average every gradient") != are_equal);
   const bool is_told = finding.why.find("stepped with equal gradients") != std::string::npos;
@@ -60,7 +45,7 @@ TEST_CASE("rank-parameters-differ asks for no average where gradients were equal
 }
 
 TEST_CASE("rank-parameters-differ tells rounding from the rest", "[check]") {
-  ValuesDiffer values = drift();
+  ValuesDiffer values = drift_of_one();
   values.estimate = {{.step = 8, .path = "trunk.conv.weight", .norm = 3e-8, .relative = 4e-8}};
   bool is_rounding = false;
   std::int64_t differing = 0;

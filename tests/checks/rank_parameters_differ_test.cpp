@@ -1,26 +1,11 @@
 #include "tests/support/catch.h"
 #include "tests/support/compared_ranks.h"
+#include "tests/support/drifted_values.h"
 
 namespace ddpscope::test::rank_parameters_differ_test {
 namespace {
 using namespace test;  // NOLINT(google-build-using-namespace)
 constexpr char kId[] = "rank-parameters-differ";
-
-RanksComparedEvent with(const ValuesDiffer& values) {
-  RanksComparedEvent run = four_ranks();
-  run.cohorts[0].values = {values};
-  return run;
-}
-
-ValuesDiffer drift() {
-  return {.step = 8,
-          .compared = 62,
-          .equal_until = 4,
-          .sides = {{"aa", {1}}, {"bb", {0, 2, 3}}},
-          .tensors = {{.model = "Net", .path = "trunk.conv.weight", .requires_grad = true}},
-          .differing = 1,
-          .module_path = "trunk.conv"};
-}
 
 ValuesDiffer unequal_start() {
   return {.step = 0,
@@ -33,7 +18,7 @@ ValuesDiffer unequal_start() {
 }  // namespace
 
 TEST_CASE("rank-parameters-differ tells replicas that were never made equal", "[check]") {
-  const Findings findings = judge_run(with(unequal_start()), kId);
+  const Findings findings = judge_run(with_values(unequal_start()), kId);
   REQUIRE(findings.size() == 1);
   const Finding& finding = findings[0];
   CHECK(finding.severity == Severity::kError);
@@ -54,7 +39,7 @@ TEST_CASE("rank-parameters-differ tells replicas that were never made equal", "[
 }
 
 TEST_CASE("rank-parameters-differ tells of broadcasts before", "[check]") {
-  RanksComparedEvent run = with(unequal_start());
+  RanksComparedEvent run = with_values(unequal_start());
   run.cohorts[0].broadcasts_at_start = true;
   const Finding finding = judge_run(run, kId).at(0);
   CHECK(finding.why.starts_with("broadcasts of as many elements ran before"));
@@ -66,15 +51,15 @@ TEST_CASE("rank-parameters-differ does not take broadcasts of what trains for th
           "[check]") {
   ValuesDiffer values = unequal_start();
   for (DifferingTensor& tensor : values.tensors) tensor.requires_grad = false;
-  RanksComparedEvent run = with(values);
+  RanksComparedEvent run = with_values(values);
   run.cohorts[0].broadcasts_at_start = true;
   CHECK(judge_run(run, kId).at(0).why.starts_with("each process draws its own initial values"));
 }
 
 TEST_CASE("rank-parameters-differ tells of what was registered while ranks trained", "[check]") {
-  ValuesDiffer values = drift();
+  ValuesDiffer values = drift_of_one();
   values.are_new = true;
-  const Finding finding = judge_run(with(values), kId).at(0);
+  const Finding finding = judge_run(with_values(values), kId).at(0);
   CHECK(finding.severity == Severity::kError);
   CHECK(finding.what ==
         "1 of 62 parameters differ between ranks when step 8 began and were registered after step "
@@ -85,7 +70,7 @@ TEST_CASE("rank-parameters-differ tells of what was registered while ranks train
 }
 
 TEST_CASE("rank-parameters-differ tells that only the start was sent", "[check]") {
-  RanksComparedEvent run = with(drift());
+  RanksComparedEvent run = with_values(drift_of_one());
   exchange_nothing(run);
   run.cohorts[0].broadcasts_at_start = true;
   const Findings findings = judge_run(run, kId);
@@ -94,7 +79,7 @@ TEST_CASE("rank-parameters-differ tells that only the start was sent", "[check]"
 }
 
 TEST_CASE("rank-parameters-differ tells replicas that parted, and between which steps", "[check]") {
-  const Findings findings = judge_run(with(drift()), kId);
+  const Findings findings = judge_run(with_values(drift_of_one()), kId);
   REQUIRE(findings.size() == 1);
   const Finding& finding = findings[0];
   CHECK(finding.what ==
@@ -110,13 +95,14 @@ TEST_CASE("rank-parameters-differ tells replicas that parted, and between which 
 }
 
 TEST_CASE("rank-parameters-differ tells the estimate of how far ranks lie apart", "[check]") {
-  ValuesDiffer values = drift();
+  ValuesDiffer values = drift_of_one();
   values.estimate = {{.step = 8, .path = "trunk.conv.weight", .norm = 1e-6, .relative = 2e-7}};
-  const Finding finding = judge_run(with(values), kId).at(0);
+  const Finding finding = judge_run(with_values(values), kId).at(0);
   CHECK(fact_in(finding, "estimated_in") == text_of("trunk.conv.weight"));
   CHECK(fact_in(finding, "estimated_difference_norm") == FactValue(1e-6));
   CHECK(fact_in(finding, "estimated_relative_difference") == FactValue(2e-7));
-  CHECK(fact_in(judge_run(with(drift()), kId).at(0), "estimated_in") == text_of("absent"));
+  CHECK(fact_in(judge_run(with_values(drift_of_one()), kId).at(0), "estimated_in") ==
+        text_of("absent"));
 }
 
 TEST_CASE("rank-parameters-differ is a note on what parts of the ranks average by themselves",
@@ -125,7 +111,7 @@ TEST_CASE("rank-parameters-differ is a note on what parts of the ranks average b
   for (DifferingTensor& tensor : values.tensors) {
     tensor.sides = {{"aa", {0, 1}}, {"bb", {2, 3}}};
   }
-  RanksComparedEvent run = with(values);
+  RanksComparedEvent run = with_values(values);
   CHECK(judge_run(run, kId).at(0).severity == Severity::kError);
   run.cohorts[0].parts = {{0, 1}, {2, 3}};
   CHECK(judge_run(run, kId).at(0).severity == Severity::kNote);
@@ -134,13 +120,15 @@ TEST_CASE("rank-parameters-differ is a note on what parts of the ranks average b
 }
 
 TEST_CASE("rank-parameters-differ names the ranks that are unlike most", "[check]") {
-  CHECK(judge_run(with(drift()), kId).at(0).why.starts_with("rank 1 is unlike the others; "));
-  CHECK(judge_run(with(unequal_start()), kId).at(0).why.starts_with("each process draws"));
+  CHECK(judge_run(with_values(drift_of_one()), kId)
+            .at(0)
+            .why.starts_with("rank 1 is unlike the others; "));
+  CHECK(judge_run(with_values(unequal_start()), kId).at(0).why.starts_with("each process draws"));
 }
 
 TEST_CASE("rank-parameters-differ names what the ranks differed in first", "[check]") {
   const auto input_of = [](const std::vector<DigestsDiffer>& digests, bool gradients) {
-    RanksComparedEvent run = with(drift());
+    RanksComparedEvent run = with_values(drift_of_one());
     run.cohorts[0].digests = digests;
     if (gradients) run.cohorts[0].gradients = {{.step = 8, .steps = 1}};
     return fact_in(judge_run(run, kId).at(0), "differing_input");
@@ -161,7 +149,7 @@ TEST_CASE("rank-parameters-differ names what the ranks differed in first", "[che
 
 TEST_CASE("rank-parameters-differ sends to the finding of what the optimizers differ in",
           "[check]") {
-  RanksComparedEvent run = with(drift());
+  RanksComparedEvent run = with_values(drift_of_one());
   CHECK(judge_run(run, kId).at(0).fixes.at(0).text.starts_with("average every gradient"));
   run.cohorts[0].digests = {{.field = DigestField::kState, .step = 1, .first_step = 1}};
   const Findings findings = judge_run(run, kId);
@@ -170,7 +158,7 @@ TEST_CASE("rank-parameters-differ sends to the finding of what the optimizers di
 }
 
 TEST_CASE("rank-parameters-differ compares no gradients of ranks that skipped steps", "[check]") {
-  RanksComparedEvent run = with(drift());
+  RanksComparedEvent run = with_values(drift_of_one());
   run.cohorts[0].reductions = {{.step = 5, .differing = 1}, {.step = 6, .differing = 1}};
   const std::int64_t skipped = GENERATE(5, 6);
   run.cohorts[0].digests = {
@@ -180,7 +168,7 @@ TEST_CASE("rank-parameters-differ compares no gradients of ranks that skipped st
 }
 
 TEST_CASE("rank-parameters-differ begins after averaged gradients that differ", "[check]") {
-  RanksComparedEvent run = with(drift());
+  RanksComparedEvent run = with_values(drift_of_one());
   const auto found = [&] { return judge_run(run, kId).at(0); };
   auto& steps = run.cohorts[0].reductions;
   steps = {{.step = 3, .differing = 1}, {.step = 5, .differing = 1}, {.step = 6, .differing = 1}};
@@ -203,47 +191,47 @@ TEST_CASE("rank-parameters-differ begins after averaged gradients that differ", 
 }
 
 TEST_CASE("rank-parameters-differ says no numbers that it lacks", "[check]") {
-  ValuesDiffer values = drift();
+  ValuesDiffer values = drift_of_one();
   values.compared = values.differing = 0;
   values.tensors.clear();
   values.equal_until = -1;
-  const Findings findings = judge_run(with(values), kId);
+  const Findings findings = judge_run(with_values(values), kId);
   REQUIRE(findings.size() == 1);
   CHECK(findings[0].what == "the parameters differ between ranks when step 8 began (drift)");
   CHECK(fact_in(findings[0], "differing_count") == text_of("absent"));
   values.equal_until = 0;
-  CHECK(judge_run(with(values), kId).at(0).what ==
+  CHECK(judge_run(with_values(values), kId).at(0).what ==
         "the parameters differ between ranks when step 8 began and were equal before the first "
         "(drift)");
 }
 
 TEST_CASE("rank-parameters-differ weighs less where gradients are not averaged", "[check]") {
-  RanksComparedEvent local_updates = with(drift());
+  RanksComparedEvent local_updates = with_values(drift_of_one());
   exchange_parameters(local_updates);
   CHECK(judge_run(local_updates, kId).at(0).severity == Severity::kNote);
-  RanksComparedEvent alone = with(drift());
+  RanksComparedEvent alone = with_values(drift_of_one());
   exchange_nothing(alone);
   CHECK(judge_run(alone, kId).at(0).severity == Severity::kWarning);
   CHECK(judge_run(alone, kId).at(0).why.find("no exchange") != std::string::npos);
-  RanksComparedEvent never_equal = with(unequal_start());
+  RanksComparedEvent never_equal = with_values(unequal_start());
   exchange_nothing(never_equal);
   never_equal.cohorts[0].equal_at_start = false;
   CHECK(judge_run(never_equal, kId).at(0).severity == Severity::kNote);
 }
 
 TEST_CASE("rank-parameters-differ is placed at the deepest module above what differs", "[check]") {
-  ValuesDiffer values = drift();
+  ValuesDiffer values = drift_of_one();
   values.tensors.push_back({.model = "Net", .path = "trunk.conv.bias", .requires_grad = true});
   values.differing = 2;
-  const Finding finding = judge_run(with(values), kId).at(0);
+  const Finding finding = judge_run(with_values(values), kId).at(0);
   CHECK(finding.module_path == "trunk.conv");
   CHECK(finding.subject.empty());
 }
 
 TEST_CASE("rank-parameters-differ takes frozen parameters for no error", "[check]") {
-  ValuesDiffer values = drift();
+  ValuesDiffer values = drift_of_one();
   values.tensors[0].requires_grad = false;
-  RanksComparedEvent run = with(values);
+  RanksComparedEvent run = with_values(values);
   run.cohorts[0].digests = {{.field = DigestField::kLearningRate, .step = 5, .first_step = 5}};
   const Finding finding = judge_run(run, kId).at(0);
   CHECK(finding.severity == Severity::kNote);
@@ -256,20 +244,20 @@ TEST_CASE("rank-parameters-differ takes frozen parameters for no error", "[check
   CHECK(used.fixes.at(0).text.starts_with("change them on all ranks alike"));
   ValuesDiffer start = unequal_start();
   for (DifferingTensor& tensor : start.tensors) tensor.requires_grad = false;
-  CHECK(judge_run(with(start), kId).at(0).severity == Severity::kWarning);
+  CHECK(judge_run(with_values(start), kId).at(0).severity == Severity::kWarning);
   start.tensors[1].requires_grad = true;
-  CHECK(judge_run(with(start), kId).at(0).severity == Severity::kError);
+  CHECK(judge_run(with_values(start), kId).at(0).severity == Severity::kError);
 }
 
 TEST_CASE("rank-parameters-differ stays silent", "[check]") {
   SECTION("on equal bits") { CHECK(judge_run(four_ranks(), kId).empty()); }
   SECTION("on buffers") {
-    ValuesDiffer buffers = drift();
+    ValuesDiffer buffers = drift_of_one();
     buffers.of_buffers = true;
-    CHECK(judge_run(with(buffers), kId).empty());
+    CHECK(judge_run(with_values(buffers), kId).empty());
   }
   SECTION("on a rank alone") {
-    RanksComparedEvent run = with(drift());
+    RanksComparedEvent run = with_values(drift_of_one());
     run.cohorts[0].ranks = {0};
     CHECK(judge_run(run, kId).empty());
   }
