@@ -82,7 +82,7 @@ bool is_only_evaluated(const RunState& state, const TensorState& tensor, std::in
 
 /// Only backwards that accumulate nothing reached it. Its optimizer stepped without any gradient,
 /// or with those alone that the program assigned to others.
-bool is_left_out(const RunState& state, const TensorState& tensor) {
+bool never_accumulates(const RunState& state, const TensorState& tensor) {
   if (tensor.gradients > 0 || !tensor.written_by.empty()) return false;
   if (steps_for_nothing(state, tensor, state.now().cycle)) return true;
   const auto got_one = [&](const OptimizerMember& member) {
@@ -134,7 +134,7 @@ MissingCause missing_cause_of(const RunState& state, const TensorState& tensor,
   const auto& end = use.end_before_step.has_value() ? use.end_before_step : use.end;
   if (use.no_backward_cycle > begin) return {.name = "no_backward"};
   if (!end.has_value() && tensor.reached_step < 0) return {.name = "no_backward"};
-  if (!end.has_value() && is_left_out(state, tensor)) return {.name = "not_accumulated"};
+  if (!end.has_value() && never_accumulates(state, tensor)) return {.name = "not_accumulated"};
   if (!end.has_value()) return {.was_reached = true};
   if (end->read_without_grad) return {.name = "grad_mode_off", .op = first_op};
   if (end->cut) {

@@ -62,8 +62,7 @@ bool is_left_out(const NormLayer& layer) {
 
 Finding about_local_norms(const std::vector<NormLayer>& layers, const RunState& state) {
   const NormLayer& smallest = *std::ranges::min_element(layers, {}, &NormLayer::values_per_channel);
-  const auto left =
-      std::ranges::find_if(layers, [](const NormLayer& layer) { return is_left_out(layer); });
+  const auto left = std::ranges::find_if(layers, is_left_out);
   const NormLayer& typical = left == layers.end() ? layers.front() : *left;
   const bool was_asked =
       typical.scope == NormScope::kNameless || (is_left_out(typical) && typical.model != 0);
