@@ -89,4 +89,19 @@ TEST_CASE("numeric-nonfinite-gradient knows no rank of what an average brought",
   }
 }
 
+TEST_CASE("numeric-nonfinite-gradient leaves what a clip spread to the check of clips", "[check]") {
+  const bool is_spread = GENERATE(true, false);
+  NonfiniteSteps run(kCheck);
+  run.finite_step();
+  run.loss(0.5);
+  run.backward();
+  run.program.send_now(GradientsScaledEvent{
+      .factor = is_spread ? NAN : 0.5, .by_tensor = true, .gradients = 2, .first = kHead});
+  GradientsSpoiltEvent spoilt{.at = run.program.now()};
+  spoilt.gradients = {{.tensor = kHead, .values = nans(64, 64)}};
+  run.program.send_now(spoilt);
+  run.step();
+  CHECK(run.program.findings.empty() == is_spread);
+}
+
 }  // namespace ddpscope::test::spoilt_gradients_test
