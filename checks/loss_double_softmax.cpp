@@ -45,7 +45,8 @@ class LossDoubleSoftmax final : public Check {
       const Record* producer = producer_of(loss, state.trace());
       if (producer == nullptr || producer == &loss) continue;
       const SoftmaxPattern* pattern = pattern_of(*producer, loss, state.trace());
-      if (pattern == nullptr || !is_repeated(*pattern, *producer, event.at.step)) continue;
+      if (pattern == nullptr || is_below_zero(*pattern, loss.inputs.front())) continue;
+      if (!is_repeated(*pattern, *producer, event.at.step)) continue;
       findings.push_back(describe(*pattern, *producer, loss, state));
     }
     inputs_.clear();
@@ -61,6 +62,12 @@ class LossDoubleSoftmax final : public Check {
     std::int64_t last_step = -1;
     int steps = 0;
   };
+
+  /// Logits that may be log-probabilities, as a mean of several is.
+  bool is_below_zero(const SoftmaxPattern& pattern, TensorId input) const {
+    const auto known = inputs_.find(input);
+    return pattern.takes_logits() && known != inputs_.end() && known->second.maximum <= 0;
+  }
 
   bool is_repeated(const SoftmaxPattern& pattern, const Record& producer, std::int64_t step) {
     Seen& seen = seen_[{std::string(pattern.name), producer.path}];
@@ -81,7 +88,7 @@ class LossDoubleSoftmax final : public Check {
     finding.what =
         fmt::format("its output enters {}, {}", reader_text(pattern, used), pattern.again);
     finding.why = pattern.why;
-    if (pattern.severity != Severity::kNote) {
+    if (pattern.severity != Severity::kNote && !pattern.takes_logits()) {
       finding.fixes.push_back(
           {fmt::format("return logits from forward and use {} outside of training", made),
            kLikely});

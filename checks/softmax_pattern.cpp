@@ -7,7 +7,11 @@
 
 namespace ddpscope {
 namespace {
-constexpr std::array<SoftmaxPattern, 4> kPatterns = {{
+constexpr std::string_view kLinear = "linear";  // and what else multiplies by weights
+constexpr std::array<std::string_view, 7> kLinears = {kLinear, "addmm",   "mm",         "matmul",
+                                                      "bmm",   "baddbmm", "convolution"};
+
+constexpr std::array<SoftmaxPattern, 5> kPatterns = {{
     {"softmax", "log_softmax", "softmax_log_softmax", Severity::kWarning,
      "which applies log-softmax again",
      "of values between 0 and 1 the log-probabilities differ by 1 at most: gradients shrink and "
@@ -24,6 +28,10 @@ constexpr std::array<SoftmaxPattern, 4> kPatterns = {{
     {"log_softmax", "log_softmax", "log_softmax_twice", Severity::kNote,
      "which applies log-softmax again", "the second one changes nothing and costs a pass",
      "leave one of them out"},
+    {kLinear, "nll_loss", "logits_nll_loss", Severity::kError, "which expects log-probabilities",
+     "nll_loss returns the negative of what it is given: logits are not normalised, and the loss "
+     "falls without end as they grow",
+     "cross_entropy in place of nll_loss, or log_softmax before it"},
 }};
 constexpr SoftmaxPattern kClampedLogits = {
     "relu",
@@ -35,6 +43,11 @@ constexpr SoftmaxPattern kClampedLogits = {
     "no relu behind the last layer"};
 
 bool is_nll(std::string_view name) { return name.starts_with("nll_loss"); }
+
+bool is_made_by(const SoftmaxPattern& pattern, std::string_view made) {
+  if (!pattern.takes_logits()) return pattern.producer == made;
+  return std::ranges::find(kLinears, made) != kLinears.end();
+}
 }  // namespace
 
 bool normalizes(std::string_view op) {
@@ -64,7 +77,7 @@ const SoftmaxPattern* pattern_of(const OpTrace::Record& producer, const OpTrace:
   const auto known = std::ranges::find_if(kPatterns, [&](const SoftmaxPattern& pattern) {
     const bool is_consumer =
         pattern.consumer == used || (pattern.consumer == "nll_loss" && is_nll(used));
-    return pattern.producer == made && is_consumer;
+    return is_made_by(pattern, made) && is_consumer;
   });
   if (known != kPatterns.end()) return &*known;
   const bool is_clamped = made == kClampedLogits.producer && used == kClampedLogits.consumer;

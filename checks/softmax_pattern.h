@@ -8,7 +8,7 @@
 
 namespace ddpscope {
 
-/// A loss that normalizes, or expects to be given, what its input is already.
+/// A loss that normalizes what is normalized already, or expects what its input is not.
 struct SoftmaxPattern {
   std::string_view producer;
   std::string_view consumer;
@@ -17,6 +17,7 @@ struct SoftmaxPattern {
   std::string_view again;  ///< what the loss does with what it is given
   std::string_view why;
   std::string_view fix;
+  bool takes_logits() const { return producer == "linear"; }
 };
 
 /// `softmax` of `aten::_softmax`, which is what autograd knows of it.

@@ -92,6 +92,10 @@ TEST_CASE("loss-double-softmax knows these patterns", "[check]") {
        "softmax_nll_loss",
        Severity::kError,
        "aten::nll_loss2d_forward"},
+      {{"aten::linear", "aten::view", "aten::nll_loss_forward"},
+       "logits_nll_loss",
+       Severity::kError,
+       "aten::nll_loss_forward"},
       {{"aten::_log_softmax", "aten::_log_softmax"},
        "log_softmax_twice",
        Severity::kNote,
@@ -117,6 +121,16 @@ TEST_CASE("loss-double-softmax knows these patterns", "[check]") {
   CHECK(fact_of<std::string>(program.findings[0], "loss_op") == known.loss);
 }
 
+TEST_CASE("loss-double-softmax tells of logits in nll_loss what to call", "[check]") {
+  Program program("loss-double-softmax");
+  train(program, {"aten::nll_loss_forward"}, 2);
+  REQUIRE(program.findings.size() == 1);
+  const Finding& finding = program.findings[0];
+  CHECK(finding.what == "its output enters nll_loss, which expects log-probabilities");
+  REQUIRE(finding.fixes.size() == 1);
+  CHECK(finding.fixes[0].text == "cross_entropy in place of nll_loss, or log_softmax before it");
+}
+
 TEST_CASE("loss-double-softmax leaves open what was called after a log_softmax", "[check]") {
   Program program("loss-double-softmax");
   train(program, {"aten::_log_softmax", "aten::_log_softmax", "aten::nll_loss_forward"}, 2);
@@ -140,6 +154,16 @@ TEST_CASE("loss-double-softmax stays silent", "[check]") {
   }
   SECTION("on a relu before log_softmax that is no loss") {
     train(program, {"aten::relu", "aten::_log_softmax"}, 4);
+  }
+  SECTION("on what a product made of log-probabilities") {
+    program.attach(1, kNet);
+    program.optimizer(1, {1});
+    for (int i = 0; i < 4; ++i) {
+      program.send_now(LossInputEvent{.input = 32, .minimum = -4, .maximum = -0.1});
+      run(program, {"aten::matmul", "aten::nll_loss_forward"});
+      program.backward({1});
+      program.step(1);
+    }
   }
   SECTION("with grad mode off") {
     train(program, {"aten::_softmax", "aten::_log_softmax"}, 4, /*grad_mode=*/false);
