@@ -15,6 +15,9 @@ struct NormArguments {
 };
 static_assert(sizeof(NormArguments<RowTable>) <= kArgumentBytes);
 
+// As a call: inlined at every element it would be most of the kernel, and minutes of compiling.
+__device__ __noinline__ double power_of(double magnitude, double p) { return pow(magnitude, p); }
+
 __device__ inline void add_power(PowerKind power, double magnitude, double p, double& sum) {
   switch (power) {
     case PowerKind::kNone:
@@ -29,7 +32,7 @@ __device__ inline void add_power(PowerKind power, double magnitude, double p, do
       sum = magnitude < sum ? magnitude : sum;
       return;
     case PowerKind::kPowers:
-      sum += pow(magnitude, p);
+      sum += power_of(magnitude, p);
   }
 }
 
@@ -78,9 +81,9 @@ __device__ void add_elements(const Elements<K, V>& elements, Lane& lane) {
   lane.add(magnitudes);
 }
 
-template <ScalarKind K, class Lane>
+template <ScalarKind K, int kInFlight, class Lane>
 __device__ void add_share(const void* data, const Share& share, const Piece& piece, Lane& lane) {
-  constexpr int kInFlight = 8, V = kVector<K>;
+  constexpr int V = kVector<K>;
   for (int i = piece.lane; i < share.head; i += piece.lanes) {
     add_elements(load_elements<K, 1>(data, i), lane);
   }
@@ -125,7 +128,8 @@ __device__ Found measure(const ClipRow& row, const Piece& piece, double p) {
     if (row.is_complex) return add_complex<K>(data, piece, P, p);
     using Wide = typename Scalar<K>::Wide;
     Lane<Wide> lane = {P, p};
-    add_share<K>(data, Share(kind, data, piece.elements), piece, lane);
+    constexpr int kInFlight = P == PowerKind::kPowers ? 1 : 8;  // powers take longer than memory
+    add_share<K, kInFlight>(data, Share(kind, data, piece.elements), piece, lane);
     return lane.found();
   });
 }
