@@ -16,9 +16,26 @@
 
 namespace ddpscope {
 
+/// `Adam`, by the options of its groups: until it is built its own class cannot be asked for. Empty
+/// where those are of a class that LibTorch does not have.
+inline std::string name_by_options(const torch::optim::Optimizer& optimizer) {
+  using namespace torch::optim;  // NOLINT(google-build-using-namespace)
+  const auto& groups = optimizer.param_groups();
+  if (groups.empty() || !groups.front().has_options()) return "";
+  const OptimizerOptions& options = groups.front().options();
+  const std::type_info& type = typeid(options);
+  if (type == typeid(SGDOptions)) return "SGD";
+  if (type == typeid(AdamOptions)) return "Adam";
+  if (type == typeid(AdamWOptions)) return "AdamW";
+  if (type == typeid(RMSpropOptions)) return "RMSprop";
+  if (type == typeid(AdagradOptions)) return "Adagrad";
+  return type == typeid(LBFGSOptions) ? "LBFGS" : "";
+}
+
 struct KnownOptimizer {
   OptimizerId id = 0;
   bool has_begun = false;  ///< its first step
+  bool is_named = false;   ///< by its class, which a constructor of its base does not know
   std::optional<std::uint64_t> told_hash;
   std::uint64_t told_rates = 0;
   std::int64_t backwards_at_step = 0;
@@ -31,6 +48,7 @@ struct KnownOptimizer {
 /// What is kept of an optimizer that was built before capture ran.
 struct EarlyOptimizer {
   const torch::optim::Optimizer* optimizer = nullptr;
+  std::string type;
   std::vector<std::vector<c10::weak_intrusive_ptr<c10::TensorImpl>>> groups;
 };
 
@@ -60,7 +78,9 @@ class OptimizerTable {
     const std::lock_guard lock(mutex_);
     if (is_new)
       std::erase_if(early_, [&](const EarlyOptimizer& e) { return e.optimizer == &optimizer; });
-    if (is_new && early_.size() < kMaxEarly) early_.push_back({.optimizer = &optimizer});
+    if (is_new && early_.size() < kMaxEarly) {
+      early_.push_back({.optimizer = &optimizer, .type = name_by_options(optimizer)});
+    }
     if (early_.empty() || early_.back().optimizer != &optimizer) return;
     auto& members = early_.back().groups.emplace_back();
     for (const at::Tensor& member : group.params()) {
@@ -84,22 +104,6 @@ class OptimizerTable {
   OptimizerId last_id_ = 0;
   std::unordered_map<const torch::optim::Optimizer*, KnownOptimizer> known_;
 };
-
-/// `Adam`, by the options of its groups: until it is built its own class cannot be asked for. Empty
-/// where those are of a class that LibTorch does not have.
-inline std::string name_by_options(const torch::optim::Optimizer& optimizer) {
-  using namespace torch::optim;  // NOLINT(google-build-using-namespace)
-  const auto& groups = optimizer.param_groups();
-  if (groups.empty() || !groups.front().has_options()) return "";
-  const OptimizerOptions& options = groups.front().options();
-  const std::type_info& type = typeid(options);
-  if (type == typeid(SGDOptions)) return "SGD";
-  if (type == typeid(AdamOptions)) return "Adam";
-  if (type == typeid(AdamWOptions)) return "AdamW";
-  if (type == typeid(RMSpropOptions)) return "RMSprop";
-  if (type == typeid(AdagradOptions)) return "Adagrad";
-  return type == typeid(LBFGSOptions) ? "LBFGS" : "";
-}
 
 inline bool ships_with_torch(const torch::optim::Optimizer& optimizer) {
   using namespace torch::optim;  // NOLINT(google-build-using-namespace)
