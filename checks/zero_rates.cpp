@@ -34,14 +34,24 @@ std::vector<const TensorState*> trained_members(const OptimizerState& optimizer,
   return members;
 }
 
+Finding about_rate(const OptimizerState& optimizer, const std::vector<const TensorState*>& members,
+                   double rate, const std::string& cause, const RunState& state) {
+  Finding finding;
+  finding.phase = Phase::kOptimizer;
+  if (const ModelState* model = state.model_of(optimizer)) finding.model = model->label;
+  finding.facts = {{fact::kCause, cause},
+                   {fact::kParametersCount, std::ssize(members)},
+                   {fact::kElements, elements_of(members)},
+                   {fact::kLr, rate}};
+  return finding;
+}
+
 Finding rate_finding(const OptimizerState& optimizer,
                      const std::vector<const TensorState*>& members, std::int64_t steps,
                      const RunState& state) {
   using enum Applicability;
-  Finding finding;
+  Finding finding = about_rate(optimizer, members, 0, "no_effect", state);
   finding.severity = Severity::kWarning;
-  finding.phase = Phase::kOptimizer;
-  if (const ModelState* model = state.model_of(optimizer)) finding.model = model->label;
   finding.what =
       fmt::format("step() changed nothing in {} steps: its learning rate is 0 (no_effect)", steps);
   finding.why = fmt::format("{} holds {} with gradients, and the learning rate of {}",
@@ -52,10 +62,6 @@ Finding rate_finding(const OptimizerState& optimizer,
   finding.fixes = {
       {"set the learning rate: a quotient of two integers, as 1 / epochs, is 0", kLikely},
       {"look at the schedule: a warm-up from 0 must rise with each step", kLikely}};
-  finding.facts.push_back({fact::kCause, std::string("no_effect")});
-  finding.facts.push_back({fact::kParametersCount, std::ssize(members)});
-  finding.facts.push_back({fact::kElements, elements_of(members)});
-  finding.facts.push_back({fact::kLr, 0.0});
   return finding;
 }
 }  // namespace
@@ -64,6 +70,10 @@ std::optional<Finding> ZeroRates::on(const OptimizerStepEvent& event, const RunS
   const auto known = state.optimizers().find(event.optimizer);
   if (known == state.optimizers().end()) return std::nullopt;
   Steps& own = steps_[event.optimizer];
+  if (auto finding = own.told ? std::nullopt : negative(known->second, state)) {
+    own.told = true;
+    return finding;
+  }
   own.has_rate = own.has_rate || may_have_rate(known->second);
   if (own.has_rate || own.told) return std::nullopt;
   if (own.watched++ == 0) own.first = event.at.step;
@@ -76,6 +86,26 @@ std::optional<Finding> ZeroRates::on(const OptimizerStepEvent& event, const RunS
   if (some_rate || members.empty()) return std::nullopt;
   own.told = true;
   return rate_finding(known->second, members, steps, state);
+}
+
+std::optional<Finding> ZeroRates::negative(const OptimizerState& optimizer, const RunState& state) {
+  if (!optimizer.of_libtorch) return std::nullopt;
+  for (std::size_t i = 0; i < optimizer.options.size(); ++i) {
+    const double rate = optimizer.options[i].learning_rate;
+    const auto members = trained_members(optimizer, state);
+    if (rate >= 0 || members.empty()) continue;
+    Finding finding = about_rate(optimizer, members, rate, "negative_rate", state);
+    finding.severity = Severity::kError;
+    finding.what = fmt::format(
+        "step() goes up the slope of the loss: the learning rate of group {} "
+        "is {:.4g} (negative_rate)",
+        i, rate);
+    finding.why = fmt::format("{} subtracts rate times gradient", optimizer_label(optimizer));
+    finding.fixes = {{"set a learning rate above 0", Applicability::kSafe},
+                     {"to maximise, call backward() on the negative loss", Applicability::kLikely}};
+    return finding;
+  }
+  return std::nullopt;
 }
 
 bool ZeroRates::told(OptimizerId optimizer) const {

@@ -99,12 +99,12 @@ void tell_members(Capture& capture, Members&& told, const KnownOptimizer& known,
 }
 
 // Schedulers change a rate at every step: without the members. Where ranks are not compared, only
-// whether all rates are 0 is asked for.
+// whether all rates are 0, or one below, is asked for.
 void tell_rates(Capture& capture, const std::vector<OptimizerParamGroup>& groups,
                 KnownOptimizer& known) {
   std::vector<GroupOptions> options = options_of(groups);
   const bool exactly = capture.options().compares_ranks;
-  const std::uint64_t told = exactly ? hash_rates(options) : (have_no_rate(options) ? 1 : 0);
+  const std::uint64_t told = exactly ? hash_rates(options) : kind_of_rates(options);
   if (told == std::exchange(known.told_rates, told)) return;
   capture.put_large(OptimizerRatesEvent{
       .at = capture.marker().now(), .optimizer = known.id, .options = std::move(options)});
@@ -230,6 +230,9 @@ DDPSCOPE_HOT void on_zero_grad(Optimizer* self, bool set_to_none) {
                           !ships_with_torch(*self);
     if (own_step) after_step(capture, *self, known, {});
     if (step_depth == 0) capture.marker().gradients_cleared();
+    if (watched && !std::exchange(known.is_named, true)) {
+      tell_members(capture, members_of(*self), known, c10::demangle(typeid(*self).name()));
+    }
     if (watched) ReducedGradients::cleared(capture, self->param_groups());
     if (watched) capture.put(ZeroGradEvent{.at = capture.marker().now(), .optimizer = known.id});
   });
@@ -265,7 +268,7 @@ void tell_early_optimizers(Capture& capture) {
     }
     const KnownOptimizer& known = OptimizerTable::get().entry(*early.optimizer, /*is_new=*/true);
     tell_created(capture, known);
-    tell_members(capture, std::move(members), known, "");
+    tell_members(capture, std::move(members), known, early.type);
   }
 }
 

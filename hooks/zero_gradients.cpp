@@ -149,10 +149,11 @@ std::uint64_t hash_rates(const std::vector<GroupOptions>& groups) {
   return hash.value();
 }
 
-bool have_no_rate(const std::vector<GroupOptions>& groups) {
-  return !groups.empty() && std::ranges::all_of(groups, [](const GroupOptions& options) {
-    return options.learning_rate == 0;
-  });
+std::uint64_t kind_of_rates(const std::vector<GroupOptions>& groups) {
+  if (groups.empty()) return 0;
+  const double least = std::ranges::min(groups, {}, &GroupOptions::learning_rate).learning_rate;
+  const double most = std::ranges::max(groups, {}, &GroupOptions::learning_rate).learning_rate;
+  return least < 0 ? 2 : (most == 0 ? 1 : 0);
 }
 
 }  // namespace ddpscope

@@ -61,4 +61,21 @@ TEST_CASE("optim-update-size tells a learning rate of 0 from the start once", "[
   CHECK(loop.program.findings.size() == 1);
 }
 
+TEST_CASE("optim-update-size tells a learning rate below 0 at once, and once", "[check]") {
+  Loop loop;
+  loop.program.group_options = {{.learning_rate = 0.1}};
+  loop.steps(3);
+  CHECK(loop.program.findings.empty());
+  loop.program.group_options = {{.learning_rate = 0.1}, {.learning_rate = -0.01}};
+  loop.steps(20);
+  REQUIRE(loop.program.findings.size() == 1);
+  const Finding& finding = loop.program.findings[0];
+  CHECK(finding.severity == Severity::kError);
+  CHECK(finding.step == 4);
+  CHECK(finding.what ==
+        "step() goes up the slope of the loss: the learning rate of group 1 is -0.01 "
+        "(negative_rate)");
+  CHECK(fact_of<double>(finding, "lr") == -0.01);
+}
+
 }  // namespace ddpscope::test::zero_rates_test
