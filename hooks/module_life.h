@@ -5,6 +5,8 @@
 #include <atomic>
 #include <memory>
 
+#include "hooks/weak_owner.h"
+
 namespace ddpscope {
 
 /// Tells whether a module object is alive without owning it.
@@ -26,7 +28,7 @@ class ModuleLife {
   bool is_over() const noexcept;  ///< without a moment in which we own the module
 
  private:
-  std::weak_ptr<torch::nn::Module> weak_;
+  WeakOwner<torch::nn::Module> weak_;
   torch::nn::Module* object_ = nullptr;
   std::shared_ptr<std::atomic<bool>> planted_;
 };

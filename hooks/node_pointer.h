@@ -7,6 +7,8 @@
 #include <memory>
 #include <type_traits>
 
+#include "hooks/weak_owner.h"
+
 namespace ddpscope {
 
 /// What keeps a node alive: std::shared_ptr or, in later versions of LibTorch, c10::intrusive_ptr.
@@ -18,7 +20,7 @@ template <class Pointer>
 struct WeakOf;
 template <class T>
 struct WeakOf<std::shared_ptr<T>> {
-  using Type = std::weak_ptr<T>;
+  using Type = WeakOwner<T>;
 };
 template <class T>
 struct WeakOf<c10::intrusive_ptr<T>> {

@@ -10,6 +10,8 @@
 #include <thread>
 #include <vector>
 
+#include "hooks/weak_owner.h"
+
 namespace ddpscope {
 
 /// A batch norm layer of an attached model, or a module that may hand tensors of its own to the
@@ -20,7 +22,7 @@ struct NormLayerOfModel {
   bool is_layer = false;
   bool is_excluded = false;
   std::thread::id owner;  ///< the thread that attached its model
-  std::weak_ptr<const torch::nn::Module> module;
+  WeakOwner<const torch::nn::Module> module;
   /// Weight and running mean; else whatever has one value per channel.
   std::vector<c10::weak_intrusive_ptr<c10::TensorImpl>> tensors;
 
