@@ -11,6 +11,7 @@
 #include <cerrno>
 
 #include "exchange/kept_area.h"
+#include "exchange/ring_guard.h"
 #include "exchange/ring_layout.h"
 #include "model/hot_code.h"
 #include "records/file_descriptor.h"
@@ -74,8 +75,13 @@ struct RingWriter::Mapping {
       : begin(file),
         sizes(asked),
         layout(ring::layout_of(asked)),
-        kept(begin + layout.kept, sizes.kept_bytes, word(ring::kKeptUsed)) {}
-  ~Mapping() { ::munmap(begin, layout.end); }
+        kept(begin + layout.kept, sizes.kept_bytes, word(ring::kKeptUsed)) {
+    guard_ring(begin, layout.end);
+  }
+  ~Mapping() {
+    forget_ring(begin);
+    ::munmap(begin, layout.end);
+  }
 
   std::uint64_t* word(std::size_t at) { return reinterpret_cast<std::uint64_t*>(begin + at); }
   std::uint64_t count_up(std::size_t counter) {

@@ -11,6 +11,7 @@
 #include <atomic>
 #include <cerrno>
 
+#include "exchange/ring_guard.h"
 #include "plugin/crash_note.h"
 
 namespace ddpscope {
@@ -35,6 +36,10 @@ void die_by_default(int signal, siginfo_t* info) noexcept {
 
 void on_signal(int signal, siginfo_t* info, void* context) {
   const int error = errno;
+  if (signal == SIGBUS && info->si_code == BUS_ADRERR && mend_ring(info->si_addr)) {
+    errno = error;
+    return;
+  }
   const LoopPosition at = position();
   const bool exits = at_exit.load(std::memory_order_relaxed);
   crash_note::write_signal(signal, at.step, exits ? Phase::kExit : at.phase);

@@ -3,9 +3,13 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
+#include <utility>
 
 #include "checks/call_text.h"
+#include "exchange/ring_guard.h"
+#include "exchange/ring_layout.h"
 #include "model/clock.h"
+#include "plugin/log.h"
 #include "records/report_dir.h"
 
 namespace ddpscope {
@@ -88,6 +92,11 @@ void RankWatch::end() { beat(progress_ + 1, /*ended=*/true); }
 
 void RankWatch::beat(std::uint64_t progress, bool ended) {
   progress_ = progress;
+  if (is_ring_mended() && !std::exchange(tells_cut_, true)) {
+    log_warning(ring::file_name(head_.rank) +
+                " was cut short while it was written: this rank is compared with others by its "
+                "rank file alone; training continues.");
+  }
   const LoopPosition at = where_ == nullptr ? LoopPosition{} : where_();
   const auto open = open_calls().oldest();
   ring_.beat({.unix_ns = unix_ns(),

@@ -49,6 +49,7 @@ class RankWatch {
   RingWriter ring_;
   HangWatch hang_watch_;
   std::uint64_t progress_ = 0;
+  bool tells_cut_ = false;
   Clock::time_point next_look_;
   Clock::time_point next_beat_;
 };

@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -12,9 +13,13 @@
 #include <fstream>
 #include <functional>
 #include <nlohmann/json.hpp>
+#include <thread>
 
+#include "exchange/ring_guard.h"
 #include "model/clock.h"
+#include "plugin/background_thread.h"
 #include "plugin/crash_note.h"
+#include "tests/exchange/ring_files.h"
 #include "tests/support/catch.h"
 #include "tests/support/temporary_dir.h"
 
@@ -222,6 +227,44 @@ TEST_CASE("Notes are few, and close() ends them", "[plugin]") {
     ::raise(SIGTERM);
   };
   CHECK(run(install, closed, true).notes.empty());
+}
+
+TEST_CASE("A ring that another program cuts short ends nobody", "[plugin]") {
+  if (kSanitized) SKIP("the faults are the sanitizer's");
+  const TemporaryDir dir;
+  const auto issue_calls = [&dir] {
+    RingWriter writer;
+    if (!open_ring(writer, dir.path()).empty()) ::_exit(99);
+    std::filesystem::resize_file(dir / "rank-0.ring", 0);
+    for (std::uint64_t i = 0; i < 1000; ++i) writer.ended(writer.issued(call_number(i)), 5, {});
+    writer.put(Blob{.kind = BlobKind::kName, .bytes = "fc.weight.grad"});
+    std::thread background([&writer] {
+      become_background("test");
+      writer.beat({.step = 3});
+    });
+    background.join();
+    ::_exit(is_ring_mended() ? 0 : 98);
+  };
+  const Ending ending = run(nothing, issue_calls, true);
+  CHECK(WIFEXITED(ending.status));
+  CHECK(WEXITSTATUS(ending.status) == 0);
+  CHECK(ending.notes.empty());
+}
+
+TEST_CASE("A SIGBUS elsewhere is the program's", "[plugin]") {
+  if (kSanitized) SKIP("the faults are the sanitizer's");
+  const TemporaryDir dir;
+  const auto fault_elsewhere = [&dir] {
+    RingWriter writer;
+    if (!open_ring(writer, dir.path()).empty()) ::_exit(99);
+    const int file = ::open((dir / "data").c_str(), O_RDWR | O_CREAT, 0600);
+    auto* const data = static_cast<volatile char*>(
+        ::mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0));
+    data[0] = 1;
+  };
+  const Ending ending = run(nothing, fault_elsewhere, true);
+  CHECK(WTERMSIG(ending.status) == SIGBUS);
+  CHECK(ending.notes.size() == 1);
 }
 
 TEST_CASE("A place of another step is left out, and exit is a phase", "[plugin]") {
