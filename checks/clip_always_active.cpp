@@ -36,7 +36,7 @@ class ClipAlwaysActive final : public Check {
                            Findings& findings) override {
     const std::optional<Clip> clip = finder_.find(event, state);
     if (!clip.has_value() || !std::isfinite(clip->norm)) return;
-    if (clip->limit < 0) findings.push_back(describe_negative(*clip, state));
+    if (clip->limit <= 0) findings.push_back(describe_no_limit(*clip, state));
     windows_[clip->first].clip(*clip);
   }
 
@@ -64,8 +64,7 @@ class ClipAlwaysActive final : public Check {
   std::string unfinished(const RunState& state) const override {
     std::int64_t most = 0;
     for (const auto& [first, window] : windows_) most = std::max(most, window.watched());
-    const std::int64_t steps = state.most_steps();
-    const std::int64_t needed = ClipWindow::kWatched;
+    const std::int64_t steps = state.most_steps(), needed = ClipWindow::kWatched;
     if (windows_.empty() || steps < kWarmUp + kTinyWindow || most >= needed) return "";
     return fmt::format("{} of {} steps with a clip in {} steps: the budget allowed no more", most,
                        needed, steps);
@@ -93,11 +92,14 @@ class ClipAlwaysActive final : public Check {
     return finding;
   }
 
-  static Finding describe_negative(const Clip& clip, const RunState& state) {
-    Finding finding = about_limit(clip.first, clip.limit, "negative_limit", state);
+  static Finding describe_no_limit(const Clip& clip, const RunState& state) {
+    const bool is_zero = clip.limit == 0;
+    Finding finding =
+        about_limit(clip.first, clip.limit, is_zero ? "zero_limit" : "negative_limit", state);
     finding.severity = Severity::kError;
-    finding.what = fmt::format("gradients are clipped to the negative norm {:.4g}", clip.limit);
-    finding.why = "the factor is negative: every step goes up the slope of the loss";
+    finding.what = fmt::format("gradients are clipped to the {} {:.4g}",
+                               is_zero ? "norm" : "negative norm", clip.limit);
+    finding.why = is_zero ? "no step learns from the loss" : "steps go up the slope of the loss";
     finding.fixes = {{"pass a limit above 0", Applicability::kSafe}};
     return finding;
   }
@@ -114,13 +116,11 @@ class ClipAlwaysActive final : public Check {
 
   static Finding describe_always(TensorId first, const ClipWindow& window, const RunState& state) {
     using enum Applicability;
-    const std::int64_t steps = window.steps();
-    const double ratio = window.active_ratio();
-    const double factor = window.factor_median();
+    const std::int64_t steps = window.steps(), watched = window.watched();
+    const double ratio = window.active_ratio(), factor = window.factor_median();
     const double often = quantile(window.norms(), 0.9);
     Finding finding = about_limit(first, window.limit(), "always_active", state);
     finding.severity = factor < kTiny ? Severity::kError : Severity::kWarning;
-    const std::int64_t watched = window.watched();
     const std::string window_text =
         watched == steps ? fmt::format("the last {} steps", steps)
                          : fmt::format("{} watched steps of the last {}", watched, steps);
@@ -132,11 +132,11 @@ class ClipAlwaysActive final : public Check {
     finding.fixes = {{fmt::format("a limit near {:.2g}", often), kNeedsDecision},
                      {"gradients that carry a loss scale: divide them before the clip", kLikely},
                      {"where it is meant: declare the model intended", kNeedsDecision}};
-    finding.facts.push_back({fact::kActiveRatio, ratio});
-    finding.facts.push_back({fact::kFactorMedian, factor});
-    finding.facts.push_back({fact::kNormP50, quantile(window.norms(), 0.5)});
-    finding.facts.push_back({fact::kNormP90, often});
-    finding.facts.push_back({fact::kWindowSteps, steps});
+    finding.facts.insert(finding.facts.end(), {{fact::kActiveRatio, ratio},
+                                               {fact::kFactorMedian, factor},
+                                               {fact::kNormP50, quantile(window.norms(), 0.5)},
+                                               {fact::kNormP90, often},
+                                               {fact::kWindowSteps, steps}});
     return finding;
   }
 

@@ -114,6 +114,15 @@ TEST_CASE("clip-always-active says error of a negative limit at once", "[check]"
   CHECK(cause_of(loop.program.findings[0]) == "negative_limit");
 }
 
+TEST_CASE("clip-always-active says error of a limit of 0 at once", "[check]") {
+  Loop loop;
+  loop.steps(1, 0, 2);
+  REQUIRE(loop.program.findings.size() == 1);
+  CHECK(loop.program.findings[0].severity == Severity::kError);
+  CHECK(loop.program.findings[0].what == "gradients are clipped to the norm 0");
+  CHECK(cause_of(loop.program.findings[0]) == "zero_limit");
+}
+
 TEST_CASE("clip-always-active notes a limit that 1000 steps did not reach", "[check]") {
   Loop loop;
   loop.steps(999, 10, 1);
