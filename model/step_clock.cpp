@@ -7,11 +7,31 @@ namespace ddpscope {
 namespace {
 constexpr std::int64_t kBackwardsWithoutStep = 64;
 constexpr std::int64_t kClearedWithoutStep = 8;
+constexpr std::size_t kRecentSteps = 32;
+constexpr std::size_t kMostRecentSteps = 4096;
 }  // namespace
 
+StepClock::StepClock() : last_(kRecentSteps) {}
+
+void StepClock::remember(OptimizerId optimizer) {
+  const bool is_full = kept_steps_ == last_.size();
+  // All by different optimizers, as where each parameter has its own: there may be more of them.
+  if (is_full && recent_.size() == kept_steps_ && kept_steps_ < kMostRecentSteps) {
+    std::ranges::rotate(last_, last_.begin() + static_cast<std::ptrdiff_t>(next_));
+    next_ = kept_steps_;
+    last_.resize(2 * kept_steps_);
+  } else if (is_full) {
+    forget_oldest();
+  }
+  last_[next_] = optimizer;
+  next_ = (next_ + 1) % last_.size();
+  ++kept_steps_;
+  ++optimizer_steps_;
+}
+
 void StepClock::forget_oldest() {
-  if (optimizer_steps_ < kRecentSteps) return;
-  Recent& oldest = recent(last_[optimizer_steps_ % kRecentSteps]);
+  --kept_steps_;
+  Recent& oldest = recent(last_[next_]);
   if (--oldest.steps > 0) return;
   if (oldest.in_cycle) --in_cycle_;
   oldest = recent_.back();
@@ -48,8 +68,7 @@ StepClock::Change StepClock::optimizer_stepped(OptimizerId optimizer) {
   const bool already_ended =
       optimizer_steps_ == 0 && std::exchange(last_backward_ended_step_, false);
   if (some_created_ || newest_ != 0) follow_newest(optimizer);
-  forget_oldest();
-  last_[optimizer_steps_++ % kRecentSteps] = optimizer;
+  remember(optimizer);
   Recent& stepped = recent(optimizer);
   ++stepped.steps;
   stepped.is_doubted = false;

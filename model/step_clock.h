@@ -1,6 +1,5 @@
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -14,10 +13,12 @@ namespace ddpscope {
 ///
 /// A step is a completed optimizer step; without an optimizer a finished backward; after an
 /// explicit marker only markers count. A cycle is the smallest interval in which every optimizer
-/// that stepped during the last 32 optimizer steps stepped at least once.
-/// Not thread-safe: the owner serialises calls.
+/// that stepped during the last 32 optimizer steps, or more where there are more optimizers,
+/// stepped at least once. Not thread-safe: the owner serialises calls.
 class StepClock {
  public:
+  StepClock();
+
   /// What one call changed.
   struct Change {
     bool step_ended = false;
@@ -44,6 +45,7 @@ class StepClock {
     bool in_cycle = false;    ///< stepped in the one in progress
     bool is_doubted = false;  ///< may belong to a loop that a newer optimizer has followed
   };
+  DDPSCOPE_HOT void remember(OptimizerId optimizer);
   DDPSCOPE_HOT void forget_oldest();
   DDPSCOPE_HOT Recent& recent(OptimizerId optimizer);
   void follow_newest(OptimizerId optimizer);
@@ -59,9 +61,10 @@ class StepClock {
   OptimizerId newest_ =
       0;  ///< that made its first step when others had made some, until it steps again
   std::int64_t backwards_at_clear_ = 0;
-  std::int64_t cleared_ = 0;  ///< times, of which a backward went before each
-  static constexpr std::size_t kRecentSteps = 32;
-  std::array<OptimizerId, kRecentSteps> last_{};  ///< a ring of the last steps
+  std::int64_t cleared_ = 0;       ///< times, of which a backward went before each
+  std::vector<OptimizerId> last_;  ///< a ring of the last steps
+  std::size_t next_ = 0;           ///< where the next one is written
+  std::size_t kept_steps_ = 0;
   std::size_t optimizer_steps_ = 0;
   std::vector<Recent> recent_;
   std::size_t in_cycle_ = 0;  ///< of those

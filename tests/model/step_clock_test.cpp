@@ -97,4 +97,23 @@ TEST_CASE("an optimizer that did not step for 32 optimizer steps leaves the cycl
   for (int i = 0; i < 31; ++i) CHECK(clock.optimizer_stepped(1).cycle_ended == (i == 0));
   CHECK(clock.optimizer_stepped(1).cycle_ended);
 }
+TEST_CASE("a cycle has a step of each optimizer, however many there are", "[step_clock]") {
+  const auto count = GENERATE(31, 32, 33, 100, 400);
+  StepClock clock;
+  clock.optimizer_created();
+  const auto iterate = [&](int optimizers) {
+    std::int64_t cycles = 0;
+    clock.backward_ended();
+    for (int i = 1; i <= optimizers; ++i) {
+      cycles += clock.optimizer_stepped(static_cast<OptimizerId>(i)).cycle_ended;
+    }
+    return cycles;
+  };
+  CHECK(iterate(count) == 1);  // of the first one, alone
+  for (int i = 0; i < 5; ++i) CHECK(iterate(count) == 1);
+  // Those that step no more are forgotten.
+  for (int i = 0; i < 1000; ++i) iterate(2);
+  CHECK(iterate(2) == 1);
+}
+
 }  // namespace ddpscope
