@@ -120,6 +120,11 @@ PreloadSearch find_preload(const std::string& executable_dir,
 void add_preload(ProcessEnvironment& environment, const std::string& path) {
   const auto before = environment.get("LD_PRELOAD").value_or("");
   environment.set("LD_PRELOAD", before.empty() ? path : path + ':' + before);
+  // AddressSanitizer refuses to start behind another library, unless it is told not to look.
+  const auto options = environment.get("ASAN_OPTIONS").value_or("");
+  const std::string asked = "verify_asan_link_order";
+  if (options.find(asked) != std::string::npos) return;
+  environment.set("ASAN_OPTIONS", (options.empty() ? asked : options + ':' + asked) + "=0");
 }
 
 }  // namespace ddpscope

@@ -62,3 +62,16 @@ TEST_CASE("the preload library stands before others", "[tools]") {
   add_preload(environment, "/p.so");
   CHECK(environment.get("LD_PRELOAD") == "/p.so:/q.so");
 }
+
+TEST_CASE("AddressSanitizer may stand behind the preload library", "[tools]") {
+  ProcessEnvironment environment;
+  environment.set("ASAN_OPTIONS", "");
+  add_preload(environment, "/p.so");
+  CHECK(environment.get("ASAN_OPTIONS") == "verify_asan_link_order=0");
+  environment.set("ASAN_OPTIONS", "detect_leaks=0");
+  add_preload(environment, "/p.so");
+  CHECK(environment.get("ASAN_OPTIONS") == "detect_leaks=0:verify_asan_link_order=0");
+  environment.set("ASAN_OPTIONS", "verify_asan_link_order=1");
+  add_preload(environment, "/p.so");
+  CHECK(environment.get("ASAN_OPTIONS") == "verify_asan_link_order=1");
+}
