@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "checks/finding_text.h"
+#include "checks/nonfinite_fixes.h"
 #include "checks/nonfinite_text.h"
 #include "model/fact_keys.h"
 
@@ -58,6 +59,14 @@ Finding by_operator(const NonfiniteOutputEvent& event, const NonfiniteTrail& tra
   return finding;
 }
 
+/// Surveyed steps saw what computes such a tensor.
+void say_makers(const std::vector<std::string>& makers, Finding& finding) {
+  finding.why += fmt::format("; in surveyed steps {} computed such a tensor", joined(makers));
+  const std::string fix(fix_of_nonfinite(makers.front()));
+  finding.fixes.insert(finding.fixes.begin(),
+                       {fmt::format("{}: {}", makers.front(), fix), kLikely});
+}
+
 /// Nobody saw which operator made it: the program may have.
 void say_computed(bool is_whole, Finding& finding) {
   finding.confidence = Confidence::kMedium;
@@ -80,7 +89,8 @@ Finding by_source(const NonfiniteOutputEvent& event, const NonfiniteTrail& trail
   finding.op = event.op;
   // A bad sample seldom spoils the whole batch: a division by 0 does.
   const bool is_whole = event.source_values.nan_count == event.source_values.elements;
-  std::string what = is_whole ? "a tensor without a gradient path, as the batch," : "the batch";
+  const bool is_open = is_whole || !event.candidates.empty();
+  std::string what = is_open ? "a tensor without a gradient path, as the batch," : "the batch";
   finding.fixes = {{"look at the batch of this step: drop or repair the sample", kNeedsDecision},
                    {"test what the reader returns: `torch::isfinite(x).all()`", kLikely}};
   if (registered) {
@@ -102,6 +112,7 @@ Finding by_source(const NonfiniteOutputEvent& event, const NonfiniteTrail& trail
     say_growth(trail, finding);
   } else {
     say_computed(is_whole, finding);
+    if (!event.candidates.empty()) say_makers(event.candidates, finding);
   }
   add_cause(is_parameter ? "parameter" : "batch", event.source_values, finding);
   return finding;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "hooks/data_makers.h"
 #include "hooks/finite_ops.h"
 #include "hooks/graph_walk.h"
 #include "hooks/made_in.h"
@@ -292,6 +293,7 @@ void NonfiniteSearch::tell(const variable_list& roots) {
   event.was_zero = was_zero(*node);
   event.made = birth_of(capture_, *node);
   event.place = made_in(capture_, *node, consumers);
+  DataMakers::explain(capture_, event);
   capture_.put_large(std::move(event));
 }
 

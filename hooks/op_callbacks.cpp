@@ -9,6 +9,7 @@
 
 #include "hooks/autograd_watch.h"
 #include "hooks/capture.h"
+#include "hooks/data_makers.h"
 #include "hooks/doing.h"
 #include "hooks/error_watch.h"
 #include "hooks/gradient_flow.h"
@@ -46,13 +47,14 @@ struct OpContext final : at::ObserverContext {
   bool depends = false;  // on trainable tensors, with a gradient path or without, or on buffers
   std::optional<RiskyInputEvent> risk;
   bool by_zero = false;
-  bool brings_values = false;     // an input was computed, and has no gradient path
-  bool reads_gradients = false;   // or what was computed from them, before they are used
-  std::uint64_t taken_from = 0;   // a gradient: its memory
-  bool hides_gradient = false;    // an input has no gradient path, and its memory has
-  bool mixes_shapes = false;      // of its first two tensors
-  WeakInputs all_inputs;          // of the outermost operator
-  WeakInputs written;             // by one that returns nothing
+  bool brings_values = false;    // an input was computed, and has no gradient path
+  bool reads_gradients = false;  // or what was computed from them, before they are used
+  std::uint64_t taken_from = 0;  // a gradient: its memory
+  bool hides_gradient = false;   // an input has no gradient path, and its memory has
+  bool mixes_shapes = false;     // of its first two tensors
+  WeakInputs all_inputs;         // of the outermost operator
+  WeakInputs written;            // by one that returns nothing
+  DataMakers::Begun data;
   std::uint64_t waits_since = 0;  // ticks; while data is waited for
   int exceptions = std::uncaught_exceptions();
 };
@@ -125,6 +127,7 @@ std::unique_ptr<at::ObserverContext> op_starts(const at::RecordFunction& functio
         see_scaled_copy(capture, function);
         see_random_operator(capture, function);
         context->taken_from = TakenGradients::read_by(capture, function);
+        if (capture.options().values) context->data = DataMakers::begin(capture, function);
       }
     }
     if (nesting.depth == 1 && StepWait::is_pending()) context->waits_since = StepWait::own_ticks();
@@ -201,6 +204,23 @@ void record(Capture& capture, const at::RecordFunction& function, OpContext& con
   capture.put_large(std::move(event));
 }
 
+void tell_new(Capture& capture, const at::RecordFunction& function, OpContext& op,
+              bool is_outermost) {
+  bool known_to_autograd = false;
+  bool again = false;
+  for_each_tensor(function.outputs(), [&](const at::Tensor& output) {
+    if (known_to_autograd || again) return;
+    known_to_autograd = node_of(output) != nullptr;
+    if (known_to_autograd || is_outermost) again = already_recorded(output);
+  });
+  // Inside a composite operator, views of what has no gradient path are not told: the operator as
+  // a whole tells what its result was computed from.
+  const bool tells_inputs = again && is_outermost && op.brings_values;
+  if (tells_inputs || (!again && (known_to_autograd || is_outermost))) {
+    record(capture, function, op, /*is_known=*/again);
+  }
+}
+
 void tell_failed(Capture& capture, const at::RecordFunction& function, const OpContext& context) {
   capture.modules().look_again(capture, /*step_ended=*/false);  // a model may have been moved
   capture.put_large(OperatorFailedEvent{.at = capture.marker().now(),
@@ -231,22 +251,13 @@ void op_ends(const at::RecordFunction& function, at::ObserverContext* context) {
       TakenGradients::see_result(capture, function, op->taken_from);
     });
   }
-  if (!op->depends || !is_forward()) return;
-  as_guest("op", [&](Capture& capture) {
-    bool known_to_autograd = false;
-    bool again = false;
-    for_each_tensor(function.outputs(), [&](const at::Tensor& output) {
-      if (known_to_autograd || again) return;
-      known_to_autograd = node_of(output) != nullptr;
-      if (known_to_autograd || is_outermost) again = already_recorded(output);
+  if (op->data.matters() && is_outermost && is_forward()) {
+    as_guest("op", [&](Capture& capture) {
+      DataMakers::end(capture, function, op->data, op->all_inputs);
     });
-    // Inside a composite operator, views of what has no gradient path are not told: the operator as
-    // a whole tells what its result was computed from.
-    const bool tells_inputs = again && is_outermost && op->brings_values;
-    if (tells_inputs || (!again && (known_to_autograd || is_outermost))) {
-      record(capture, function, *op, /*is_known=*/again);
-    }
-  });
+  }
+  if (!op->depends || !is_forward()) return;
+  as_guest("op", [&](Capture& capture) { tell_new(capture, function, *op, is_outermost); });
 }
 
 constinit OperatorRecording survey(&op_starts, &op_ends);

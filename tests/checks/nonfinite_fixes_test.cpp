@@ -2,6 +2,7 @@
 
 #include "checks/nonfinite_text.h"
 #include "tests/support/catch.h"
+#include "tests/support/nonfinite_steps.h"
 
 namespace ddpscope::test::nonfinite_fixes_test {
 
@@ -59,6 +60,22 @@ TEST_CASE("A power of what is large is told to be scaled down", "[check]") {
   const std::string& first = finding.fixes.at(0).text;
   CHECK(first.starts_with(is_large ? "scale its base down" : "clamp its base above 0"));
   CHECK((finding.fixes.size() == 2) == (dtype == "float16"));
+}
+
+TEST_CASE("numeric-nonfinite-forward tells what computes such a batch in surveyed steps") {
+  NonfiniteSteps run("numeric-nonfinite-forward");
+  NonfiniteOutputEvent origin = overflow();
+  origin.source = 41;
+  origin.source_values = nans(1, 512);
+  origin.candidates = {"aten::log"};
+  run.bad_step(origin);
+  const Finding& finding = run.program.findings.at(0);
+  CHECK(finding.what ==
+        "a tensor without a gradient path, as the batch, was not finite when forward read it: 1 "
+        "of 512 elements is NaN");
+  CHECK(finding.why.ends_with("; in surveyed steps aten::log computed such a tensor"));
+  CHECK(finding.fixes.at(0).text == "aten::log: clamp its input above 0 before it");
+  CHECK(cause_of(finding) == "batch");
 }
 
 }  // namespace ddpscope::test::nonfinite_fixes_test
