@@ -169,14 +169,21 @@ bool made_the_norm(const Finding& cause, const Finding& effect) {
          cause.step == effect.step;
 }
 
-/// Gradients that are never cleared grow, and with them the steps, until something overflows.
-bool grew_until(const Finding& cause, const Finding& effect) {
+/// An operator read what no data is as large as.
+bool read_what_grew(const Finding& finding) {
   constexpr double kGrown = 1e10;
-  const FactValue* absmax = fact_of(effect, fact::kInputAbsmax);
+  const FactValue* absmax = fact_of(finding, fact::kInputAbsmax);
   const auto* largest = absmax == nullptr ? nullptr : std::get_if<double>(absmax);
-  return cause.id == "optim-stale-gradient" && cause.severity == Severity::kError &&
-         largest != nullptr && *largest > kGrown && cause.rank == effect.rank &&
-         cause.step < effect.step;
+  return largest != nullptr && *largest > kGrown;
+}
+
+/// Gradients that are never cleared grow, and with them the steps, until something overflows. So
+/// do parameters that diverge: the loss overflows first, and its gradients may be finite yet.
+bool grew_until(const Finding& cause, const Finding& effect) {
+  const bool diverged = cause.id == effect.id && read_what_grew(cause);
+  const bool is_cause = diverged || cause.id == "optim-stale-gradient";
+  return is_cause && cause.severity == Severity::kError && read_what_grew(effect) &&
+         cause.rank == effect.rank && cause.step < effect.step;
 }
 
 /// What made a gradient not finite; and, folded below it, the edge that its operator stood at.

@@ -42,4 +42,17 @@ TEST_CASE("gradients that are never cleared explain what overflows later", "[lin
   CHECK_FALSE(explains(stale, overflow));
 }
 
+TEST_CASE("what overflows first explains what overflows in a later step", "[links]") {
+  Finding first{.id = "numeric-nonfinite-forward", .severity = Severity::kError, .step = 4};
+  Finding later = first;
+  later.step = 5;
+  later.facts = {{fact::kInputAbsmax, 3.7e29}};
+  CHECK_FALSE(explains(first, later));
+  first.facts = {{fact::kInputAbsmax, 1.3e21}};
+  CHECK(explains(first, later));
+  CHECK_FALSE(explains(later, first));
+  later.facts = {{fact::kInputAbsmax, 3.0}};
+  CHECK_FALSE(explains(first, later));
+}
+
 }  // namespace ddpscope::test
