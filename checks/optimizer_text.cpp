@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "checks/loss_factors.h"
 #include "checks/rank_sides.h"
 #include "model/fact_keys.h"
 
@@ -104,8 +105,13 @@ Finding describe_difference(const DigestsDiffer& differ, const FieldWords& words
   const bool has_extra =
       words.field == DigestField::kSkippedSteps && std::ranges::any_of(differ.sides, is_extra);
   if (has_extra) return describe_extra(differ, cohort);
-  return differ.by_calls ? describe_left_out(differ, words, cohort)
-                         : describe_field(differ, words, cohort);
+  if (differ.by_calls) return describe_left_out(differ, words, cohort);
+  Finding finding = describe_field(differ, words, cohort);
+  const bool is_scale = words.field == DigestField::kLossScale;
+  if (is_scale && loss_factors(differ, cohort) == LossFactors::kWeights) {
+    describe_weights(differ, finding);
+  }
+  return finding;
 }
 
 }  // namespace ddpscope

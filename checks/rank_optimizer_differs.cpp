@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "checks/check.h"
+#include "checks/loss_factors.h"
 #include "checks/optimizer_text.h"
 
 namespace ddpscope {
@@ -34,6 +35,11 @@ bool is_lasting(const DigestsDiffer& differ) {
          differ.consecutive >= 2;
 }
 
+bool is_meant(const DigestsDiffer& differ, const Cohort& cohort) {
+  return differ.field == DigestField::kLossScale &&
+         loss_factors(differ, cohort) == LossFactors::kWeightedMean;
+}
+
 /// rank-optimizer-differs; docs/checks/rank-optimizer-differs.md
 class RankOptimizerDiffers final : public Check {
  public:
@@ -49,6 +55,7 @@ class RankOptimizerDiffers final : public Check {
     for (const FieldWords& words : kComparedFields) {
       const auto differ = std::ranges::find(cohort.digests, words.field, &DigestsDiffer::field);
       if (differ == cohort.digests.end() || !is_lasting(*differ)) continue;
+      if (is_meant(*differ, cohort)) continue;
       const bool is_hash = words.field == DigestField::kOptimizers;
       if (is_hash && explained) continue;
       findings.push_back(describe_difference(*differ, words, cohort));

@@ -103,6 +103,31 @@ TEST_CASE("rank-optimizer-differs takes members at once and each field for itsel
   CHECK(findings[2].fixes.at(0).text.starts_with("reduce what decides"));
 }
 
+TEST_CASE("rank-optimizer-differs tells factors of losses that nothing divides out", "[check]") {
+  DigestsDiffer scale = differ(DigestField::kLossScale, 1, 50);
+  scale.sides = {{"2", {3}}, {"1", {0, 1, 2}}};
+  RanksComparedEvent run = with({scale});
+  ReductionStep step = {.step = 1, .sampled = 6, .calls = 6, .ratio = 1.0};
+  SECTION("weights") {
+    run.cohorts[0].reductions = {step, step};
+    const Finding finding = judge_run(run, kId).at(0);
+    CHECK(finding.what == "loss multiplied by 2 on rank 3, 1 on ranks 0-2, since step 1");
+    CHECK(finding.why.ends_with("a sample of rank 3 weighs 2 times as much as one of ranks 0-2"));
+    CHECK(finding.fixes.at(0).text == "multiply the loss by one number on all ranks");
+    CHECK(finding.subject == "loss scale");
+  }
+  SECTION("by whose sum the gradients are divided") {
+    step.ratio = 4.0 / 5;
+    run.cohorts[0].reductions = {step, step};
+    CHECK(judge_run(run, kId).empty());
+  }
+  SECTION("which each rank divides out of what it steps with") {
+    step.differing = 6;
+    run.cohorts[0].reductions = {step, step};
+    CHECK(judge_run(run, kId).at(0).what.starts_with("loss scale 2 on rank 3"));
+  }
+}
+
 TEST_CASE("rank-optimizer-differs names the rank that steps once more", "[check]") {
   DigestsDiffer extra = differ(DigestField::kSkippedSteps, 10, 30);
   extra.sides = {{"0", {0, 1, 2}}, {"-1", {3}}};
