@@ -12,6 +12,7 @@ namespace {
 constexpr std::size_t kMaxSummedRanks = 16;
 constexpr std::size_t kMostSums = 8;
 constexpr double kOneStep = 0.1;  // of training, that lies between
+constexpr double kNearer = 2;     // times
 
 using SketchPlace = std::pair<std::uint32_t, std::size_t>;
 using SketchesAt = std::map<SketchPlace, GradientSketch>;
@@ -33,17 +34,21 @@ SketchesAt sketches_at(const RingReader& ring, std::int64_t step) {
   return sketches;
 }
 
-/// Squares of the distance of what the ranks had after it to the sum of what they had before, and
-/// of that sum; over the projections of all tensors.
+/// Squares over the projections of all tensors: of what the ranks had after it, less the sum or the
+/// mean of what they had before, and of that sum.
 struct Distance {
-  double squares = 0;
+  double to_sum = 0;
+  double to_mean = 0;
   double of_sum = 0;
-  bool is_sum() const { return of_sum > 0 && squares < kOneStep * kOneStep * of_sum; }
+  bool is_sum() const { return of_sum > 0 && to_sum < kOneStep * kOneStep * of_sum; }
+  /// The step between may be a large one, as where such weights grow.
+  bool may_be_sum() const { return is_sum() || kNearer * kNearer * to_sum < to_mean; }
 };
 
 Distance distance_to_sum(const RingList& rings, std::int64_t step) {
   std::vector<SketchesAt> before;
   for (const RingReader* ring : rings) before.push_back(sketches_at(*ring, step - 1));
+  const auto ranks = static_cast<double>(rings.size());
   Distance distance;
   for (const auto& [place, after] : sketches_at(*rings.front(), step)) {
     const auto has_it = [&](const SketchesAt& one) { return one.contains(place); };
@@ -51,7 +56,9 @@ Distance distance_to_sum(const RingList& rings, std::int64_t step) {
     for (std::size_t i = 0; i < after.sums.size(); ++i) {
       double sum = 0;
       for (const SketchesAt& one : before) sum += one.at(place).sums[i];
-      distance.squares += (after.sums[i] - sum) * (after.sums[i] - sum);
+      const double mean = sum / ranks;
+      distance.to_sum += (after.sums[i] - sum) * (after.sums[i] - sum);
+      distance.to_mean += (after.sums[i] - mean) * (after.sums[i] - mean);
       distance.of_sum += sum * sum;
     }
   }
@@ -62,15 +69,17 @@ Distance distance_to_sum(const RingList& rings, std::int64_t step) {
 std::vector<std::int64_t> steps_of_sums(const RingList& rings, const Cohort& cohort) {
   if (rings.size() < 2 || rings.size() > kMaxSummedRanks) return {};
   std::vector<std::int64_t> steps;
+  std::size_t clear = 0;
   for (const std::int64_t step : cohort.equal_steps) {
     if (steps.size() >= kMostSums) break;
     if (std::ranges::count(cohort.unequal_steps, step - 1) == 0) continue;
     const Distance distance = distance_to_sum(rings, step);
     if (distance.of_sum == 0) continue;
-    if (!distance.is_sum()) return {};
+    if (!distance.may_be_sum()) return {};
+    clear += distance.is_sum();
     steps.push_back(step);
   }
-  return steps;
+  return 2 * clear > steps.size() ? steps : std::vector<std::int64_t>();
 }
 
 }  // namespace ddpscope
