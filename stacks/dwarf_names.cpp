@@ -2,9 +2,11 @@
 
 #include <dwarf.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <memory>
+#include <ranges>
 
 #include "stacks/frame_names.h"
 
@@ -96,66 +98,71 @@ Place call_of(Dwarf_Die* unit, Dwarf_Die* inlined) {
           std::int64_t(line)};
 }
 
-/// The child that holds the address, as deep as they go.
-Dwarf_Die innermost_in(Dwarf_Die die, Dwarf_Addr address) {
+/// A function and what in it holds the address, as deep as they go.
+std::vector<Dwarf_Die> path_in(Dwarf_Die function, Dwarf_Addr address) {
+  std::vector<Dwarf_Die> path = {function};
   Dwarf_Die child;
-  if (dwarf_child(&die, &child) != 0) return die;
-  do {
-    if (dwarf_haspc(&child, address) == 1) return innermost_in(child, address);
-  } while (dwarf_siblingof(&child, &child) == 0);
-  return die;
-}
-
-/// A function stands in what declares it, which need not hold the address: a lambda's body stands
-/// in its class, in the function that makes it. libdw does not look there.
-bool find_function(Dwarf_Die* parent, Dwarf_Addr address, Dwarf_Die* found) {
-  Dwarf_Die child;
-  if (dwarf_child(parent, &child) != 0) return false;
-  do {
-    const int tag = dwarf_tag(&child);
-    const bool is_function = tag == DW_TAG_subprogram;
-    if (is_function && dwarf_haspc(&child, address) == 1) {
-      *found = child;
-      return true;
+  bool has_child = dwarf_child(&function, &child) == 0;
+  while (has_child) {
+    if (dwarf_haspc(&child, address) == 1) {
+      path.push_back(child);
+      has_child = dwarf_child(&path.back(), &child) == 0;
+    } else {
+      has_child = dwarf_siblingof(&child, &child) == 0;
     }
-    const bool may_hold = is_function || tag == DW_TAG_namespace || tag == DW_TAG_class_type ||
-                          tag == DW_TAG_structure_type || tag == DW_TAG_lexical_block;
-    if (may_hold && find_function(&child, address, found)) return true;
-  } while (dwarf_siblingof(&child, &child) == 0);
-  return false;
-}
-
-bool find_innermost(Dwarf_Die* unit, Dwarf_Addr address, Dwarf_Die* innermost) {
-  Dwarf_Die* found = nullptr;
-  const int count = dwarf_getscopes(unit, address, &found);
-  const Scopes owner(found);
-  if (count > 0 && dwarf_tag(found) != DW_TAG_compile_unit) {
-    *innermost = *found;
-    return true;
   }
-  Dwarf_Die function;
-  if (!find_function(unit, address, &function)) return false;
-  *innermost = innermost_in(function, address);
-  return true;
+  return path;
 }
 
+bool may_hold_functions(int tag) {
+  return tag == DW_TAG_subprogram || tag == DW_TAG_namespace || tag == DW_TAG_class_type ||
+         tag == DW_TAG_structure_type || tag == DW_TAG_lexical_block;
+}
 }  // namespace
 
-Names names_in(Dwarf_Die* unit, Dwarf_Addr address) {
+UnitNames::UnitNames(const Dwarf_Die& unit) : unit_(unit) {
+  add_functions(&unit_);
+  std::ranges::sort(functions_, {}, &Function::begin);
+}
+
+// A function stands in what declares it, which need not hold the address: a lambda's body stands in
+// its class, in the function that makes it. So all of the unit is walked, once: one that reads
+// torch/torch.h has a million entries.
+void UnitNames::add_functions(Dwarf_Die* parent) {
+  Dwarf_Die child;
+  if (dwarf_child(parent, &child) != 0) return;
+  do {
+    const int tag = dwarf_tag(&child);
+    if (tag == DW_TAG_subprogram) {
+      Dwarf_Addr base = 0;
+      Function function{.entry = child.addr};
+      std::ptrdiff_t at = 0;
+      while ((at = dwarf_ranges(&child, at, &base, &function.begin, &function.end)) > 0) {
+        functions_.push_back(function);
+      }
+    }
+    if (may_hold_functions(tag)) add_functions(&child);
+  } while (dwarf_siblingof(&child, &child) == 0);
+}
+
+const std::string& UnitNames::name(Dwarf_Die* die) {
+  const auto [known, is_new] = names_.try_emplace(die->addr);
+  if (is_new) known->second = name_of(die);
+  return known->second;
+}
+
+Names UnitNames::at(Dwarf_Addr address) {
   Names names;
-  Dwarf_Die innermost;
-  if (!find_innermost(unit, address, &innermost)) return names;
-  Dwarf_Die* outwards = nullptr;
-  const int count = dwarf_getscopes_die(&innermost, &outwards);
-  const Scopes owner(outwards);
-  Place place = place_of(unit, address);
-  for (int i = 0; i < count; ++i) {
-    Dwarf_Die* die = outwards + i;
-    const int tag = dwarf_tag(die);
+  auto found = std::ranges::upper_bound(functions_, address, {}, &Function::begin);
+  if (found == functions_.begin() || address >= (--found)->end) return names;
+  std::vector<Dwarf_Die> path = path_in({.addr = found->entry, .cu = unit_.cu}, address);
+  Place place = place_of(&unit_, address);
+  for (Dwarf_Die& die : path | std::views::reverse) {
+    const int tag = dwarf_tag(&die);
     if (tag != DW_TAG_inlined_subroutine && tag != DW_TAG_subprogram) continue;
-    names.push_back({.function = name_of(die), .file = place.file, .line = place.line});
+    names.push_back({.function = name(&die), .file = place.file, .line = place.line});
     if (tag == DW_TAG_subprogram) break;
-    place = call_of(unit, die);
+    place = call_of(&unit_, &die);
   }
   return names;
 }

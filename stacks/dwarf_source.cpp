@@ -111,7 +111,8 @@ class DwarfFile {
         kind == DW_UT_skeleton && dwarf_tag(&split) != DW_TAG_invalid) {
       unit = split;
     }
-    return names_in(&unit, address - range->bias);
+    const auto known = units_.try_emplace(unit.cu, unit).first;
+    return known->second.at(address - range->bias);
   }
 
   /// One pass over the symbols for all of them: a library has hundreds of thousands.
@@ -144,6 +145,7 @@ class DwarfFile {
   Dwfl_Module* module_ = nullptr;
   Dwarf_Addr bias_ = 0;
   std::vector<Range> ranges_;
+  std::map<const void*, UnitNames> units_;
   bool units_read_ = false;
 };
 
