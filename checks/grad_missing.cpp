@@ -30,7 +30,7 @@ class GradMissing final : public Check {
       GradientPresence& presence = presences_[id];
       const bool arrived = tensor.gradient_cycle == event.at.cycle;
       if (arrived || !expects_gradient(state, tensor)) {
-        arrived ? presence.arrived(event.at.cycle) : presence.forget_gap();
+        arrived ? presence.arrived(event.at.cycle, event.at.step) : presence.forget_gap();
         reported_.erase(id);
         continue;
       }
@@ -97,6 +97,8 @@ class GradMissing final : public Check {
         }
       }
       reported_.insert(tensor->info.id);
+      cause.last_step = presence.last_step();
+      cause.was_always_there = presence.was_always_there();
       missing[cycles].add(*tensor, cause);
     }
     for (const auto& [cycles, tensors] : missing) {

@@ -15,8 +15,9 @@ class GradientPresence {
   static constexpr std::int64_t kTimesUsual = 16;
   static constexpr std::int64_t kTimesForFirst = 64;
 
-  void arrived(std::int64_t cycle) {
+  void arrived(std::int64_t cycle, std::int64_t step) {
     if (with_ == 0 || gap_ > 0) began_ = cycle;
+    last_step_ = step;
     ++with_;
     without_ += gap_;
     longest_ = std::max(longest_, gap_);
@@ -37,6 +38,10 @@ class GradientPresence {
   /// Whether it may come back where another took its place when it went.
   bool may_come_back() const { return with_ > 0 && gap_ < kTimesUsual * with_; }
   bool never_came() const { return with_ == 0; }
+  /// The step that ended the last cycle with one; 0: none had.
+  std::int64_t last_step() const { return last_step_; }
+  /// It had one in each cycle until the gap.
+  bool was_always_there() const { return without_ == 0 && with_ >= kAlways; }
   /// In how many cycles it has one once, where it had it in some and in others not; else 0.
   std::int64_t usual_distance() const {
     return with_ == 0 || without_ + gap_ == 0 ? 0 : (with_ + without_ + gap_) / with_;
@@ -47,8 +52,7 @@ class GradientPresence {
   static constexpr std::int64_t kPauses = 2;
 
   std::int64_t limit() const {
-    const bool is_always_there = without_ == 0 && with_ >= kAlways;
-    if (with_ == 0 || is_always_there) return kMissingCycles;
+    if (with_ == 0 || was_always_there()) return kMissingCycles;
     return std::max(kTimesUsual * (with_ + without_) / with_, kPauses * longest_);
   }
 
@@ -56,6 +60,7 @@ class GradientPresence {
   std::int64_t without_ = 0;  // before the last that had one
   std::int64_t longest_ = 0;  // of the pauses that ended
   std::int64_t began_ = 0;
+  std::int64_t last_step_ = 0;
   std::int64_t gap_ = 0;  // since then
   bool was_excused_ = false;
 };

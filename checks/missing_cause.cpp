@@ -5,6 +5,7 @@
 #include <map>
 #include <set>
 #include <tuple>
+#include <utility>
 
 #include "checks/subtree.h"
 
@@ -152,7 +153,7 @@ MissingCause missing_cause_of(const RunState& state, const TensorState& tensor,
 
 void MissingTensors::add(const TensorState& tensor, const MissingCause& cause) {
   const auto same = std::ranges::find_if(all_, [&cause](const OfCause& one) {
-    return one.cause.name == cause.name && one.cause.op == cause.op &&
+    return one.cause.is_told_with(cause) && one.cause.op == cause.op &&
            one.cause.is_cloned == cause.is_cloned;
   });
   if (same == all_.end()) {
@@ -164,11 +165,11 @@ void MissingTensors::add(const TensorState& tensor, const MissingCause& cause) {
 }
 
 std::vector<MissingTensors::OfCause> MissingTensors::parts_of(const TensorGroup& group,
-                                                              const std::string& cause) const {
+                                                              const MissingCause& cause) const {
   const std::set<const TensorState*> members(group.tensors.begin(), group.tensors.end());
   std::vector<OfCause> parts;
   for (const OfCause& one : all_) {
-    if (one.cause.name != cause) continue;
+    if (!one.cause.is_told_with(cause)) continue;
     OfCause part{.cause = one.cause};
     std::ranges::copy_if(one.tensors, std::back_inserter(part.tensors),
                          [&](const auto* tensor) { return members.contains(tensor); });
@@ -178,16 +179,19 @@ std::vector<MissingTensors::OfCause> MissingTensors::parts_of(const TensorGroup&
 }
 
 std::vector<MissingTensors::Found> MissingTensors::found(const RunState& state) const {
-  std::map<std::string, std::vector<const TensorState*>> by_name;
+  using Kind = std::pair<std::string, bool>;
+  std::map<Kind, OfCause> by_kind;
   for (const OfCause& one : all_) {
-    auto& tensors = by_name[one.cause.name];
+    OfCause& kind = by_kind[{one.cause.name, one.cause.was_used_before()}];
+    if (kind.tensors.empty()) kind.cause = one.cause;
+    auto& tensors = kind.tensors;
     tensors.insert(tensors.end(), one.tensors.begin(), one.tensors.end());
   }
   std::vector<Found> found;
-  for (const auto& [name, tensors] : by_name) {
-    for (TensorGroup& group : collapse(state, tensors)) {
+  for (const auto& [name, kind] : by_kind) {
+    for (TensorGroup& group : collapse(state, kind.tensors)) {
       std::vector<Found> apart;
-      const std::vector<OfCause> parts = parts_of(group, name);
+      const std::vector<OfCause> parts = parts_of(group, kind.cause);
       for (const OfCause& part : parts) {
         for (TensorGroup& own : collapse(state, part.tensors)) {
           apart.push_back({part.cause, std::move(own)});

@@ -40,9 +40,20 @@ struct MissingCause {
   std::int64_t other_ops = 0;  ///< at which the paths of others end
   std::string cut_op = {};     ///< of a cut: the operator after which the path is gone
   StackId cut_stack = 0;
-  bool is_cloned = false;       ///< all that ever read it is `clone()`
-  bool was_read_early = false;  ///< of the cycles in which it was not used, in the first alone
+  bool is_cloned = false;         ///< all that ever read it is `clone()`
+  bool was_read_early = false;    ///< of the cycles in which it was not used, in the first alone
+  std::int64_t last_step = 0;     ///< in which it had a gradient; 0: never
+  bool was_always_there = false;  ///< it had one in each cycle until then
   bool was_reached = false;  ///< undecided, though operators were recorded: a backward came there
+
+  /// Not used any more: what enters now and then, as a learned initial state, is no layer to
+  /// remove.
+  bool was_used_before() const {
+    return name == "not_used" && last_step > 0 && !is_cloned && !was_read_early;
+  }
+  bool is_told_with(const MissingCause& other) const {
+    return name == other.name && was_used_before() == other.was_used_before();
+  }
 };
 
 /// Those that a report tells apart: by cause, by where their paths end, and by subtree.
@@ -62,7 +73,7 @@ class MissingTensors {
     MissingCause cause;
     std::vector<const TensorState*> tensors;
   };
-  std::vector<OfCause> parts_of(const TensorGroup& group, const std::string& cause) const;
+  std::vector<OfCause> parts_of(const TensorGroup& group, const MissingCause& cause) const;
 
   std::vector<OfCause> all_;
 };

@@ -18,6 +18,7 @@ constexpr std::string_view kAwaited = "not_ready";
 constexpr char kReached[] = "reached";
 constexpr char kCloned[] = "cloned";
 constexpr char kReadEarly[] = "read_early";
+constexpr char kUsedBefore[] = "used_before";
 
 struct MissingWords {
   std::string why;  ///< `{}`: the operator at which the path ends
@@ -56,13 +57,19 @@ MissingWords not_used_words(const std::string& cause) {
        {"operators read them in the first of these cycles alone, as {}; so it is where forward "
         "assigns what it computed to a member, as the next state of a recurrent layer",
         {{"a state: a plain member, or register_buffer() and copy_() of the next one", kLikely},
-         {"use it in each forward, or remove it", kNeedsDecision}}}}}
+         {"use it in each forward, or remove it", kNeedsDecision}}}},
+      {kUsedBefore,
+       {"no operator with a gradient path read them in these cycles",
+        {{"none where they enter now and then, as a learned initial state does where a sequence "
+          "begins",
+          kNeedsDecision},
+         {"else use them in forward as before", kNeedsDecision}}}}}
       .at(cause);
 }
 
 MissingWords missing_words(const std::string& cause) {
   if (cause.empty() || cause == kAwaited || cause == kReached) return undecided_words(cause);
-  if (cause == kCloned || cause == kReadEarly) return not_used_words(cause);
+  if (cause == kCloned || cause == kReadEarly || cause == kUsedBefore) return not_used_words(cause);
   return std::map<std::string, MissingWords>{
       {"not_used",
        {"no operator with a gradient path read them",
@@ -110,14 +117,18 @@ std::string missing_count(const TensorGroup& group) {
 Finding missing_at(const TensorGroup& group, const MissingCause& cause) {
   Finding finding = about(group);
   finding.op = cause.op;
-  const MissingWords words = missing_words(cause.was_reached      ? kReached
-                                           : cause.is_cloned      ? kCloned
-                                           : cause.was_read_early ? kReadEarly
-                                                                  : cause.name);
+  const MissingWords words = missing_words(cause.was_reached         ? kReached
+                                           : cause.is_cloned         ? kCloned
+                                           : cause.was_read_early    ? kReadEarly
+                                           : cause.was_used_before() ? kUsedBefore
+                                                                     : cause.name);
   std::string end = cause.shape.empty() ? "" : " " + shape_text(cause.shape);
   if (cause.other_ops > 0) end += fmt::format(" and {}", counted(cause.other_ops, "other"));
   finding.why = fmt::format(fmt::runtime(words.why), cause.op + end);
   if (group.tensors.size() > 3) finding.why += "; largest " + joined(largest_shapes(group.tensors));
+  if (cause.was_used_before()) {
+    finding.why += fmt::format("; the last gradient came in step {}", cause.last_step);
+  }
   finding.fixes = words.fixes;
   if (!cause.name.empty()) finding.facts.push_back({fact::kCause, cause.name});
   if (!cause.op.empty()) finding.facts.push_back({fact::kPathEndOp, cause.op});
@@ -136,7 +147,9 @@ Finding missing_finding(const TensorGroup& group, const MissingCause& cause, std
   const bool decided = !cause.name.empty();
   Finding finding = missing_at(group, cause);
   const bool is_for_later = cause.name == "not_used" && are_unowned(group);
-  finding.severity = decided && !is_for_later ? Severity::kWarning : Severity::kNote;
+  const bool comes_at_times = cause.was_used_before() && !cause.was_always_there;
+  finding.severity =
+      decided && !is_for_later && !comes_at_times ? Severity::kWarning : Severity::kNote;
   finding.evidence_status = decided ? EvidenceStatus::kEstablished : EvidenceStatus::kUndecided;
   finding.what = fmt::format(
       "{} {} in {} cycles: {}", missing_count(group),

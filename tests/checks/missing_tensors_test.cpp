@@ -78,6 +78,44 @@ TEST_CASE("grad-missing tells a state that is registered and replaced from an un
   CHECK(finding.fixes[0].text.starts_with("a state: ") == (op == "aten::lstm"));
 }
 
+TEST_CASE("grad-missing notes what was used before, as a learned initial state", "[check]") {
+  Program program("grad-missing");
+  program.attach(1, {{.id = 1, .path = "body.weight"}, {.id = 2, .path = "body.h0"}});
+  program.optimizer(1, {1, 2});
+  const int steps = GENERATE(1, 8);
+  for (int i = 0; i < steps; ++i) {
+    program.op({.name = "aten::add", .inputs = {20, 2}, .outputs = {30}});
+    program.backward({1, 2});
+    program.step(1);
+    program.zero_grad(1);
+  }
+  train(program, 17, [] {});
+  REQUIRE(program.findings.size() == 1);
+  const Finding& finding = program.findings[0];
+  // One that was there in each of many steps is missed.
+  CHECK(finding.severity == (steps == 1 ? Severity::kNote : Severity::kWarning));
+  CHECK(cause_of(finding) == "not_used");
+  CHECK(finding.why.ends_with("; the last gradient came in step " + std::to_string(steps)));
+  for (const Fix& fix : finding.fixes) CHECK(fix.text.find("remove") == std::string::npos);
+}
+
+TEST_CASE("grad-missing tells what was used before apart from what never was", "[check]") {
+  Program program("grad-missing");
+  program.attach(1, {{.id = 1, .path = "body.weight"},
+                     {.id = 2, .path = "cell.h0"},
+                     {.id = 3, .path = "cell.never"}});
+  program.optimizer(1, {1, 2, 3});
+  program.op({.name = "aten::add", .inputs = {20, 2}, .outputs = {30}});
+  program.backward({1, 2});
+  program.step(1);
+  train(program, 17, [] {});
+  REQUIRE(program.findings.size() == 2);
+  CHECK(program.findings[0].severity == Severity::kWarning);
+  CHECK(program.findings[0].subject == "never");
+  CHECK(program.findings[1].severity == Severity::kNote);
+  CHECK(program.findings[1].subject == "h0");
+}
+
 TEST_CASE("grad-missing tells results of other shapes in one finding", "[check]") {
   Program program("grad-missing");
   program.attach(1, {{.id = 1, .path = "body.weight"},
