@@ -7,11 +7,16 @@
 
 namespace ddpscope {
 
-void NonfiniteCheck::on_backward(const BackwardEvent&, const RunState& state, Findings& findings) {
-  trail_.begin_backward();
+void NonfiniteCheck::on_backward(const BackwardEvent& event, const RunState& state,
+                                 Findings& findings) {
+  trail_.begin_backward(event.accumulates);
   is_clipped_ = false;
   if (!cleared_) return;
-  judge_skip(state, findings);
+  if (waits_for_closure(state)) {
+    judge_retry();
+  } else {
+    judge_skip(state, findings);
+  }
   waiting_.clear();
   cleared_ = false;
 }
@@ -72,6 +77,12 @@ bool NonfiniteCheck::holds_waiting(OptimizerId optimizer, const RunState& state)
   });
 }
 
+bool NonfiniteCheck::waits_for_closure(const RunState& state) const {
+  return std::ranges::any_of(waiting_, [&](const NonfiniteGradientEvent& gradient) {
+    return closures_.has_owner_of(gradient.tensor, state);
+  });
+}
+
 void NonfiniteCheck::on_zero_grad(const ZeroGradEvent& event, const RunState& state, Findings&) {
   if (waiting_.empty()) return;
   cleared_ = cleared_ || event.optimizer == 0 || holds_waiting(event.optimizer, state);
@@ -88,6 +99,7 @@ void NonfiniteCheck::on_zero_gradients(const ZeroGradientsEvent& event, const Ru
 
 void NonfiniteCheck::on_optimizer_step(const OptimizerStepEvent& event, const RunState& state,
                                        Findings& findings) {
+  closures_.on_optimizer_step(event);
   if (waiting_.empty() || !holds_waiting(event.optimizer, state)) return;
   judge_step(cleared_, state, findings);
   if (!cleared_) trail_.spoil(waiting_);

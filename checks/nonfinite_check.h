@@ -4,6 +4,7 @@
 
 #include "checks/check.h"
 #include "checks/nonfinite_trail.h"
+#include "checks/step_owners.h"
 
 namespace ddpscope {
 
@@ -51,16 +52,21 @@ class NonfiniteCheck : public Check {
   virtual void judge_step(bool /*cleared*/, const RunState&, Findings&) {}
   /// The program reset such gradients and went on without a step of their optimizer.
   virtual void judge_skip(const RunState&, Findings&) {}
+  /// A closure reset such gradients to compute them again, within the step of its optimizer.
+  virtual void judge_retry() {}
   virtual void forget() {}
 
   const NonfiniteTrail& trail() const { return trail_; }
   /// Of the leaves whose gradients wait for a step, in the order in which they arrived.
   const std::vector<NonfiniteGradientEvent>& waiting() const { return waiting_; }
+  const ClosureSteps& closures() const { return closures_; }
 
  private:
   bool holds_waiting(OptimizerId optimizer, const RunState& state) const;
+  bool waits_for_closure(const RunState& state) const;
 
   NonfiniteTrail trail_;
+  ClosureSteps closures_;
   bool is_clipped_ = false;  ///< by a norm that is not finite, since the last backward
   std::vector<NonfiniteGradientEvent> waiting_;
   bool cleared_ = false;  ///< since they began to wait; by zeros, or repaired

@@ -15,7 +15,8 @@ void keep(std::vector<T>& events, const T& event) {
 }
 }  // namespace
 
-void NonfiniteTrail::begin_backward() {
+void NonfiniteTrail::begin_backward(bool accumulates) {
+  accumulates_ = accumulates;
   if (!std::exchange(has_ended_, false)) return;
   loss_.reset();
   node_.reset();
@@ -87,7 +88,7 @@ void NonfiniteTrail::add(const CollectiveEvent& event) {
 }
 
 void NonfiniteTrail::end_backward(const Stamp& at) {
-  if (origin() == Origin::kNone && !spoils_) spoilt_ = false;
+  if (accumulates_ && origin() == Origin::kNone && !spoils_) spoilt_ = false;
   lost_ = false;
   has_ended_ = true;
   ended_ = at;

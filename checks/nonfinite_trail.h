@@ -30,8 +30,9 @@ class NonfiniteTrail {
   void add(const ErrorEvent& event);
   void add(const RiskyInputEvent& event);
   void add(const CollectiveEvent& event);
-  /// The loss comes before `BackwardEvent`.
-  void begin_backward();
+  /// The loss comes before `BackwardEvent`. `accumulates`: into leaves, as autograd::grad() does
+  /// not.
+  void begin_backward(bool accumulates = true);
   void end_backward(const Stamp& at);
   void lose_events();
   /// From the next backward on these leaves are spoilt: their optimizer stepped with gradients that
@@ -78,10 +79,11 @@ class NonfiniteTrail {
   std::optional<NonfiniteNodeEvent> node_;
   bool anomaly_ = false;                ///< LibTorch threw because of the node
   std::vector<RiskyInputEvent> risky_;  ///< of one step
+  bool accumulates_ = true;
   bool has_ended_ = false;
   Stamp ended_;
   bool lost_ = false;    ///< events; until the next backward has ended
-  bool spoilt_ = false;  ///< until a backward ends in which all was finite
+  bool spoilt_ = false;  ///< until a backward into leaves ends in which all was finite
   bool spoils_ = false;  ///< from the next backward on
   std::unordered_set<TensorId> spoilt_leaves_;
   std::vector<TensorId> next_spoilt_;

@@ -11,6 +11,7 @@
 #include "checks/loss_scale.h"
 #include "checks/run_state.h"
 #include "checks/step_attempts.h"
+#include "checks/step_owners.h"
 #include "model/fact_keys.h"
 
 namespace ddpscope {
@@ -32,11 +33,12 @@ class OptimSkippedSteps final : public Check {
   void on_gradient(const GradientEvent& event, const RunState& state, Findings& findings) override {
     const TensorState* tensor = state.tensor(event.tensor);
     if (tensor == nullptr || !event.defined) return;
-    for (const OptimizerId owner : tensor->owners) {
+    for (const OptimizerId owner : steppers_of(*tensor, state)) {
       StepAttempts& watched = watched_[owner];
       const bool is_new = watched.attempt.backward != backwards_;
       if (is_new && event.before != GradientBefore::kKept) {
-        if (watched.attempt.first_parameter != 0) skip(owner, watched, state, findings);
+        const bool is_bad = watched.attempt.first_parameter != 0;
+        if (is_bad && !closures_.has(owner, state)) skip(owner, watched, state, findings);
         watched.attempt = {};
       }
       if (watched.attempt.first_parameter == 0) watched.attempt.first_parameter = watched.early;
@@ -50,7 +52,7 @@ class OptimSkippedSteps final : public Check {
                              Findings&) override {
     const TensorState* tensor = state.tensor(event.tensor);
     if (tensor == nullptr) return;
-    for (const OptimizerId owner : tensor->owners) {
+    for (const OptimizerId owner : steppers_of(*tensor, state)) {
       StepAttempts& watched = watched_[owner];
       const bool is_early = watched.attempt.backward != backwards_;
       TensorId& first = is_early ? watched.early : watched.attempt.first_parameter;
@@ -65,16 +67,15 @@ class OptimSkippedSteps final : public Check {
     const double divisor = 1 / event.factor.value_or(1);
     const bool makes_mean = divisor == static_cast<double>(state.world_size());
     if (has_scale() || makes_mean || !scale_.may_be(divisor)) return;
-    for (const OptimizerId owner : tensor->owners) {
+    for (const OptimizerId owner : steppers_of(*tensor, state)) {
       std::optional<double>& scale = watched_[owner].attempt.scale;
       scale = std::max(scale.value_or(0), divisor);
     }
   }
 
   void on_optimizer_step(const OptimizerStepEvent& event, const RunState&, Findings&) override {
-    if (event.threw) return;
-    StepAttempts& watched = watched_[event.optimizer];
-    watched.step();
+    closures_.on_optimizer_step(event);
+    if (!event.threw) watched_[event.optimizer].step();
   }
 
   void on_dropped(const DroppedEvent&, const RunState&) override {
@@ -88,10 +89,8 @@ class OptimSkippedSteps final : public Check {
   static void skip(OptimizerId optimizer, StepAttempts& watched, const RunState& state,
                    Findings& findings) {
     watched.skip();
-    if (watched.in_a_row >= kInARow) {
-      findings.push_back(describe(optimizer, watched, watched.in_a_row, state));
-      return;
-    }
+    if (watched.in_a_row >= kInARow)
+      return findings.push_back(describe(optimizer, watched, watched.in_a_row, state));
     if (!watched.is_full() || watched.skipped_ratio() <= kShare) return;
     findings.push_back(describe(optimizer, watched, watched.skipped_count(), state));
     watched.skipped.clear();
@@ -141,6 +140,7 @@ class OptimSkippedSteps final : public Check {
 
   std::int64_t backwards_ = 0;
   LossScale scale_;
+  ClosureSteps closures_;
   std::map<OptimizerId, StepAttempts> watched_;
 };
 }  // namespace

@@ -144,6 +144,65 @@ TEST_CASE("numeric-nonfinite-forward does not call the batch what the program ma
   CHECK(finding.fixes.at(0).text.starts_with("where the program computes it: an epsilon"));
 }
 
+TEST_CASE("numeric-nonfinite-forward waits for what a closure computes again", "[check]") {
+  NonfiniteSteps run(kForward, /*optimizer=*/false);
+  run.program.optimizer_type = "torch::optim::LBFGS";
+  run.program.optimizer(1, {kConv, kHead});
+  const bool is_finite_then = GENERATE(true, false);
+  run.program.zero_grad(1);
+  run.bad_forward(overflow());
+  run.program.zero_grad(1);
+  if (is_finite_then) {
+    run.loss(0.5);
+    run.program.in_backward = nullptr;
+    run.backward();
+  } else {
+    run.bad_forward(overflow());
+  }
+  CHECK(run.program.findings.empty());
+  run.program.step(1, /*with_closure=*/true);
+  REQUIRE(run.program.findings.size() == 1);
+  const Finding& finding = run.program.findings[0];
+  CHECK(finding.severity == (is_finite_then ? Severity::kNote : Severity::kError));
+  CHECK(finding.why.ends_with("; the program computed it again, finite, in the same step()") ==
+        is_finite_then);
+}
+
+TEST_CASE("numeric-nonfinite-backward leaves out what a closure computes again", "[check]") {
+  NonfiniteSteps run(kCheck, /*optimizer=*/false);
+  run.program.optimizer_type = "torch::optim::LBFGS";
+  run.program.optimizer(1, {kConv, kHead});
+  const bool is_finite_then = GENERATE(true, false);
+  run.bad_backward(log_node());
+  run.program.zero_grad(1);
+  if (is_finite_then) {
+    run.loss(0.5);
+    run.backward();
+  } else {
+    run.bad_backward(log_node());
+  }
+  run.program.step(1, /*with_closure=*/true);
+  run.program.exit();
+  CHECK(run.program.findings.size() == (is_finite_then ? 0 : 1));
+}
+
+TEST_CASE("numeric-nonfinite-gradient tells no NaN again after autograd::grad()", "[check]") {
+  NonfiniteSteps run("numeric-nonfinite-gradient");
+  const auto step = [&] {
+    auto asked = std::make_unique<BackwardEvent>();
+    asked->at = run.program.now();
+    asked->accumulates = false;
+    run.program.in_backward = nullptr;
+    run.program.send(std::move(asked));
+    run.program.send_now(BackwardEndEvent{});
+    run.bad_step(overflow());
+  };
+  step();
+  step();
+  step();
+  CHECK(run.program.findings.size() == 1);
+}
+
 TEST_CASE("A loss that grew over the steps names the learning rate first", "[check]") {
   const bool grows = GENERATE(true, false);
   NonfiniteSteps run(GENERATE(kForward, "numeric-nonfinite-gradient"));

@@ -133,6 +133,38 @@ TEST_CASE("optim-skipped-steps counts each optimizer by itself", "[check]") {
   CHECK(fact_of<std::string>(program.findings[0], "first_parameter") == "b.weight");
 }
 
+TEST_CASE("optim-skipped-steps sees gradients whose float32 copies are stepped", "[check]") {
+  Program program("optim-skipped-steps");
+  program.attach(1, {{.id = 1, .path = "a.weight"}, {.id = 2, .path = "b.weight"}});
+  const bool holds_copies = GENERATE(true, false);
+  if (!holds_copies) program.attach(2, {{.id = 11, .path = "c.weight"}});
+  program.optimizer(1, {11, 12});
+  for (int i = 0; i < 9; ++i) {
+    program.clear({1, 2});
+    program.backward({1, 2});
+    nonfinite(program, 2, {.elements = 4, .inf_count = 1});
+    program.write({1, 2});
+  }
+  REQUIRE(program.findings.size() == (holds_copies ? 1 : 0));
+  if (holds_copies) CHECK(program.findings[0].what == "8 consecutive steps were skipped");
+}
+
+TEST_CASE("optim-skipped-steps takes no closure for skipped steps", "[check]") {
+  Program program("optim-skipped-steps");
+  program.attach(1, {{.id = 1, .path = "a.weight"}});
+  const bool is_first = GENERATE(true, false);
+  if (is_first) program.optimizer_type = "torch::optim::LBFGS";
+  program.optimizer(1, {1});
+  if (!is_first) program.step(1, /*with_closure=*/true);
+  for (int i = 0; i < 20; ++i) {
+    program.zero_grad(1);
+    program.backward({1});
+    nonfinite(program, 1, {.elements = 4, .nan_count = 1});
+  }
+  program.step(1, /*with_closure=*/true);
+  CHECK(program.findings.empty());
+}
+
 TEST_CASE("optim-skipped-steps stays silent", "[check]") {
   Loop loop;
   Program& program = loop.program;
