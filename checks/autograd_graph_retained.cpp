@@ -19,7 +19,7 @@ using enum Applicability;
 constexpr std::int64_t kRetainedCycles = 5;  // beyond the windows of truncated back-propagation
 constexpr std::int64_t kManyCycles = 8;
 constexpr std::int64_t kRetainedRoots = 8;
-constexpr int kGrowingSteps = 8;
+constexpr int kGrowingCycles = 8;
 constexpr int kGrowthsAmongThreads = 5;
 
 /// autograd-graph-retained; docs/checks/autograd-graph-retained.md
@@ -27,14 +27,14 @@ class AutogradGraphRetained final : public Check {
  public:
   void on_backward(const BackwardEvent& event, const RunState& state, Findings& findings) override {
     if (event.walked) judge_reached(event, state, findings);
-    if (event.at.step != roots_step_) judge_kept(event, state, findings);
+    if (event.at.cycle != roots_cycle_) judge_kept(event, state, findings);
     if (kept_told_) return;
     for (Finding& finding : parts_.on(event, state)) findings.push_back(std::move(finding));
   }
 
   void on_dropped(const DroppedEvent&, const RunState&) override {
     walks_.clear();
-    growing_steps_ = 0;
+    growing_cycles_ = 0;
   }
 
  private:
@@ -85,17 +85,19 @@ class AutogradGraphRetained final : public Check {
   }
 
   void judge_kept(const BackwardEvent& event, const RunState& state, Findings& findings) {
-    roots_step_ = event.at.step;
-    growing_steps_ = event.roots_alive > roots_alive_ ? growing_steps_ + 1 : 0;
+    roots_cycle_ = event.at.cycle;
+    growing_cycles_ = event.roots_alive > roots_alive_ ? growing_cycles_ + 1 : 0;
     roots_alive_ = event.roots_alive;
-    if (growing_steps_ < kGrowingSteps || roots_alive_ < kRetainedRoots) return;
+    if (growing_cycles_ < kGrowingCycles || roots_alive_ < kRetainedRoots) return;
     Finding finding = about(event, "kept");
     if (const ModelState* model = state.first_model()) finding.model = model->label;
-    finding.what = fmt::format(
-        "the graphs of {} earlier losses are still alive, one more each step", roots_alive_);
+    finding.what =
+        fmt::format("the graphs of {} earlier losses are still alive, {}", roots_alive_,
+                    event.at.cycle == event.at.step ? "one more each step"
+                                                    : "more after each turn of all optimizers");
     finding.why = "a tensor with history is kept, in a list or a running total";
     findings.push_back(std::move(finding));
-    growing_steps_ = 0;
+    growing_cycles_ = 0;
     kept_told_ = true;
   }
 
@@ -117,9 +119,9 @@ class AutogradGraphRetained final : public Check {
   }
 
   std::map<std::uint64_t, Walk> walks_;
-  std::int64_t roots_step_ = -1;
+  std::int64_t roots_cycle_ = -1;
   std::int64_t roots_alive_ = 0;
-  int growing_steps_ = 0;
+  int growing_cycles_ = 0;
   bool kept_told_ = false;
   KeptParts parts_;
 };

@@ -110,6 +110,25 @@ TEST_CASE("autograd-graph-retained reports losses that are kept", "[check]") {
   CHECK(fact_of<std::int64_t>(steps.program.findings[0], "roots_alive_count") == 8);
 }
 
+TEST_CASE("autograd-graph-retained counts kept losses by turns of all optimizers", "[check]") {
+  Program program("autograd-graph-retained");
+  program.attach(1, {{.id = 1, .path = "cell.weight"}});
+  const auto backward = [&](std::int64_t step, std::int64_t roots_alive) {
+    program.send(std::make_unique<BackwardEvent>(
+        BackwardEvent{.at = {.step = step, .cycle = (step + 1) / 2}, .roots_alive = roots_alive}));
+  };
+  const bool is_kept = GENERATE(true, false);
+  for (std::int64_t i = 1; i <= 10; ++i) {
+    const std::int64_t alive = is_kept ? i : std::min<std::int64_t>(i, 7);
+    backward(2 * i - 1, alive);
+    backward(2 * i, alive);
+  }
+  REQUIRE(program.findings.size() == (is_kept ? 1 : 0));
+  if (!is_kept) return;
+  CHECK(program.findings[0].what ==
+        "the graphs of 8 earlier losses are still alive, more after each turn of all optimizers");
+}
+
 TEST_CASE("autograd-graph-retained stays silent", "[check]") {
   Steps steps;
   SECTION("on truncated back-propagation with a constant window") {
