@@ -33,7 +33,7 @@ namespace ddpscope {
 namespace {
 constexpr auto kExitLimit = std::chrono::milliseconds(10'000);
 constexpr auto kNoteLimit = std::chrono::milliseconds(200);
-constexpr auto kTerminateLimit = std::chrono::milliseconds(2'000);
+constexpr auto kTerminateLimit = std::chrono::milliseconds(10'000);
 
 constinit std::atomic<Session*> session{nullptr};
 std::mutex start_mutex;
