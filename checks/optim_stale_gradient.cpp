@@ -13,7 +13,6 @@
 #include "checks/own_updates.h"
 #include "checks/run_state.h"
 #include "checks/stale_gradients.h"
-#include "checks/target_text.h"
 #include "checks/zeroed_gradients.h"
 
 namespace ddpscope {
@@ -39,6 +38,7 @@ class OptimStaleGradient final : public Check {
 
   void on_zero_grad(const ZeroGradEvent& event, const RunState& state, Findings&) override {
     intervals_.clear(event.optimizer);
+    beside_.zero_grad(event.optimizer);
     const auto optimizer = state.optimizers().find(event.optimizer);
     if (optimizer != state.optimizers().end()) foreign_.zero_grad(optimizer->second);
   }
@@ -47,6 +47,7 @@ class OptimStaleGradient final : public Check {
   void on_optimizer_step(const OptimizerStepEvent& event, const RunState& state,
                          Findings& findings) override {
     last_step_ = event.at.step;
+    beside_.step(event.optimizer);
     if (event.with_closure || event.threw) {
       intervals_.forget(event.optimizer);
       foreign_.forget(event.optimizer);
@@ -62,7 +63,8 @@ class OptimStaleGradient final : public Check {
     watched.withheld.reset();
     if (!closed.never.parameters.empty()) {
       StaleGradients stale = describe(closed, closed.never, optimizer, watched.period.value());
-      if (may_be_within_another_loop(optimizer, state)) {
+      stale.cleared_instead = cleared_instead_of(optimizer, beside_, state);
+      if (may_be_within_another_loop(optimizer, beside_, state)) {
         watched.withheld = std::move(stale);
       } else {
         watched.never.say(std::move(stale), state, findings);
@@ -84,15 +86,7 @@ class OptimStaleGradient final : public Check {
       const TensorState* tensor = state.tensor(id);
       return tensor != nullptr && is_updated_by_program(*tensor, state);
     });
-    if (!closed.stale.empty()) drop_targets(closed.stale, state);
-    if (closed.stale.empty()) return;
-    say_stale({.parameters = std::move(closed.stale),
-               .all = closed.all,
-               .accumulations = closed.accumulations,
-               .updates = counted(closed.updates, "update") + " by the program's own code",
-               .clearing = "zero_grad() of the model",
-               .cleared = std::move(closed.cleared)},
-              state, findings);
+    say_stale(std::move(closed), state, findings);
   }
 
   void on_exit(const ExitEvent&, const RunState& state, Findings& findings) override {
@@ -137,6 +131,7 @@ class OptimStaleGradient final : public Check {
   std::int64_t last_step_ = 0;
   std::map<OptimizerId, Watched> watched_;
   GradientIntervals intervals_;
+  ClearedBeside beside_;
   ForeignGradients foreign_;
   OwnUpdates own_;
   ZeroedGradients zeroed_;

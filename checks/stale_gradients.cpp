@@ -7,6 +7,7 @@
 
 #include "checks/finding_text.h"
 #include "checks/subtree.h"
+#include "checks/target_text.h"
 #include "model/fact_keys.h"
 
 namespace ddpscope {
@@ -30,6 +31,19 @@ bool is_cleared_in_part(const TensorState& stale, const std::vector<TensorId>& c
   });
 }
 
+std::string why_stale(const StaleGradients& stale, bool others) {
+  std::string why = fmt::format("{} since they were last cleared, {}, no reset in between{}",
+                                counted(stale.accumulations, "accumulation"), stale.updates,
+                                others               ? "; others were cleared before the step"
+                                : stale.now_and_then ? ": one serves several steps"
+                                                     : "");
+  if (!stale.cleared_instead.empty()) {
+    why += fmt::format("; zero_grad() of {} is called instead, which holds none of them",
+                       stale.cleared_instead);
+  }
+  return why;
+}
+
 Finding about(const TensorGroup& group, const StaleGradients& stale, const RunState& state) {
   const bool others =
       !stale.now_and_then && is_cleared_in_part(*group.tensors.front(), stale.cleared, state);
@@ -43,11 +57,7 @@ Finding about(const TensorGroup& group, const StaleGradients& stale, const RunSt
       fmt::format("gradients of earlier steps are still in {}{} ({}; {})",
                   stale.all && !others && count > 1 ? "all " : "", counted(count, "parameter"),
                   counted(elements_of(group.tensors), "element"), cause);
-  finding.why = fmt::format("{} since they were last cleared, {}, no reset in between{}",
-                            counted(stale.accumulations, "accumulation"), stale.updates,
-                            others               ? "; others were cleared before the step"
-                            : stale.now_and_then ? ": one serves several steps"
-                                                 : "");
+  finding.why = why_stale(stale, others);
   finding.fixes = {{stale.clearing + (stale.now_and_then ? " before the backward of each step"
                                                          : " before each first backward"),
                     Applicability::kLikely}};
@@ -79,7 +89,8 @@ std::string name_among(const OptimizerState& optimizer, const RunState& state) {
   const TensorState* first = state.tensor(optimizer.groups.front().front().tensor);
   if (first == nullptr) return label;
   const ModelState* model = state.model_of(*first);
-  const std::string path = model == nullptr ? "" : model->label + ".";
+  const bool is_named = model != nullptr && !first->registrations.empty();
+  const std::string path = is_named ? model->label + "." : "";
   return fmt::format("{} with {}{}", label, path, tensor_path(*first));
 }
 
@@ -123,6 +134,19 @@ void say_stale(const StaleGradients& stale, const RunState& state, Findings& fin
   for (const TensorGroup& group : collapse(state, tensors)) {
     findings.push_back(about(group, stale, state));
   }
+}
+
+void say_stale(OwnUpdates::Closed closed, const RunState& state, Findings& findings) {
+  if (!closed.stale.empty()) drop_targets(closed.stale, state);
+  if (closed.stale.empty()) return;
+  say_stale(
+      StaleGradients{.parameters = std::move(closed.stale),
+                     .all = closed.all,
+                     .accumulations = closed.accumulations,
+                     .updates = counted(closed.updates, "update") + " by the program's own code",
+                     .clearing = "zero_grad() of the model",
+                     .cleared = std::move(closed.cleared)},
+      state, findings);
 }
 
 void SaidStale::say(StaleGradients stale, const RunState& state, Findings& findings) {
@@ -173,12 +197,31 @@ bool is_updated_by_program(const TensorState& tensor, const RunState& state) {
          });
 }
 
-bool may_be_within_another_loop(const OptimizerState& optimizer, const RunState& state) {
+namespace {
+/// It holds members and has never stepped.
+bool is_idle_beside(const OptimizerState& other, const OptimizerState& optimizer) {
+  return other.id != optimizer.id && other.members_known && other.steps == 0;
+}
+}  // namespace
+
+bool may_be_within_another_loop(const OptimizerState& optimizer, const ClearedBeside& beside,
+                                const RunState& state) {
   if (optimizer.steps >= kStepsOfInnerLoop) return false;
-  return std::ranges::any_of(state.optimizers(), [&optimizer](const auto& entry) {
-    const OptimizerState& other = entry.second;
-    return other.id != optimizer.id && other.members_known && other.steps == 0;
+  return std::ranges::any_of(state.optimizers(), [&](const auto& entry) {
+    return is_idle_beside(entry.second, optimizer) &&
+           !beside.is_each_step(optimizer.id, entry.first, optimizer.steps);
   });
+}
+
+std::string cleared_instead_of(const OptimizerState& optimizer, const ClearedBeside& beside,
+                               const RunState& state) {
+  for (const auto& [id, other] : state.optimizers()) {
+    if (is_idle_beside(other, optimizer) &&
+        beside.is_each_step(optimizer.id, id, optimizer.steps)) {
+      return name_among(other, state);
+    }
+  }
+  return "";
 }
 
 Finding period_exceeded(std::int64_t accumulations, std::int64_t period,

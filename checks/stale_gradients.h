@@ -5,7 +5,9 @@
 #include <vector>
 
 #include "checks/check.h"
+#include "checks/cleared_beside.h"
 #include "checks/foreign_gradients.h"
+#include "checks/own_updates.h"
 #include "checks/run_state.h"
 
 namespace ddpscope {
@@ -20,11 +22,15 @@ struct StaleGradients {
   std::string updates;             ///< `4 steps of SGD`
   std::string clearing;            ///< the call that would clear them
   std::vector<std::string> optimizers;
+  std::string cleared_instead;    ///< an optimizer that holds none of them; "": none was
   std::vector<TensorId> cleared;  ///< that were, of any model
 };
 
 /// A finding for each part of a model that they are all of.
 void say_stale(const StaleGradients& stale, const RunState& state, Findings& findings);
+
+/// The same of what the program's own code updates.
+void say_stale(OwnUpdates::Closed closed, const RunState& state, Findings& findings);
 
 /// What was said of an optimizer: once in a cycle, and of parameters that come to those that were
 /// told not again.
@@ -38,8 +44,12 @@ class SaidStale {
 };
 
 /// Whether another optimizer is still to step for the first time, so that these steps may be those
-/// of a loop within its loop, which clears in between.
-bool may_be_within_another_loop(const OptimizerState& optimizer, const RunState& state);
+/// of a loop within its loop, which clears in between. Not of one that is cleared before each.
+bool may_be_within_another_loop(const OptimizerState& optimizer, const ClearedBeside& beside,
+                                const RunState& state);
+/// The one that is, and never steps; "" if there is none.
+std::string cleared_instead_of(const OptimizerState& optimizer, const ClearedBeside& beside,
+                               const RunState& state);
 
 /// Gradients of two losses that one optimizer applied together.
 void say_foreign(const ForeignGradients::Applied& applied, const RunState& state,

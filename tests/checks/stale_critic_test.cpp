@@ -129,6 +129,24 @@ TEST_CASE("optim-stale-gradient waits while another optimizer has not stepped ye
   CHECK(cause_of(program.findings[0]) == "never_zeroed");
 }
 
+TEST_CASE("optim-stale-gradient does not wait for an optimizer that is cleared in its place") {
+  Program program("optim-stale-gradient");
+  program.attach(1, {{.id = 1, .path = "critic.weight"}, {.id = 2, .path = "generator.weight"}});
+  program.optimizer(1, {1});
+  program.optimizer(2, {2});
+  const bool is_each_step = GENERATE(true, false);
+  for (int i = 0; i < 6; ++i) {
+    CHECK(program.findings.size() == (i >= 4 && is_each_step ? 1 : 0));
+    if (is_each_step || i % 3 == 0) program.zero_grad(2);
+    program.backward({1});
+    program.step(1);
+  }
+  if (!is_each_step) return;
+  CHECK(program.findings.at(0).why ==
+        "4 accumulations since they were last cleared, 4 steps of SGD, no reset in between; "
+        "zero_grad() of SGD with net.generator.weight is called instead, which holds none of them");
+}
+
 TEST_CASE("optim-stale-gradient takes no gradient for cleared that it did not see", "[check]") {
   Program program("optim-stale-gradient");
   program.attach(1, {{.id = 1, .path = "critic.weight"}, {.id = 2, .path = "generator.weight"}});
