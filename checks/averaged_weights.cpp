@@ -18,6 +18,9 @@ const Fix kDeclare = {
     "declare them if each rank is to have its own: Attachment::declare with kRankLocal",
     kNeedsDecision};
 
+const Fix kTakeOver = {"copy what is received into the parameters: `p.data().copy_(part)`",
+                       kLikely};
+
 Finding about(const ValuesDiffer& values) {
   Finding finding = finding_on(all_of(values.sides), values.step);
   finding.module_path = values.module_path;
@@ -36,19 +39,22 @@ Finding about(const ValuesDiffer& values) {
 
 /// Of ranks that leave the steps to others.
 Finding not_sent(const ValuesDiffer& values) {
+  const bool are_all = values.differing == values.compared;
   const std::string led = rank_words(values.sides.front().ranks);
   const std::string leading = rank_words(values.sides.back().ranks);
   Finding finding = about(values);
-  finding.what = fmt::format(
-      "{} of {} parameters stay{} as at the start on {}, while {} {} and the others are sent "
-      "(not_averaged)",
-      values.differing, values.compared, values.differing == 1 ? "s" : "", led, leading,
-      values.sides.back().ranks.size() == 1 ? "trains" : "train");
+  finding.what =
+      fmt::format("{} of {} parameters stay{} as at the start on {}, while {} {}{} (not_averaged)",
+                  values.differing, values.compared, values.differing == 1 ? "s" : "", led, leading,
+                  values.sides.back().ranks.size() == 1 ? "trains" : "train",
+                  are_all ? "" : " and the others are sent");
   finding.why = fmt::format(
-      "{} no optimizer, and gradients are computed there with the values of the start; whatever "
-      "else is trained has the values of {} again and again",
-      led + (values.sides.front().ranks.size() == 1 ? " steps" : " step"), leading);
-  finding.fixes = {{"send these with the others", kLikely}, kDeclare};
+      "{} no optimizer, and gradients are computed there with the values of the start; {}",
+      led + (values.sides.front().ranks.size() == 1 ? " steps" : " step"),
+      are_all ? "as many elements as the parameters have are received there in each step, and none "
+                "of it comes into them"
+              : "whatever else is trained has the values of " + leading + " again and again");
+  finding.fixes = {are_all ? kTakeOver : Fix{"send these with the others", kLikely}, kDeclare};
   return finding;
 }
 
@@ -68,6 +74,25 @@ Finding left_out(const ValuesDiffer& values, const Cohort& cohort) {
 }
 
 constexpr std::ptrdiff_t kSums = 3;
+constexpr std::ptrdiff_t kDropped = 3;
+
+/// Of which nothing came back, whatever they were for.
+Finding dropped(const Cohort& cohort) {
+  const std::int64_t step = cohort.dropped_steps.front();
+  Finding finding = finding_on(cohort.ranks, step);
+  finding.what = fmt::format(
+      "the parameters still differ between ranks when step {} began, though as many elements as "
+      "they have were reduced over all ranks before it (not_averaged)",
+      step);
+  finding.why = fmt::format(
+      "so in {}; in each compared step the parameters of a rank moved by what SGD makes of its own "
+      "gradients and by nothing else: what was reduced, as a copy of the weights, never came back",
+      counted(std::ssize(cohort.dropped_steps), "step"));
+  finding.fixes = {{"reduce `p.data()` itself and divide it, or copy the mean back", kLikely},
+                   {"none, where the mean is only looked at, as to evaluate it", kNeedsDecision}};
+  finding.facts = {{fact::kCause, std::string("not_averaged")}, {fact::kFirstBadStep, step}};
+  return finding;
+}
 
 Finding summed(const Cohort& cohort) {
   const std::int64_t step = cohort.summed_steps.front();
@@ -151,6 +176,7 @@ bool tell_averaged_weights(const Cohort& cohort, bool is_live, Findings& finding
   };
   if (cohort.never_sent) return add(not_sent(*cohort.never_sent));
   if (std::ssize(cohort.summed_steps) >= kSums) return add(summed(cohort));
+  if (std::ssize(cohort.dropped_steps) >= kDropped) return add(dropped(cohort));
   if (cohort.never_averaged) return add(left_out(*cohort.never_averaged, cohort));
   const auto lost = lost_average(cohort, is_live);
   return lost && add(lost_finding(*lost, cohort));

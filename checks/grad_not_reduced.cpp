@@ -9,6 +9,7 @@
 #include "checks/run_state.h"
 #include "checks/subtree.h"
 #include "checks/unreduced_gradients.h"
+#include "checks/unreduced_parts.h"
 #include "model/fact_keys.h"
 
 namespace ddpscope {
@@ -31,7 +32,9 @@ class GradNotReduced final : public Check {
 
   void on_ranks_compared(const RanksComparedEvent& run, Findings& findings) override {
     for (const Cohort& cohort : run.cohorts) {
-      if (cohort.ranks.size() >= 2) find_unreduced(cohort, like(cohort, run), run.live, findings);
+      if (cohort.ranks.size() < 2) continue;
+      find_unreduced(cohort, like(cohort, run), run.live, findings);
+      find_unreduced_parts(cohort, findings);
     }
     if (run.apart) find_split(*run.apart, findings);
   }

@@ -11,6 +11,7 @@
 #include "exchange/calls_apart.h"
 #include "exchange/cohorts.h"
 #include "exchange/digest_walk.h"
+#include "exchange/dropped_averages.h"
 #include "exchange/epoch_compare.h"
 #include "exchange/frontier.h"
 #include "exchange/load_compare.h"
@@ -23,6 +24,7 @@
 #include "exchange/summed_weights.h"
 #include "exchange/sync_patterns.h"
 #include "exchange/tensor_compare.h"
+#include "exchange/unreduced_parts.h"
 #include "model/rank_words.h"
 
 namespace ddpscope {
@@ -190,6 +192,8 @@ class Comparison {
     if (!cohort.averages) cohort.summed_steps = steps_of_sums(rings, cohort);
     const bool complete = static_cast<std::int64_t>(rings_.size()) == options_.world_size;
     compare_reductions(rings, complete, cohort);
+    cohort.dropped_steps = steps_of_dropped_averages(rings, cohort);
+    if (complete) cohort.unreduced_parts = steps_of_unreduced_parts(rings, cohort);
     compare_batches(rings, cohort);
     compare_arrivals(rings, cohort);
     compare_losses(rings, cohort);

@@ -83,6 +83,31 @@ void add(const RingReader& led, const Place& place, const std::vector<Read>& own
   ++given.sent;
 }
 
+/// In several steps it sent as many elements as the trained parameters have, and got as many, or
+/// some more: gradients for weights.
+bool gives_and_is_given(const RingReader& led, const Lists& lists) {
+  using enum CollectiveKind;
+  struct Elements {
+    std::uint64_t sent = 0;
+    std::uint64_t received = 0;
+  };
+  std::map<std::int64_t, Elements> steps;
+  for (auto place = led.first_call(); place < led.call_count(); ++place) {
+    const auto call = led.call(place);
+    if (!call) continue;
+    const bool sends = call->kind == kSend || call->kind == kGather || call->kind == kReduce;
+    const bool gets = call->kind == kReceive || call->kind == kBroadcast || call->kind == kScatter;
+    if (sends) steps[call->step].sent += call->elements;
+    if (gets) steps[call->step].received += call->elements;
+  }
+  std::uint64_t all = 0;
+  for (const auto& [model, list] : lists) all += trained_elements(list);
+  const auto is_all = [all](std::uint64_t count) { return count >= all && count <= all + all / 8; };
+  return std::ranges::count_if(steps, [&](const auto& one) {
+           return is_all(one.second.sent) && is_all(one.second.received);
+         }) >= static_cast<std::ptrdiff_t>(kSentSteps);
+}
+
 Given given_to(const RingReader& led, const Histories& leading, const Lists& lists) {
   Given given;
   const Lists own_lists = lists_at(led.blobs(), INT64_MAX);
@@ -94,7 +119,9 @@ Given given_to(const RingReader& led, const Histories& leading, const Lists& lis
     const auto other = leading.find(place);
     if (other != leading.end()) add(led, place, own, other->second, given);
   }
-  if (!given.is_clear || given.never.size() > given.sent) given.never.clear();
+  const bool are_most = given.never.size() > given.sent;
+  const bool is_dropped = given.sent == 0 && gives_and_is_given(led, lists);
+  if (!given.is_clear || (are_most && !is_dropped)) given.never.clear();
   return given;
 }
 

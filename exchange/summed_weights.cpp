@@ -2,9 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
 
-#include "exchange/reduction_record.h"
 #include "exchange/tensor_compare.h"
 
 namespace ddpscope {
@@ -13,26 +11,6 @@ constexpr std::size_t kMaxSummedRanks = 16;
 constexpr std::size_t kMostSums = 8;
 constexpr double kOneStep = 0.1;  // of training, that lies between
 constexpr double kNearer = 2;     // times
-
-using SketchPlace = std::pair<std::uint32_t, std::size_t>;
-using SketchesAt = std::map<SketchPlace, GradientSketch>;
-
-/// Of the trainable parameters of a rank when `step` began.
-SketchesAt sketches_at(const RingReader& ring, std::int64_t step) {
-  SketchesAt sketches;
-  const std::vector<Blob>& blobs = ring.blobs();
-  for (const auto& [model, list] : lists_at(blobs, step)) {
-    const Blob* told = latest_blob(blobs, BlobKind::kSketches, model, step);
-    if (told == nullptr || told->step != step) continue;
-    const auto order = in_told_order(list, /*with_buffers=*/false);
-    for (std::size_t i = 0; i < order.size(); ++i) {
-      const GradientSketch sketch = decode_sketch(told->bytes, i);
-      const bool is_known = std::isfinite(sketch.squares) && sketch.squares >= 0;
-      if (order[i]->requires_grad && is_known) sketches[{model, i}] = sketch;
-    }
-  }
-  return sketches;
-}
 
 /// Squares over the projections of all tensors: of what the ranks had after it, less the sum or the
 /// mean of what they had before, and of that sum.
@@ -65,6 +43,22 @@ Distance distance_to_sum(const RingList& rings, std::int64_t step) {
   return distance;
 }
 }  // namespace
+
+SketchesAt sketches_at(const RingReader& ring, std::int64_t step) {
+  SketchesAt sketches;
+  const std::vector<Blob>& blobs = ring.blobs();
+  for (const auto& [model, list] : lists_at(blobs, step)) {
+    const Blob* told = latest_blob(blobs, BlobKind::kSketches, model, step);
+    if (told == nullptr || told->step != step) continue;
+    const auto order = in_told_order(list, /*with_buffers=*/false);
+    for (std::size_t i = 0; i < order.size(); ++i) {
+      const GradientSketch sketch = decode_sketch(told->bytes, i);
+      const bool is_known = std::isfinite(sketch.squares) && sketch.squares >= 0;
+      if (order[i]->requires_grad && is_known) sketches[{model, i}] = sketch;
+    }
+  }
+  return sketches;
+}
 
 std::vector<std::int64_t> steps_of_sums(const RingList& rings, const Cohort& cohort) {
   if (rings.size() < 2 || rings.size() > kMaxSummedRanks) return {};

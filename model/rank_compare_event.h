@@ -234,6 +234,11 @@ struct Cohort {
   std::optional<ValuesDiffer> never_sent;
   /// Steps in which parameters were equal again, and the sum of what the ranks had before.
   std::vector<std::int64_t> summed_steps;
+  /// Steps before which weights were reduced and nothing of it came back; of each step that is
+  /// known, gradients alone moved the parameters.
+  std::vector<std::int64_t> dropped_steps;
+  /// Steps of equal parameters of which each rank trains a part, by its own gradients alone.
+  std::vector<std::int64_t> unreduced_parts;
   std::int64_t compared_steps = 0;
   std::int64_t median_step_ms = 0;
   std::vector<DigestsDiffer> digests;

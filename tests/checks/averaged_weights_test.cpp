@@ -70,6 +70,35 @@ TEST_CASE("rank-parameters-differ tells what is not sent to ranks that step noth
   CHECK(findings[0].fixes.at(0).text == "send these with the others");
 }
 
+TEST_CASE("rank-parameters-differ tells of ranks that take over nothing they are sent", "[check]") {
+  RanksComparedEvent run = averaging(2);
+  ValuesDiffer sent = run.cohorts[0].values.front();
+  sent.sides = {{"", {1}}, {"", {0}}};
+  sent.compared = sent.differing = 6;
+  run.cohorts[0].values.clear();
+  run.cohorts[0].never_sent = sent;
+  const Findings findings = judge_run(run, kId);
+  REQUIRE(findings.size() == 1);
+  CHECK(findings[0].severity == Severity::kWarning);
+  CHECK(findings[0].what ==
+        "6 of 6 parameters stay as at the start on rank 1, while rank 0 trains (not_averaged)");
+  CHECK(findings[0].why.ends_with("in each step, and none of it comes into them"));
+  CHECK(findings[0].fixes.at(0).text.starts_with("copy what is received"));
+}
+
+TEST_CASE("rank-parameters-differ tells of averages that never come back, three times", "[check]") {
+  RanksComparedEvent run = averaging(2);
+  run.cohorts[0].dropped_steps = {5, 9};
+  CHECK(fact_in(judge_run(run, kId).at(0), "cause") == text_of("drift"));
+  run.cohorts[0].dropped_steps.push_back(13);
+  const Findings findings = judge_run(run, kId);
+  REQUIRE(findings.size() == 1);
+  CHECK(findings[0].severity == Severity::kWarning);
+  CHECK(findings[0].step == 5);
+  CHECK(findings[0].why.starts_with("so in 3 steps; in each compared step"));
+  CHECK(fact_in(findings[0], "cause") == text_of("not_averaged"));
+}
+
 TEST_CASE("rank-parameters-differ tells of weights that are summed, three times", "[check]") {
   RanksComparedEvent run = averaging(2);
   run.cohorts[0].summed_steps = {9, 17};
