@@ -30,7 +30,8 @@ void EventQueue::put(Event&& event) noexcept {
   for (int i = 0; i < kTries; ++i) {
     if (try_put(event)) return;
     Event oldest;
-    if (take(oldest)) dropped_.fetch_add(1, std::memory_order_relaxed);
+    if (!take_queued(oldest) || kept_.keep(oldest)) continue;
+    dropped_.fetch_add(1, std::memory_order_relaxed);
   }
   dropped_.fetch_add(1, std::memory_order_relaxed);
 }
@@ -54,7 +55,9 @@ bool EventQueue::try_put(Event& event) noexcept {
   }
 }
 
-bool EventQueue::take(Event& event) noexcept {
+bool EventQueue::take(Event& event) noexcept { return kept_.take(event) || take_queued(event); }
+
+bool EventQueue::take_queued(Event& event) noexcept {
   std::uint64_t position = begin_.load(std::memory_order_relaxed);
   for (;;) {
     Cell& cell = cells_[position & mask_];

@@ -6,11 +6,13 @@
 
 #include "model/event_sink.h"
 #include "model/hot_code.h"
+#include "plugin/kept_events.h"
 
 namespace ddpscope {
 
 /// Bounded queue between training threads and the worker, without locks. When it is full the
-/// oldest event gives way and is counted: a slow check costs findings, never step time.
+/// oldest event gives way and is counted: a slow check costs findings, never step time. What
+/// models and optimizers hold does not give way: it is set aside, under a lock.
 ///
 /// Source: D. Vyukov, "Bounded MPMC queue" (each cell carries the turn in which it may be used).
 class EventQueue final : public EventSink {
@@ -32,9 +34,11 @@ class EventQueue final : public EventSink {
     Event event;
   };
   DDPSCOPE_HOT bool try_put(Event& event) noexcept;
+  bool take_queued(Event& event) noexcept;
 
   std::size_t mask_;
   std::unique_ptr<Cell[]> cells_;
+  KeptEvents kept_;
   alignas(64) std::atomic<std::uint64_t> end_{0};
   alignas(64) std::atomic<std::uint64_t> begin_{0};
   alignas(64) std::atomic<std::int64_t> dropped_{0};

@@ -41,6 +41,39 @@ TEST_CASE("A full queue gives up the oldest events and counts them", "[queue]") 
   CHECK(stamp_of(event).step == 7);
 }
 
+TEST_CASE("A full queue gives up no tree, no end of one and no list of members", "[queue]") {
+  EventQueue queue(4);
+  const auto put_tree = [&queue](ModelId model, std::int64_t step) {
+    auto tree = std::make_unique<TreeEvent>();
+    tree->at.step = step;
+    tree->model = model;
+    queue.put(std::move(tree));
+  };
+  const auto put_members = [&queue](OptimizerId optimizer, std::int64_t step) {
+    auto members = std::make_unique<OptimizerMembersEvent>();
+    members->at.step = step;
+    members->optimizer = optimizer;
+    queue.put(std::move(members));
+  };
+  put_tree(1, 1);
+  put_members(7, 1);
+  put_tree(1, 2);  // says all that the first said
+  put_members(7, 2);
+  put_tree(2, 2);
+  queue.put(TreeEndEvent{.model = 1});
+  for (std::int64_t step = 3; step <= 10; ++step) queue.put(event_of(1, step));
+  CHECK(queue.dropped() == 4);
+  Event event;
+  REQUIRE(queue.take(event));
+  CHECK(std::get<std::unique_ptr<OptimizerMembersEvent>>(event)->at.step == 2);
+  REQUIRE(queue.take(event));
+  CHECK(std::get<std::unique_ptr<TreeEvent>>(event)->model == 2);
+  REQUIRE(queue.take(event));
+  CHECK(std::get<TreeEndEvent>(event).model == 1);
+  REQUIRE(queue.take(event));
+  CHECK(stamp_of(event).step == 7);
+}
+
 TEST_CASE("Each event of several threads is taken once and in order, or counted", "[queue]") {
   constexpr std::uint64_t kThreads = 4;
   constexpr std::int64_t kEach = 5000;
