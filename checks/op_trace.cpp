@@ -38,7 +38,9 @@ bool cuts(const OpEvent& event) {
   return event.grad_mode && std::ranges::none_of(event.outputs, &TensorInfo::requires_grad);
 }
 
-void merge(std::optional<std::string>& path, const std::string& other) {
+void merge(TensorTable& tensors, TensorState& leaf, const std::string& other) {
+  std::optional<std::string>& path = leaf.use.common_path;
+  tensors.note_path(leaf);
   path = path.has_value() ? common_path(*path, other) : other;
 }
 }  // namespace
@@ -229,7 +231,7 @@ void OpTrace::note_uses(const OpEvent& event, const std::optional<std::string>& 
   Neighbours& thread = threads_[event.at.thread];
   if (path.has_value()) {
     for (const TensorId id : thread.waiting) {
-      if (TensorState* leaf = tensors_.find(id)) merge(leaf->use.common_path, *path);
+      if (TensorState* leaf = tensors_.find(id)) merge(tensors_, *leaf, *path);
     }
     thread.waiting.clear();
     thread.before = path;
@@ -266,11 +268,11 @@ void OpTrace::place(TensorState& leaf, const OpEvent& event,
 
   if (path.has_value()) {
     use.is_inside = true;
-    merge(use.common_path, *path);
+    merge(tensors_, leaf, *path);
     return;
   }
   Neighbours& thread = threads_[event.at.thread];
-  if (thread.before.has_value()) merge(use.common_path, *thread.before);
+  if (thread.before.has_value()) merge(tensors_, leaf, *thread.before);
   thread.waiting.push_back(leaf.info.id);
 }
 

@@ -52,6 +52,7 @@ void RunState::on(const OptimizerStepEvent& event) {
   trains_on(event.at.thread);
   trace_.stepped(event.optimizer, event.at.cycle);
   OptimizerState& stepped = optimizer(event.optimizer);
+  if (stepped.steps == 0) ++optimizers_stepped_;
   const std::int64_t before = stepped.steps++ > 0 ? stepped.last_step : stepped.first_seen_step;
   stepped.longest_rest = std::max(stepped.longest_rest, event.at.step - before);
   stepped.last_step_cycle = event.at.cycle;
@@ -285,10 +286,8 @@ std::int64_t RunState::most_steps() const {
 }
 
 std::int64_t RunState::steps_of(const OptimizerState& optimizer) const {
-  const auto stepped =
-      std::ranges::count_if(optimizers_, [](const auto& entry) { return entry.second.steps > 0; });
   if (optimizer.steps == 0) return 0;
-  return std::max(optimizer.steps, (now().step - 1) / stepped);
+  return std::max(optimizer.steps, (now().step - 1) / optimizers_stepped_);
 }
 
 }  // namespace ddpscope

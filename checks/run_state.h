@@ -212,6 +212,7 @@ class RunState {
   SiteSource* sites_ = nullptr;
   std::int64_t event_number_ = 0;
   std::int64_t optimizer_steps_ = 0;
+  std::int64_t optimizers_stepped_ = 0;  // how many ever did
   std::uint64_t training_thread_ = 0;
   bool several_threads_train_ = false;
   bool has_bucket_views_ = false;

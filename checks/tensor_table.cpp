@@ -48,11 +48,18 @@ void TensorTable::add_registration(TensorState& tensor, Registration registratio
                                    std::int64_t event_number) {
   if (tensor.registered_at == 0) tensor.registered_at = event_number;
   if (tensor.info.storage != 0) registered_storages_[tensor.info.storage] = tensor.info.id;
+  of_model_[registration.model].push_back(tensor.info.id);
   tensor.registrations.push_back(std::move(registration));
 }
 
+// A program may make models by the thousand: only what this one registers is looked at.
 void TensorTable::remove_registrations(ModelId model) {
-  for (auto& [id, tensor] : tensors_) {
+  const auto held = of_model_.extract(model);
+  if (held.empty()) return;
+  for (const TensorId id : held.mapped()) {
+    const auto found = tensors_.find(id);
+    if (found == tensors_.end()) continue;
+    TensorState& tensor = found->second;
     const auto is_of_model = [model](const Registration& at) { return at.model == model; };
     const auto place = std::ranges::find_if(tensor.registrations, is_of_model);
     if (place != tensor.registrations.end()) {
@@ -66,8 +73,15 @@ void TensorTable::remove_registrations(ModelId model) {
   }
 }
 
+void TensorTable::note_path(const TensorState& leaf) {
+  if (!leaf.use.common_path.has_value()) with_path_.push_back(leaf.info.id);
+}
+
 void TensorTable::forget_paths() {
-  for (auto& [id, tensor] : tensors_) tensor.use.common_path.reset();
+  for (const TensorId id : with_path_) {
+    if (TensorState* tensor = find(id)) tensor->use.common_path.reset();
+  }
+  with_path_.clear();
 }
 
 void TensorTable::forget_some() {

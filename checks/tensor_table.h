@@ -92,6 +92,8 @@ class TensorTable {
   TensorId registered_in(std::uint64_t storage) const;
   void add_registration(TensorState& tensor, Registration registration, std::int64_t event_number);
   void remove_registrations(ModelId model);
+  /// A module, or the one beside which an operator used it, is about to become its `common_path`.
+  void note_path(const TensorState& leaf);
   /// The names of modules have changed: where tensors were used is learnt anew.
   void forget_paths();
 
@@ -103,6 +105,8 @@ class TensorTable {
 
   std::unordered_map<TensorId, TensorState> tensors_;
   std::unordered_map<std::uint64_t, TensorId> registered_storages_;
+  std::unordered_map<ModelId, std::vector<TensorId>> of_model_;  ///< what each registers
+  std::vector<TensorId> with_path_;                              ///< some may be forgotten
   std::deque<TensorId> loose_;
 };
 
