@@ -18,6 +18,7 @@ namespace {
 using std::chrono::milliseconds;
 constexpr auto kIdle = milliseconds(20);
 constexpr std::size_t kBatch = 512;
+constexpr auto kLastBatch = milliseconds(2'000);
 constexpr int kQuietRounds = 2;  // the training threads stand still, or compute for long
 
 }  // namespace
@@ -86,6 +87,17 @@ void Worker::loop() {
     std::unique_lock lock(wake_mutex_);
     wake_.wait_for(lock, kIdle);
   }
+  const std::lock_guard lock(wake_mutex_);
+  left_loop_ = true;
+  drained_.notify_all();
+}
+
+// Unless it is stuck in what it judges.
+bool Worker::leaves_loop() {
+  if (!thread_.joinable()) return true;
+  std::unique_lock lock(wake_mutex_);
+  wake_.notify_all();
+  return drained_.wait_for(lock, kLastBatch, [this] { return left_loop_; });
 }
 
 void Worker::take(Event&& event) noexcept {
@@ -139,7 +151,7 @@ bool Worker::judge_batch() {
       take(DroppedEvent{.count = dropped - std::exchange(dropped_told_, dropped)});
     }
     Event event;
-    while (judged < kBatch && queue_.take(event)) {
+    while (judged < kBatch && !stop_.load(std::memory_order_relaxed) && queue_.take(event)) {
       ++judged;
       take(std::move(event));
     }
@@ -171,12 +183,12 @@ void Worker::finish(milliseconds limit, const RunCosts& costs) {
   const bool drained = drain(limit);
   takes_turns_ = false;  // no thread starts from here on
   stop_.store(true, std::memory_order_release);
-  if (!drained) {  // the worker is stuck: what is on disk stays, nothing waits for it
+  if (!drained) leave_unjudged(limit);
+  if (!leaves_loop()) {  // what is on disk stays, nothing waits for it
     write_overdue_progress();
-    if (thread_.joinable()) thread_.detach();
+    thread_.detach();
     return;
   }
-  wake_.notify_all();
   if (thread_.joinable()) thread_.join();
   say_what_waits();
   const std::lock_guard lock(mutex_);
@@ -186,7 +198,8 @@ void Worker::finish(milliseconds limit, const RunCosts& costs) {
     if (finding.occurrences > 1) found(finding, /*is_first=*/false);
   }
   write_models();
-  const SummaryRecord record = summary(costs);
+  SummaryRecord record = summary(costs);
+  add_unjudged(record);
   if (writer_ != nullptr) {
     for (const SuppressionRecord& line : suppressions()) writer_->write_suppression(line);
     writer_->write_summary(record);

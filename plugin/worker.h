@@ -114,6 +114,8 @@ class Worker final : public EventSink {
   /// Writes why this rank ends and where it stands; for a process that is about to die. A worker
   /// that is busy writes it as soon as it can.
   void write_progress(ProgressRecord record);
+  /// Tells the other ranks of a step that has not ended.
+  void settle();
   /// What the worker has not come to of that is written past it, without a place.
   void write_overdue_progress();
 
@@ -132,6 +134,7 @@ class Worker final : public EventSink {
   bool starts_in_turns() const;
   void start_thread() noexcept;
   bool end_turns() noexcept;
+  bool leaves_loop();
   void judge_here() noexcept;
   void say(const std::string& text);
   bool has_unsaid();
@@ -161,11 +164,13 @@ class Worker final : public EventSink {
   RankDigest::Sinks digest_sinks();
   void tell_site(const CollectiveEvent& event);
   void leave_spreading(const Finding& finding);
-  void settle();
   void print(const Finding& finding, bool is_first);
   bool prints_live() const;
   bool speaks_for_failed(const Finding& finding);
   SummaryRecord summary(const RunCosts& costs);
+  std::int64_t unjudged() const;
+  void leave_unjudged(std::chrono::milliseconds limit);
+  void add_unjudged(SummaryRecord& record) const;
   std::optional<ExitEvent::Rested> rested(const RunCosts& costs) const;
   std::vector<SuppressionRecord> suppressions() const;
   void write_reports(const SummaryRecord& summary);
@@ -210,6 +215,7 @@ class Worker final : public EventSink {
   CycleEndEvent last_cycle_;
   FirstCosts first_costs_{options_.settings.full_cycles};
   bool finished_ = false;
+  std::int64_t left_unjudged_ = 0;  // at the end of the run
   bool judge_broke_ = false;
   bool told_cut_off_ = false;
 
@@ -219,6 +225,7 @@ class Worker final : public EventSink {
   std::condition_variable wake_;
   std::condition_variable drained_;
   std::uint64_t judged_ = 0;                     // events taken and judged, guarded by wake_mutex_
+  bool left_loop_ = false;                       // guarded by wake_mutex_
   std::optional<ProgressRecord> late_progress_;  // guarded by wake_mutex_
   std::string unsaid_;                           // for stderr, guarded by wake_mutex_
   std::atomic<bool> takes_turns_{false};

@@ -116,6 +116,29 @@ SummaryRecord Worker::summary(const RunCosts& costs) {
   return record;
 }
 
+std::int64_t Worker::unjudged() const {
+  const std::uint64_t put = queue_.put_count(), taken = queue_.taken_count();
+  return put > taken ? static_cast<std::int64_t>(put - taken) : 0;
+}
+
+void Worker::leave_unjudged(std::chrono::milliseconds limit) {
+  left_unjudged_ = std::max<std::int64_t>(unjudged(), 1);
+  log_warning(std::to_string(left_unjudged_) + " events could not be judged within " +
+              std::to_string(limit.count() / 1000) +
+              " s after the end of the program: the report lacks what they show");
+}
+
+// No check can say then that it found nothing.
+void Worker::add_unjudged(SummaryRecord& record) const {
+  if (left_unjudged_ == 0) return;
+  record.clean_exit = false;
+  record.events_dropped += left_unjudged_;
+  for (const std::string& id : record.passed) {
+    record.blocked[id] = "the last " + std::to_string(left_unjudged_) + " events were not judged";
+  }
+  record.passed.clear();
+}
+
 std::optional<ExitEvent::Rested> Worker::rested(const RunCosts& costs) const {
   const CostGovernor::Coverage& seen = costs.coverage;
   const bool of_values =

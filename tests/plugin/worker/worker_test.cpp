@@ -92,6 +92,20 @@ TEST_CASE("A worker that is told to end judges what was put before", "[worker]")
   CHECK(worker.first_line_of_worst().ends_with(" [optim-empty]"));
 }
 
+TEST_CASE("A run of which not all was judged has a summary that says so", "[worker]") {
+  const TemporaryDir dir;
+  Worker worker(options_in(dir));
+  worker.start();
+  put_steps(worker, 1, 20'000);
+  worker.finish(std::chrono::milliseconds(0), {.steps = 20'000});
+  const auto file = std::get<RankFile>(read_rank_file(dir / "out/rank-0.jsonl"));
+  REQUIRE(file.summary);
+  CHECK_FALSE(file.summary->clean_exit);
+  CHECK(file.summary->passed.empty());
+  CHECK(file.summary->events_dropped > 0);
+  CHECK(std::ifstream(dir / "out/report.html").good());
+}
+
 TEST_CASE("The summary tells what checks cost in the first cycles and after them", "[worker]") {
   constexpr std::int64_t kFirst = 4;
   const std::int64_t steps = GENERATE(3, 4, 400);
