@@ -62,7 +62,8 @@ bool is_why_none_steps(const Finding& cause, const Finding& effect) {
 }
 
 bool is_replacement_seen_as(const Finding& cause, const Finding& effect) {
-  if (effect.id == "optim-missing-parameter" || effect.id == "grad-missing") {
+  if (effect.id == "optim-missing-parameter" || effect.id == "grad-missing" ||
+      effect.id == "grad-zero-instead-of-none") {
     return all_in(effect, fact::kParameters, cause, fact::kParameters);
   }
   if (effect.id == "optim-foreign-parameter") {

@@ -10,14 +10,13 @@
 #include "checks/buffer_copies.h"
 #include "checks/check.h"
 #include "checks/finding_text.h"
+#include "checks/replaced_cycles.h"
 #include "checks/replaced_text.h"
 #include "checks/run_state.h"
 #include "checks/substitutions.h"
 
 namespace ddpscope {
 namespace {
-constexpr std::int64_t kReplacedCycles = 3;
-
 /// module-replaced; docs/checks/module-replaced.md
 class ModuleReplaced final : public Check {
  public:
@@ -39,6 +38,7 @@ class ModuleReplaced final : public Check {
   void on_optimizer_step(const OptimizerStepEvent& event, const RunState& state,
                          Findings& findings) override {
     const OptimizerState& optimizer = state.optimizers().at(event.optimizer);
+    cycles_.stepped(event.optimizer);
     std::vector<Replacement> held;
     for (const auto& group : optimizer.groups) {
       for (const OptimizerMember& member : group) {
@@ -67,14 +67,12 @@ class ModuleReplaced final : public Check {
     std::map<std::pair<std::string, bool>, std::vector<Replacement>> by_cause;  // or of buffers
     for (const auto& [id, tensor] : state.tensors().all()) {
       const TensorState* used = stands_in_for(tensor, event.at.cycle, state);
-      if (used == nullptr) {
-        cycles_.erase(id);
-      } else if (++cycles_[id] == kReplacedCycles) {
-        const bool is_free = used->registrations.empty();
-        by_cause[{is_free ? "member_reassigned" : "tied_by_assignment", tensor.is_buffer}]
-            .push_back({&tensor, used});
-      }
+      if (!cycles_.see(tensor, used, event.at.cycle, state)) continue;
+      const bool is_free = used->registrations.empty();
+      by_cause[{is_free ? "member_reassigned" : "tied_by_assignment", tensor.is_buffer}].push_back(
+          {&tensor, used});
     }
+    cycles_.end_cycle();
     for (const auto& [cause, replaced] : by_cause) {
       say_replaced(cause.first, "", replaced, state, findings);
     }
@@ -107,9 +105,8 @@ class ModuleReplaced final : public Check {
     if (tensor.is_buffer && !tensor.registrations.empty()) {
       return substitutions_.find_for_buffer(tensor, cycle, state);
     }
-    const bool reached = tensor.gradient_cycle == cycle || tensor.undefined_cycle == cycle;
-    if (reached || tensor.registrations.empty() || !state.eligible(tensor)) return nullptr;
-    if (!tensor.info.requires_grad) return nullptr;
+    if (is_reached(tensor, cycle) || tensor.registrations.empty()) return nullptr;
+    if (!state.eligible(tensor) || !tensor.info.requires_grad) return nullptr;
     const TensorState* used = substitutions_.find(tensor, state);
     const bool is_used =
         used != nullptr && (used->gradient_cycle == cycle || !used->info.requires_grad);
@@ -130,7 +127,7 @@ class ModuleReplaced final : public Check {
 
   std::map<ModelId, std::map<std::string, TensorId>> trees_;
   std::unordered_map<TensorId, Successor> successors_;
-  std::unordered_map<TensorId, std::int64_t> cycles_;
+  ReplacedCycles cycles_;
   std::unordered_set<TensorId> quiet_;
   Substitutions substitutions_;
   BufferCopies copies_;

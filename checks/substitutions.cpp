@@ -106,10 +106,15 @@ const TensorState* Substitutions::find(const TensorState& registered, const RunS
   const Registration& at = registered.registrations.front();
   const auto read = read_in_.find({at.model, at.module_path});
   if (read != read_in_.end()) {
+    const TensorState* last = nullptr;  // a member may be another tensor in each cycle
+    std::int64_t last_read = 0;
     for (const auto& [id, cycle] : read->second) {
       const TensorState* leaf = state.tensor(id);
-      if (leaf != nullptr && is_like(*leaf, registered, cycle)) return leaf;
+      if (leaf == nullptr || !is_like(*leaf, registered, cycle)) continue;
+      if (last == nullptr || cycle > last_read) last = leaf;
+      last_read = std::max(last_read, cycle);
     }
+    if (last != nullptr) return last;
     return of_assigned_layer(registered, state);  // it may have run until it was replaced
   }
   // The forward of the module is not seen: what is used next to its parts is taken for its own.

@@ -42,6 +42,15 @@ TEST_CASE("gradients that are never cleared explain what overflows later", "[lin
   CHECK_FALSE(explains(stale, overflow));
 }
 
+TEST_CASE("a member that was assigned explains the zeros in the registered one", "[links]") {
+  Finding replaced{.id = "module-replaced"};
+  Finding zeros{.id = "grad-zero-instead-of-none"};
+  replaced.facts = zeros.facts = {{fact::kParameters, std::vector<FactScalar>{"head.weight"}}};
+  CHECK(explains(replaced, zeros));
+  zeros.facts = {{fact::kParameters, std::vector<FactScalar>{"body.weight"}}};
+  CHECK_FALSE(explains(replaced, zeros));
+}
+
 TEST_CASE("what overflows first explains what overflows in a later step", "[links]") {
   Finding first{.id = "numeric-nonfinite-forward", .severity = Severity::kError, .step = 4};
   Finding later = first;

@@ -64,6 +64,30 @@ TEST_CASE("module-replaced reports a member that was assigned a new tensor", "[c
   }
 }
 
+TEST_CASE("module-replaced reports a member that is assigned another tensor in each step") {
+  Program program("module-replaced");
+  program.attach(1, kNet);
+  program.optimizer(1, {1, 2});
+  program.optimizer(2, {1});
+  train(program, 2, 1);
+  const bool is_adapted = GENERATE(false, true);  // from the registered weight, in each step
+  const bool is_stepped = GENERATE(true, false);
+  for (TensorId fresh = 3; fresh < 8; ++fresh) {
+    program.leaf(fresh);
+    if (is_adapted) {
+      program.op({.name = "aten::clone", .inputs = {2}, .outputs = {33}, .grad_mode = false});
+    }
+    const OptimizerId by = is_stepped ? 1 : 2;
+    train(program, fresh, 1, by);
+    program.backward_without_survey({1});
+    program.step(by);
+  }
+  REQUIRE(program.findings.size() == (is_stepped && !is_adapted ? 1 : 0));
+  if (program.findings.empty()) return;
+  CHECK(cause_of(program.findings[0]) == "member_reassigned");
+  CHECK(fact_of<std::string>(program.findings[0], "path") == "head.weight");
+}
+
 TEST_CASE("module-replaced reports a member that was assigned a tensor without grad", "[check]") {
   Program program("module-replaced");
   const bool is_of_torch = GENERATE(true, false);
