@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "checks/refused_nan.h"
 #include "model/fact_keys.h"
 
 namespace ddpscope {
@@ -207,7 +208,8 @@ bool explains(const Finding& cause, const Finding& effect) {
     return is_why_it_ended(cause, effect) || is_unfinished_reduction(cause, effect);
   }
   if (effect.id == "module-operator-failed") {
-    return is_why_it_threw(cause, effect) || is_unfinished_reduction(cause, effect);
+    return is_why_it_threw(cause, effect) || is_unfinished_reduction(cause, effect) ||
+           is_why_it_refused_nan(cause, effect);
   }
   if (effect.id.starts_with("numeric-")) return is_why_nonfinite(cause, effect);
   if (effect.id == "memory-out-of-memory") return cause.id == "memory-growth";

@@ -23,6 +23,20 @@ TEST_CASE("what LibTorch threw follows from the check that knows its words", "[l
   CHECK_FALSE(explains(earlier, threw("Target 9 is out of bounds.")));
 }
 
+TEST_CASE("NaN that a step spread explains an operator that refuses it", "[links]") {
+  const auto refused = threw("probability tensor contains either `inf`, `nan` or element < 0");
+  Finding made{.id = GENERATE("numeric-nonfinite-forward", "clip-nonfinite-norm"),
+               .severity = Severity::kError,
+               .step = 4};
+  CHECK(explains(made, refused));
+  CHECK_FALSE(explains(made, threw("The size of tensor a (3) must match the size of tensor b")));
+  made.step = 3;
+  CHECK_FALSE(explains(made, refused));
+  made.step = 4;
+  made.severity = Severity::kNote;
+  CHECK_FALSE(explains(made, refused));
+}
+
 TEST_CASE("a rank that halt_on ended failed because of the finding that is named", "[links]") {
   Finding failed{.id = "rank-first-failure", .step = 9};
   failed.facts = {{fact::kException,

@@ -197,6 +197,7 @@ TEST_CASE("module-operator-failed tells dtypes where they differ", "[check]") {
         "to(torch::kLong)"},
        {"a leaf Variable that requires grad is being used in an in-place operation.",
         "torch::NoGradGuard"},
+       {"probability tensor contains either `inf`, `nan` or element < 0", "look for what made NaN"},
        {"mat1 and mat2 must have the same dtype, but got Double and Float", "to() the dtype"},
        {"expected scalar type Float but found Double", "to() the dtype"}}));
   FailedInput labels = input(22, {5}, {1});
