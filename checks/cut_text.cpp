@@ -75,6 +75,13 @@ std::vector<Fix> fixes_of(const GradientCut& cut, const std::string& names) {
       fixes = {{fmt::format("compute the loss from the scores before {}, which has no gradient: "
                             "cross_entropy takes logits",
                             cut.op),
+    if (!cut.dropped_op.empty()) {
+      fixes = {
+          {fmt::format("add what {} returned to the loss, or call its backward()", cut.dropped_op),
+           kLikely},
+          {"remove detach() or data(), unless it keeps this loss from training " + names,
+           kNeedsDecision}};
+    }
                 kLikely},
                {"remove set_requires_grad(true) from the loss: it hides that", kLikely}};
       return fixes;
@@ -103,6 +110,13 @@ Finding cut_finding(const GradientCut& cut, std::int64_t since_step, const RunSt
   const std::string names = names_of(groups);
   Finding finding;
   finding.severity = Severity::kWarning;
+void say_dropped(const GradientCut& cut, const RunState& state, Finding& finding) {
+  if (cut.dropped_op.empty()) return;
+  const std::string made = add_site("created", cut.dropped_stack, state, finding);
+  finding.why +=
+      fmt::format("; {}{} made one number of it with a gradient path, and that entered no loss",
+                  cut.dropped_op, made.empty() ? "" : " at " + made);
+}
   finding.model = all.model_label;
   const ModulePlace* place = state.place_of(cut.module);
   const bool is_elsewhere = place != nullptr && place->model != all.model;
@@ -131,6 +145,7 @@ Finding cut_finding(const GradientCut& cut, std::int64_t since_step, const RunSt
 Finding frozen_finding(const std::vector<const TensorState*>& frozen, const ErrorEvent& refused,
                        const RunState& state) {
   const std::vector<TensorGroup> groups = collapse(state, frozen);
+  say_dropped(cut, state, finding);
   const std::string names = names_of(groups);
   Finding finding = about(groups.front());
   for (const TensorGroup& group : groups) {

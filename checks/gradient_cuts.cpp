@@ -49,8 +49,26 @@ Ids tensors_behind(const OpTrace& trace, const std::vector<TensorId>& roots) {
   return behind;
 }
 
-/// Where the gradient path from a leaf ends first on the way to the roots.
-std::optional<Place> first_cut(const OpTrace& trace, const Ids& behind, TensorId leaf) {
+/// A loss, or another number that nothing reads. Null where there is none.
+const OpTrace::Record* dropped_loss(const OpTrace& trace, const Ids& with_path, const Ids& behind) {
+  for (const OpTrace::Record& record : trace.records()) {
+    const bool is_loss = record.op.find("_loss") != std::string::npos;
+    for (const OpTrace::Output& output : record.outputs) {
+      const bool is_one =
+          std::ranges::all_of(output.shape, [](std::int64_t size) { return size == 1; });
+      const bool is_dropped = with_path.contains(output.id) && !behind.contains(output.id);
+      if (is_dropped && is_one && (is_loss || trace.consumers_of(output.id).empty())) {
+        return &record;
+      }
+    }
+  }
+  return nullptr;
+}
+
+/// Where the gradient path from a leaf ends first on the way to the roots. `with_path` is what that
+/// path leads to.
+std::optional<Place> first_cut(const OpTrace& trace, const Ids& behind, TensorId leaf,
+                               Ids* with_path = nullptr) {
   std::optional<Place> first;
   std::vector<TensorId> open = {leaf};
   Ids seen = {leaf};
@@ -69,6 +87,7 @@ std::optional<Place> first_cut(const OpTrace& trace, const Ids& behind, TensorId
       }
     }
   }
+  if (with_path != nullptr) *with_path = std::move(seen);
   return first;
 }
 
@@ -123,10 +142,17 @@ std::vector<GradientCut> find_cuts(const OpTrace& trace, const BackwardEvent& ev
   std::map<std::size_t, GradientCut> by_record;
   for (const TensorId leaf : leaves) {
     if (is_frozen(trace, leaf)) continue;
-    const std::optional<Place> place = first_cut(trace, behind, leaf);
+    Ids with_path;
+    const std::optional<Place> place = first_cut(trace, behind, leaf, &with_path);
     if (!place.has_value()) continue;
     if (!if_idle && is_replaced(trace, *place, leaf, event.graph.leaves)) continue;
-    add_starved(trace, *place, event.at.thread, {leaf}, by_record[place->record]);
+    GradientCut& cut = by_record[place->record];
+    add_starved(trace, *place, event.at.thread, {leaf}, cut);
+    with_path.erase(leaf);
+    const OpTrace::Record* loss = dropped_loss(trace, with_path, behind);
+    if (loss == nullptr || cut.cause != "detach") continue;
+    cut.dropped_op = loss->op;
+    cut.dropped_stack = loss->stack;
   }
   if (if_idle) return cuts_of(by_record, if_idle);
   for (const auto& [id, of_step_before] : trace.carried()) {

@@ -17,6 +17,8 @@ struct GradientCut {
   ModuleId module = 0;  ///< of that path; 0: not known
   std::vector<std::int64_t> shape;
   StackId stack = 0;
+  std::string dropped_op = {};  ///< made one number of the same values, which entered no loss
+  StackId dropped_stack = 0;
   std::vector<TensorId> starved;  ///< the parameters
   StackId backward = 0;           ///< that began at a leaf
   bool by_view = false;           ///< the operator reads one tensor

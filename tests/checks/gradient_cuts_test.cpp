@@ -68,6 +68,31 @@ TEST_CASE("a switched off grad mode is known where nothing was recorded", "[chec
         "grad mode is off in the thread that called backward: forward recorded no graph");
 }
 
+TEST_CASE("a loss that was computed and dropped is told beside a detach", "[check]") {
+  CutSteps steps;
+  steps.owned();
+  const bool is_loss = GENERATE(true, false);
+  for (int i = 0; i < 2; ++i) {
+    steps.trunk();
+    steps.program.op({.name = is_loss ? "aten::mse_loss" : "aten::tanh",
+                      .inputs = {21, 20},
+                      .outputs = {23},
+                      .stack = 40,
+                      .shape = {is_loss ? 1 : 8}});
+    steps.detach();
+    steps.loss({22});
+    steps.end_step();
+  }
+  REQUIRE(steps.program.findings.size() == 1);
+  const Finding& finding = steps.program.findings[0];
+  CHECK(cause_of(finding) == "detach");
+  CHECK(finding.why.ends_with("; aten::mse_loss at train.cpp:40 made one number of it with a "
+                              "gradient path, and that entered no loss") == is_loss);
+  CHECK(finding.fixes.at(0).text.starts_with(is_loss ? "add what aten::mse_loss returned"
+                                                     : "remove detach()"));
+  CHECK(finding.sites.size() == (is_loss ? 2 : 1));
+}
+
 TEST_CASE("an operator that returns its input as it is ends no path", "[check]") {
   Program program("grad-missing");
   program.attach(1, {{.id = 1, .path = "a.weight"}, {.id = 2, .path = "c.weight"}});
