@@ -5,10 +5,9 @@
 
 #include "checks/averaged_gradients.h"
 #include "checks/check.h"
-#include "checks/finding_text.h"
+#include "checks/results_text.h"
 #include "checks/run_state.h"
 #include "checks/subtree.h"
-#include "checks/trainable_flags.h"
 #include "model/fact_keys.h"
 
 namespace ddpscope {
@@ -95,6 +94,7 @@ class ModuleTrainableChanged final : public Check {
     finding.step = change.step;
     finding.phase = Phase::kForward;
     describe(change, counts, std::ssize(group.tensors), finding);
+    if (are_results(change, group)) tell_results(change, group, finding);
     findings.push_back(std::move(finding));
   }
 

@@ -51,6 +51,19 @@ struct Loop {
   }
   Findings found() const { return program.with_id(kId); }
 
+  /// The trunk is no leaf any more: an operator wrote into it.
+  void become_results() {
+    for (const TensorId id : {2, 3}) {
+      program.send(std::make_unique<TensorEvent>(TensorEvent{program.now(),
+                                                             {.id = id,
+                                                              .shape = {4},
+                                                              .elements = 4,
+                                                              .requires_grad = true,
+                                                              .is_leaf = false,
+                                                              .floating = true}}));
+    }
+  }
+
   Program program;
   bool trunk;
   bool told = false;
@@ -63,6 +76,23 @@ std::int64_t number(const Finding& finding, const char* key) {
   return fact_of<std::int64_t>(finding, key);
 }
 }  // namespace
+
+TEST_CASE("module-trainable-changed tells what an update with grad mode on made a result",
+          "[check]") {
+  Loop loop(/*trunk_trains=*/false);
+  loop.members = {1};
+  loop.steps(2);
+  loop.trunk = true;
+  loop.look();
+  loop.become_results();
+  loop.steps(3);
+  REQUIRE(loop.found().size() == 1);
+  const Finding finding = loop.found()[0];
+  CHECK(finding.severity == Severity::kWarning);
+  CHECK(finding.what.starts_with("2 parameters became results with a graph in step "));
+  REQUIRE(finding.fixes.size() == 1);
+  CHECK(finding.fixes[0].text == "run what writes them under torch::NoGradGuard");
+}
 
 TEST_CASE("module-trainable-changed reports what nobody averages", "[check]") {
   Loop loop(false, 2);
