@@ -8,21 +8,12 @@
 
 #include "checks/cause_links.h"
 #include "checks/epoch_forecast.h"
+#include "checks/fact_words.h"
+#include "checks/failure_links.h"
 #include "model/fact_keys.h"
 
 namespace ddpscope {
 namespace {
-bool has_word(const Finding& finding, std::string_view key, std::string_view word) {
-  const FactValue* value = find_fact(finding, key);
-  return value != nullptr && *value == FactValue(std::string(word));
-}
-
-bool lists(const Finding& finding, std::string_view key, const FactScalar& item) {
-  const FactValue* value = find_fact(finding, key);
-  const auto* list = value == nullptr ? nullptr : std::get_if<std::vector<FactScalar>>(value);
-  return list != nullptr && std::ranges::find(*list, item) != list->end();
-}
-
 /// In one group the order of calls decides, else the order of steps.
 bool is_before(const Finding& cause, const Finding& effect) {
   const FactValue* group = find_fact(cause, fact::kGroup);
@@ -87,31 +78,6 @@ bool is_of_silent_reducer(const Finding& cause, const Finding& effect) {
   return is_of_reducer(cause, effect) && lists(effect, fact::kSuspectRanks, cause.rank);
 }
 
-/// The rank that failed first waited in that call, or issued the one that differed; or all were
-/// ended together because they hung.
-bool is_why_a_rank_failed(const Finding& cause, const Finding& effect) {
-  if (cause.step > effect.step) return false;
-  const FactValue* first = find_fact(effect, fact::kFirstRank);
-  const auto* rank = first == nullptr ? nullptr : std::get_if<std::int64_t>(first);
-  if (rank == nullptr || has_word(effect, fact::kCause, "launcher_or_session")) return true;
-  if (cause.id == "collective-hang") return lists(cause, fact::kWaitingRanks, *rank);
-  return is_same_or_next_step(cause, effect);
-}
-
-/// The rank that nobody sees again had failed.
-bool is_why_a_rank_is_gone(const Finding& cause, const Finding& effect) {
-  const FactValue* first = find_fact(cause, fact::kFirstRank);
-  const auto* rank = first == nullptr ? nullptr : std::get_if<std::int64_t>(first);
-  return rank != nullptr && cause.step <= effect.step &&
-         lists(effect, fact::kSuspectRanks, *rank) && !has_word(effect, fact::kState, "stuck");
-}
-
-bool is_why_a_rank_lags(const Finding& cause, const Finding& effect) {
-  const FactValue* first = find_fact(cause, fact::kFirstRank);
-  const auto* rank = first == nullptr ? nullptr : std::get_if<std::int64_t>(first);
-  return rank != nullptr && lists(effect, fact::kLaggingRanks, *rank);
-}
-
 /// The missing gradients are among those that ranks differ in.
 bool is_about_its_gradients(const Finding& cause, const Finding& effect) {
   const FactValue* value = find_fact(effect, fact::kParameters);
@@ -167,6 +133,25 @@ bool is_from_that_rank(const Finding& cause, const Finding& effect) {
          std::ranges::find(effect.ranks, cause.rank) == effect.ranks.end();
 }
 
+/// Options of one optimizer, as where another type of it was built: the first of them tells.
+bool is_of_one_optimizer(const Finding& cause, const Finding& effect) {
+  const bool is_rate = has_word(cause, fact::kField, "learning_rate");
+  const bool is_decay = has_word(cause, fact::kField, "weight_decay");
+  const bool follows = has_word(effect, fact::kField, "momentum") ||
+                       (is_rate && has_word(effect, fact::kField, "weight_decay"));
+  return (is_rate || is_decay) && follows && cause.step == effect.step;
+}
+
+/// What is not finite on all ranks, and one of them left out the step: the others step with it, and
+/// read it in their next forward.
+bool is_of_skip(const Finding& cause, const Finding& effect) {
+  if (!has_word(cause, fact::kField, "skipped_steps")) return false;
+  const bool spreads = has_word(effect, fact::kCause, "after_averaging") ||
+                       has_word(effect, fact::kCause, "other_rank");
+  if (spreads) return effect.step == cause.step;
+  return has_word(effect, fact::kCause, "parameter") && effect.step == cause.step + 1;
+}
+
 struct RankLink {
   std::string_view cause;
   std::string_view effect;
@@ -178,6 +163,7 @@ constexpr auto kLinks = std::to_array<RankLink>({
     {"collective-hang", "rank-first-failure", is_why_a_rank_failed},
     {"collective-mismatch", "rank-first-failure", is_why_a_rank_failed},
     {"norm-syncbn-calls-differ", "rank-first-failure", is_why_a_rank_failed},
+    {"collective-multi-tensor", "rank-first-failure", is_refused_list},
     {"collective-mismatch", "collective-hang", is_before},
     {"norm-syncbn-calls-differ", "collective-hang", is_before},
     {"rank-first-failure", "collective-hang", is_why_a_rank_is_gone},
@@ -228,6 +214,9 @@ constexpr auto kLinks = std::to_array<RankLink>({
     {"rank-model-differs", "rank-buffers-differ", is_as_severe},
     {"rank-model-differs", "rank-optimizer-differs", is_why_options_differ},
     {"rank-step-lag", "rank-optimizer-differs", is_before},
+    {"rank-optimizer-differs", "rank-optimizer-differs", is_of_one_optimizer},
+    {"rank-optimizer-differs", "numeric-nonfinite-gradient", is_of_skip},
+    {"rank-optimizer-differs", "numeric-nonfinite-forward", is_of_skip},
     {"grad-unused-rank-differs", "grad-missing", is_about_its_gradients},
     {"collective-hang", "module-operator-failed", is_failed_call},
     {"collective-mismatch", "module-operator-failed", is_failed_call},
