@@ -10,8 +10,25 @@
 
 namespace ddpscope {
 namespace {
-std::vector<Fix> fixes_for_field(DigestField field, bool from_start) {
+bool is_from_start(const DigestsDiffer& differ) {
+  return differ.step <= 1 || differ.of_new_optimizer;
+}
+
+/// Another option of it differs since the same step.
+bool is_one_of_several(const DigestsDiffer& differ, const Cohort& cohort) {
+  return std::ranges::any_of(cohort.digests, [&differ](const DigestsDiffer& other) {
+    const bool is_option =
+        other.field == DigestField::kWeightDecay || other.field == DigestField::kMomentum;
+    return is_option && other.field != differ.field && other.step == differ.step &&
+           other.consecutive >= 2;
+  });
+}
+
+std::vector<Fix> fixes_for_field(DigestField field, bool from_start, bool is_one_of_several) {
   using enum Applicability;
+  const Fix alike = {"build the optimizer of the same type, with the same options, on every rank",
+                     kSafe};
+  if (field == DigestField::kLearningRate && from_start && is_one_of_several) return {alike};
   switch (field) {
     case DigestField::kMembers:
     case DigestField::kGroups:
@@ -33,8 +50,7 @@ std::vector<Fix> fixes_for_field(DigestField field, bool from_start) {
     case DigestField::kWeightDecay:
     case DigestField::kMomentum:
     case DigestField::kOptimizers:
-      return {
-          {"build the optimizer of the same type, with the same options, on every rank", kSafe}};
+      return {alike};
     default:
       if (from_start) return {{"give all ranks one learning rate when they build it", kSafe}};
       return {{"step the scheduler on every rank, as often", kSafe},
@@ -57,8 +73,12 @@ Finding describe_field(const DigestsDiffer& differ, const FieldWords& words, con
                                since_text(differ))
                          : fmt::format("{} {}, since {}", words.words, sides_text(differ.sides),
                                        since_text(differ));
+  const bool is_of_several = is_one_of_several(differ, cohort);
   finding.why = "equal gradients give other weights on these ranks" + severity_words(cohort);
-  finding.fixes = fixes_for_field(differ.field, differ.step <= 1);
+  if (differ.field == DigestField::kLearningRate && is_from_start(differ) && is_of_several) {
+    finding.why += "; other options differ since then, too, as where the type is another one";
+  }
+  finding.fixes = fixes_for_field(differ.field, is_from_start(differ), is_of_several);
   finding.facts = {{fact::kField, std::string(words.key)},
                    {fact::kMinorityRanks, as_fact(minority)},
                    {fact::kSinceStep, differ.step}};

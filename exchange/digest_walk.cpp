@@ -174,6 +174,14 @@ std::vector<RankSide> sides_at(const RingList& rings, DigestField field, std::in
   return as_sides(ranks_of);
 }
 
+/// One of several that step in turn: the options are those of the first that has stepped.
+bool is_of_new_optimizer(const RingReader& ring, std::int64_t step) {
+  const auto before = find_digest(ring, step - 1);
+  const auto digest = find_digest(ring, step);
+  const bool are_known = before && digest && before->optimizers != 0 && digest->optimizers != 0;
+  return are_known && before->groups < digest->groups;
+}
+
 void add_difference(const Steps& steps, std::size_t index, const RingList& told, Cohort& cohort) {
   std::vector<std::pair<std::int64_t, bool>> compared;
   DigestsDiffer difference{.field = static_cast<DigestField>(index), .equal_until = -1};
@@ -196,6 +204,7 @@ void add_difference(const Steps& steps, std::size_t index, const RingList& told,
     difference.differing += differs;
   }
   difference.sides = sides_at(told, difference.field, run.step);
+  difference.of_new_optimizer = is_of_new_optimizer(*told.front(), run.step);
   if (difference.sides.size() > 1) cohort.digests.push_back(std::move(difference));
 }
 // Skipped steps are counted once it is known how many backwards a step has. Where the same ranks

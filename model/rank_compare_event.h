@@ -111,6 +111,7 @@ struct DigestsDiffer {
   std::int64_t compared = 0;      ///< number of compared steps from `step` on
   std::vector<RankSide> sides;    ///< at `step`, minority first; values as text
   bool by_calls = false;          ///< the same collectives fall into other steps
+  bool of_new_optimizer = false;  ///< of one that began to step at `step`
 };
 
 /// Ranks that average after other micro-batches, some of them not after the last one of a step.

@@ -160,6 +160,25 @@ TEST_CASE("rank-optimizer-differs weighs less where gradients are not averaged",
   CHECK(judge_run(run, kId).at(0).severity == Severity::kNote);
 }
 
+TEST_CASE("rank-optimizer-differs asks for one optimizer where several options differ", "[check]") {
+  DigestsDiffer rate = differ(DigestField::kLearningRate, 1, 50);
+  DigestsDiffer decay = differ(DigestField::kWeightDecay, 1, 50);
+  const auto first = [&] { return judge_run(with({rate, decay}), kId).at(0); };
+  CHECK(first().fixes.at(0).text.starts_with("build the optimizer of the same type"));
+  CHECK(first().why.ends_with("as where the type is another one"));
+  decay.step = 30;
+  CHECK(first().fixes.at(0).text.starts_with("give all ranks one learning rate"));
+  rate.step = decay.step = 12;
+  CHECK(first().fixes.at(0).text.starts_with("step the scheduler"));
+}
+
+TEST_CASE("rank-optimizer-differs blames no scheduler at the first step of an optimizer",
+          "[check]") {
+  DigestsDiffer rate = differ(DigestField::kLearningRate, 2, 50);
+  rate.of_new_optimizer = true;
+  CHECK(judge_run(with({rate}), kId).at(0).fixes.at(0).text.starts_with("give all ranks one"));
+}
+
 TEST_CASE("rank-optimizer-differs stays silent", "[check]") {
   SECTION("on one step alone") {
     CHECK(judge_run(with({differ(DigestField::kLearningRate, 5, 1)}), kId).empty());

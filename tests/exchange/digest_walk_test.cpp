@@ -281,4 +281,18 @@ TEST_CASE("a rank that never reduced is still compared with those that did", "[c
   CHECK(find(only(run.compared()), DigestField::kStructure) != nullptr);
 }
 
+TEST_CASE("options of an optimizer that begins to step are known as such", "[compare]") {
+  const bool is_new = GENERATE(true, false);
+  TestRun run(2);
+  put_steps(run, 6, [is_new](std::int64_t rank, StepDigest& digest) {
+    digest.groups = is_new && digest.step < 3 ? 1 : 2;
+    if (digest.step >= 3) digest.learning_rate = rank == 0 ? 0.1 : 0.2;
+  });
+  const auto& digests = only(run.compared()).digests;
+  const auto rate = std::ranges::find(digests, DigestField::kLearningRate, &DigestsDiffer::field);
+  REQUIRE(rate != digests.end());
+  CHECK(rate->step == 3);
+  CHECK(rate->of_new_optimizer == is_new);
+}
+
 }  // namespace ddpscope::test
