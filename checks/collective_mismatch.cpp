@@ -25,6 +25,15 @@ bool differs_in_size_alone(const CallsDiffer& difference) {
          });
 }
 
+/// Broadcasts before the first backward, as of the parameters of one rank to the others.
+bool is_start_of_replicas(const CallsDiffer& difference) {
+  return std::ranges::all_of(difference.sides, [](const CallSide& side) {
+    const CallRecord& call = side.call.record;
+    return call.kind == CollectiveKind::kBroadcast && call.step <= 1 &&
+           call.phase < Phase::kBackward;
+  });
+}
+
 std::string side_words(const CallsDiffer& difference, const CallSide& side) {
   const bool steps_differ = std::ranges::any_of(
       difference.sides,
@@ -82,6 +91,15 @@ void add_sites(const CallSide& usual, const CallSide& odd, Finding& finding) {
   if (!lines.empty()) finding.facts.push_back({fact::kSitePerSide, std::move(lines)});
 }
 
+Fix fix_for_sizes(const CallsDiffer& difference) {
+  return {is_start_of_replicas(difference)
+              ? "if these are the parameters of a model: register the same ones in the same order "
+                "on every rank"
+              : "give that call as many elements, of one dtype, on every rank: pad to the largest, "
+                "or gather the sizes first",
+          Applicability::kLikely};
+}
+
 std::vector<FactScalar> listed_ranks(const RankList& ranks) { return {ranks.begin(), ranks.end()}; }
 
 Finding mismatch(const CallsDiffer& difference) {
@@ -102,11 +120,7 @@ Finding mismatch(const CallsDiffer& difference) {
       {"evaluate without the group that averages, or on all ranks", Applicability::kLikely},
       {"use a group of its own for what one rank does alone", Applicability::kNeedsDecision}};
   if (is_one_line(odd.call.site, usual.call.site) && differs_in_size_alone(difference)) {
-    finding.fixes.insert(
-        finding.fixes.begin(),
-        {"give that call as many elements, of one dtype, on every rank: pad to the "
-         "largest, or gather the sizes first",
-         Applicability::kLikely});
+    finding.fixes.insert(finding.fixes.begin(), fix_for_sizes(difference));
   }
   finding.facts = {
       {fact::kGroup, fmt::format("{:016x}", difference.group)},

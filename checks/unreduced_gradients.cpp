@@ -18,11 +18,17 @@ namespace {
 using enum Applicability;
 constexpr std::int64_t kInARow = 2;
 
+/// Each rank steps with what had arrived, and what came in between reduced the weights.
+bool are_of_weights(const ReductionStep& step) {
+  return step.of_parameters && step.reduces_last && step.as_they_arrived == step.sampled &&
+         step.grew_after == 0;
+}
+
 /// Empty where collectives changed every gradient, and yet not to the same on all ranks.
 std::string cause_of(const ReductionStep& step) {
   const bool are_unchanged = step.as_they_arrived == step.sampled;
   if (step.second_order && (step.is_alone() || are_unchanged)) return "second_order";
-  if (step.is_alone() || step.with_itself) return "none_seen";
+  if (step.is_alone() || step.with_itself || are_of_weights(step)) return "none_seen";
   const bool are_some = step.differing < step.sampled;
   if (are_some && (step.as_they_arrived > 0 || !step.reduces_last)) return "subset";
   if (!step.reduces_last || (are_unchanged && step.grew_after > 0)) return "early";
@@ -112,8 +118,9 @@ bool is_hardly_else(const ReductionStep& step) {
 
 /// All ranks were given copies that none steps with, and no step made their parameters equal again.
 bool are_dropped(const ReductionStep& step, const std::string& cause, const Cohort& cohort) {
-  return cause == "copy_reduced" && step.to_all && !has_silent_ranks(step) &&
-         cohort.equal_steps.size() < 2 && cohort.partly_equal_steps.empty();
+  return (cause == "copy_reduced" || are_of_weights(step)) && step.to_all &&
+         !has_silent_ranks(step) && cohort.equal_steps.size() < 2 &&
+         cohort.partly_equal_steps.empty();
 }
 
 Severity severity_beside(const Cohort& cohort, const Cohort* like, bool is_misplaced) {

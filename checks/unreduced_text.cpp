@@ -62,6 +62,11 @@ std::string why_unreduced(const ReductionStep& step, const std::string& cause) {
   if (cause == "none_seen" && step.with_itself) {
     return calls + ", over process groups of one rank each: each rank averaged with itself";
   }
+  if (cause == "none_seen" && !step.is_alone()) {
+    return calls +
+           ", of the parameters themselves and not of their gradients: each rank steps with its "
+           "own";
+  }
   if (cause == "none_seen") return step.calls == 0 ? calls : calls + ", of a few numbers alone";
   if (cause == "second_order") {
     return calls +
@@ -69,7 +74,8 @@ std::string why_unreduced(const ReductionStep& step, const std::string& cause) {
            "returns gradients past all hooks that average them";
   }
   if (is_left_on_one_rank(step, cause)) {
-    return calls + ", by reduce or gather to one rank: the others step with what they had";
+    return calls + ", by reduce or gather to one rank: the others step with " +
+           (cause.empty() ? "what it left them, which is no sum" : "what they had");
   }
   if (cause == "copy_reduced") {
     return calls +
@@ -94,6 +100,12 @@ std::string why_unreduced(const ReductionStep& step, const std::string& cause) {
            ", and each of these gradients changed on its way, to other values on other ranks: in "
            "calls of different gradients, or by what was written beside the calls or after them";
   }
+  if (step.as_they_arrived > 0) {
+    return fmt::format(
+        "{}, and {} is as it had arrived on some rank: in no call, not copied back or not waited "
+        "for",
+        calls, step.first_differing.path);
+  }
   return fmt::format("{}, which did not reach {} on every rank", calls, step.first_differing.path);
 }
 
@@ -109,6 +121,11 @@ std::vector<Fix> fixes_for_unreduced(const ReductionStep& step, const std::strin
   }
   if (step.with_itself) {
     return {{"average over a process group of all ranks: give it the number of ranks", kSafe}};
+  }
+  if (cause == "none_seen" && !step.is_alone()) {
+    return {{"reduce `p.grad()` in place of `p`, between backward() and step()", kLikely},
+            {"where weights are to be averaged: after step(), so that the replicas are equal then",
+             kNeedsDecision}};
   }
   const Fix last = {"reduce once, after the last backward before step()", kSafe};
   const Fix all = {"reduce the gradient of every parameter that the optimizer steps", kSafe};

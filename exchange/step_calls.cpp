@@ -30,6 +30,8 @@ StepCalls::StepCalls(const RingReader& ring, const std::set<std::uint64_t>* grou
       owner = {.is_gradient = name.ends_with(".grad"), .may_be = may_hold_gradients(name)};
     }
     const bool is_broadcast = call->kind == CollectiveKind::kBroadcast;
+    const bool is_registered = call->owner != 0 && call->norm_call == 0 && !owner.may_be;
+    if (!is_broadcast) (is_registered ? registered_ : others_)[call->step] += call->elements;
     if (!is_broadcast && !owner.is_gradient) elements_[call->step].push_back(call->elements);
     add_way(*call, ranks);
     if (owner.may_be) {
@@ -55,7 +57,8 @@ void StepCalls::add_way(const CallRecord& call, std::size_t ranks) {
   const bool goes_to_all = call.kind == kAllReduce || call.kind == kAllGather;
   if (is_of_all && goes_to_all) to_all_[call.step] += call.elements;
   if (call.kind == kReduce || call.kind == kGather) to_one_rank_[call.step] += call.elements;
-  if (call.kind == kBroadcast) broadcast_[call.step] += call.elements;
+  const bool is_of_start = call.step <= 1 && call.phase < Phase::kBackward;
+  if (call.kind == kBroadcast && !is_of_start) broadcast_[call.step] += call.elements;
 }
 
 void StepCalls::add_unnamed(const CallRecord& call, bool is_floating) {
@@ -111,6 +114,13 @@ bool StepCalls::go_to_one_rank(std::int64_t step, std::uint64_t elements) const 
 bool StepCalls::go_to_all(std::int64_t step, std::uint64_t elements) const {
   const auto found = to_all_.find(step);
   return found != to_all_.end() && found->second >= elements;
+}
+
+bool StepCalls::are_of_registered(std::int64_t step, std::uint64_t elements) const {
+  const auto found = registered_.find(step);
+  if (found == registered_.end() || found->second < elements) return false;
+  const auto others = others_.find(step);
+  return others == others_.end() || others->second < elements;
 }
 
 std::int64_t StepCalls::most_ranks(std::int64_t step) const {

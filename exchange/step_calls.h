@@ -33,6 +33,8 @@ class StepCalls {
   bool go_to_one_rank(std::int64_t step, std::uint64_t elements) const;
   /// Whether each rank was given so many that were reduced over all ranks, or gathered of them.
   bool go_to_all(std::int64_t step, std::uint64_t elements) const;
+  /// Whether calls of so many were given registered tensors themselves, and others fewer.
+  bool are_of_registered(std::int64_t step, std::uint64_t elements) const;
   /// The most ranks of a group that was given gradients in that step; 0 where there is none.
   std::int64_t most_ranks(std::int64_t step) const;
   /// Whether some call of that step was given a gradient itself; true where that is not known.
@@ -60,7 +62,9 @@ class StepCalls {
   std::map<std::int64_t, std::map<ReduceKind, std::uint64_t>> reduced_;
   std::map<std::int64_t, std::uint64_t> to_one_rank_;
   std::map<std::int64_t, std::uint64_t> to_all_;
-  std::map<std::int64_t, std::uint64_t> broadcast_;
+  std::map<std::int64_t, std::uint64_t> broadcast_;   ///< but those that make replicas equal
+  std::map<std::int64_t, std::uint64_t> registered_;  ///< elements of those tensors
+  std::map<std::int64_t, std::uint64_t> others_;
   std::map<std::int64_t, std::int64_t> most_ranks_;
   std::map<std::int64_t, Unnamed> unnamed_;
 };

@@ -158,6 +158,7 @@ struct ReductionStep {
   bool with_itself = false;               ///< the calls were of groups of one rank each
   bool to_one_rank = false;               ///< many elements were reduced or gathered to one alone
   bool to_all = false;                    ///< likewise to each of them
+  bool of_parameters = false;        ///< the calls were of registered tensors, not of gradients
   bool brings_activations = false;   ///< calls before its gradients were of what ranks computed
   ReducedParameter first_differing;  ///< in registered order
   std::string differing_module;      ///< the deepest above those, where others do not differ

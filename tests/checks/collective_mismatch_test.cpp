@@ -131,6 +131,20 @@ TEST_CASE("collective-mismatch asks for one size where one line issued two", "[c
   CHECK(fix().starts_with("issue the same calls"));
 }
 
+TEST_CASE("collective-mismatch asks for one order where parameters are sent first", "[check]") {
+  CallSide odd = broadcast({1}), usual = broadcast({0});
+  odd.call.site = usual.call.site = {.role = "called", .frames = {{.file = "a.cpp", .line = 4}}};
+  for (CallSide* side : {&odd, &usual}) side->call.record.step = 20;
+  CallsDiffer sizes = differ({odd, usual}, {"elements"});
+  CHECK(only({sizes}).fixes.front().text.starts_with("give that call as many elements"));
+  sizes.step = 1;
+  for (CallSide& side : sizes.sides) {
+    side.call.record.step = 1;
+    side.call.record.phase = Phase::kInit;
+  }
+  CHECK(only({sizes}).fixes.front().text.starts_with("if these are the parameters of a model"));
+}
+
 TEST_CASE("collective-mismatch says of a barrier that it is one", "[check]") {
   CallRecord record = kReduce;
   record.kind = CollectiveKind::kBarrier;

@@ -76,6 +76,25 @@ TEST_CASE("ranks that give each other activations are told from others", "[compa
   CHECK(ranks.compared().at(0).brings_activations == are_activations);
 }
 
+TEST_CASE("calls of parameters themselves are told from those of gradients", "[compare]") {
+  const std::string owner = GENERATE("fc1.weight", "fc1.weight.grad", "bucket", "");
+  TwoRanks ranks;
+  ranks.call({.owner = owner, .elements = 16});
+  ranks.step(1, kOne, kOther);
+  CHECK(ranks.compared().at(0).of_parameters == (owner == "fc1.weight"));
+}
+
+TEST_CASE("a result that stays on one rank is known beside the broadcasts of the start",
+          "[compare]") {
+  using enum CollectiveKind;
+  const Phase phase = GENERATE(Phase::kInit, Phase::kReduce);
+  TwoRanks ranks;
+  ranks.call({.elements = 16, .kind = kBroadcast, .reduce = ReduceKind::kNone, .phase = phase});
+  ranks.call({.elements = 16, .kind = kReduce, .phase = Phase::kReduce});
+  ranks.step(1, kOne, kOther);
+  CHECK(ranks.compared().at(0).to_one_rank == (phase == Phase::kInit));
+}
+
 TEST_CASE("averages of weights that leave some of them out are known", "[compare]") {
   // Whether these are equal in steps 4 and 8, in which fc1.weight differs as a rule.
   struct Case {
