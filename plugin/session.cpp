@@ -260,7 +260,9 @@ void Session::die(const UncaughtException& exception) noexcept {
                                .unix_seconds = record.time_unix_ns / 1'000'000'000});
     }
     worker_.put(ExitEvent{.at = capture_.marker().now()});
-    worker_.drain(kTerminateLimit);
+    const bool is_judged = worker_.drain(kTerminateLimit);
+    // What the other ranks wait for may be another call because of the gradients of this step.
+    if (is_judged && record.phase == Phase::kReduce) worker_.settle();
     worker_.write_overdue_progress();
   } catch (...) {
   }
