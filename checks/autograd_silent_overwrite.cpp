@@ -12,12 +12,11 @@
 #include "checks/site_text.h"
 #include "checks/stale_text.h"
 #include "checks/subtree.h"
+#include "checks/writing_threads.h"
 #include "model/fact_keys.h"
 
 namespace ddpscope {
 namespace {
-using enum Applicability;
-
 /// What one hand wrote below one backward.
 struct Overwrite {
   StaleSavedEvent first;
@@ -27,23 +26,13 @@ struct Overwrite {
   bool by_norm = false;  ///< a batch norm in training mode had the running mean
 };
 
-/// A forward updates running statistics past the version counter.
-void say_norm(WriterText& writer, Finding& finding) {
-  writer.sentence = "a forward of the layer in training mode updated it";
-  writer.fixes = {{"run backward() before the forward in training mode", kLikely},
-                  {"run both forwards in one mode", kLikely}};
-  for (Fact& fact : finding.facts) {
-    if (fact.key == fact::kWriterKind) fact.value = "operator";
-    if (fact.key == fact::kWriterOp) fact.value = "aten::batch_norm";
-  }
-}
-
 /// autograd-silent-overwrite; docs/checks/autograd-silent-overwrite.md
 class AutogradSilentOverwrite final : public Check {
  public:
   void on_stale_saved(const StaleSavedEvent& event, const RunState& state, Findings&) override {
     if (!event.silent || event.only_checked) return;
     const TensorState* owner = owner_of(event.tensor, state);
+    if (threads_.is_intended(event, owner, state)) return;
     const Doing by = event.writer.has_value() ? event.writer->by : Doing{};
     // One optimizer step is one hand, whatever operators it is made of.
     const StackId stack = by.optimizer != 0 ? 0 : by.stack;
@@ -68,20 +57,38 @@ class AutogradSilentOverwrite final : public Check {
                        Findings& findings) override {
     const auto pending = pending_.extract(event.at.thread);
     if (pending.empty()) return;
-    for (const auto& [hand, overwrite] : pending.mapped()) report(overwrite, state, findings);
+    for (const auto& [hand, overwrite] : pending.mapped()) {
+      if (threads_.of(overwrite.first, state) == WrittenBy::kStillStepping) {
+        waiting_.push_back(overwrite);
+      } else {
+        report(overwrite, state, findings);
+      }
+    }
+  }
+
+  void on_optimizer_step(const OptimizerStepEvent& event, const RunState& state,
+                         Findings& findings) override {
+    threads_.add(event);
+    std::erase_if(waiting_, [&](const Overwrite& overwrite) {
+      if (overwrite.first.writer->by.optimizer != event.optimizer) return false;
+      report(overwrite, state, findings);
+      return true;
+    });
   }
 
   void on_exit(const ExitEvent&, const RunState& state, Findings& findings) override {
     for (const auto& [thread, overwrites] : pending_) {
       for (const auto& [hand, overwrite] : overwrites) report(overwrite, state, findings);
     }
+    for (const Overwrite& overwrite : waiting_) report(overwrite, state, findings);
     pending_.clear();
+    waiting_.clear();
   }
 
  private:
   using Hand = std::tuple<OptimizerId, std::int64_t, StackId>;
 
-  static void report(const Overwrite& overwrite, const RunState& state, Findings& findings) {
+  void report(const Overwrite& overwrite, const RunState& state, Findings& findings) const {
     WriterText writer;
     Finding finding = about_stale(overwrite.first, state, writer);
     if (overwrite.by_norm && !overwrite.first.writer.has_value()) say_norm(writer, finding);
@@ -98,6 +105,8 @@ class AutogradSilentOverwrite final : public Check {
         "the content of {} ({}: {}{}) changed between forward and backward at equal version {}",
         counted(count, "saved tensor"), counted(overwrite.elements, "element"), joined(named), more,
         overwrite.first.saved_version);
+    const bool of_other = threads_.of(overwrite.first, state) == WrittenBy::kOtherThread;
+    if (of_other) say_other_thread(writer, finding);
     finding.why = fmt::format(
         "{}; the write went past the version counter, so nothing throws and the gradients are "
         "those of neither state",
@@ -113,16 +122,13 @@ class AutogradSilentOverwrite final : public Check {
   /// The deepest module that all registered paths share.
   static std::string common_path(const std::vector<std::string>& paths) {
     std::string common = paths.front();
-    for (const std::string& path : paths) {
-      while (!common.empty() && !(path + ".").starts_with(common + ".")) {
-        const std::size_t dot = common.rfind('.');
-        common.resize(dot == std::string::npos ? 0 : dot);
-      }
-    }
+    for (const std::string& path : paths) common = ddpscope::common_path(common, path);
     return common.starts_with('[') ? "" : common;
   }
 
   std::map<std::uint64_t, std::map<Hand, Overwrite>> pending_;
+  std::vector<Overwrite> waiting_;  ///< for the end of the step that wrote
+  WritingThreads threads_;
   std::int64_t step_ = 0;
   std::set<TensorId> trained_;  ///< running means that this step has updated
 };

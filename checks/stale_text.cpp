@@ -174,6 +174,16 @@ Finding about_stale(const StaleSavedEvent& event, const RunState& state, WriterT
   return finding;
 }
 
+void say_norm(WriterText& writer, Finding& finding) {
+  writer.sentence = "a forward of the layer in training mode updated it";
+  writer.fixes = {{"run backward() before the forward in training mode", kLikely},
+                  {"run both forwards in one mode", kLikely}};
+  for (Fact& fact : finding.facts) {
+    if (fact.key == fact::kWriterKind) fact.value = "operator";
+    if (fact.key == fact::kWriterOp) fact.value = "aten::batch_norm";
+  }
+}
+
 std::string who_wrote(const WriterText& writer, const StaleSavedEvent& event,
                       const Finding& finding) {
   if (!event.writer.has_value() && !event.silent) return writer.sentence;

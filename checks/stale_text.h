@@ -24,6 +24,9 @@ std::string out_of_place(std::string op, char name);
 /// stale tensors share; the sentences are left to the check.
 Finding about_stale(const StaleSavedEvent& event, const RunState& state, WriterText& writer);
 
+/// A forward updates running statistics past the version counter.
+void say_norm(WriterText& writer, Finding& finding);
+
 /// `aten::add_ (model.cpp:88) wrote it after forward saved it (model.cpp:71)`, of what is known;
 /// and how to know more.
 std::string who_wrote(const WriterText& writer, const StaleSavedEvent& event,

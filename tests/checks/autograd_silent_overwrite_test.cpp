@@ -116,6 +116,72 @@ TEST_CASE("autograd-silent-overwrite reports when the program ends inside backwa
   CHECK(program.with_id("autograd-silent-overwrite").size() == 1);
 }
 
+TEST_CASE("autograd-silent-overwrite warns where another training thread wrote", "[check]") {
+  LinesByStack lines;
+  Program program("autograd-silent-overwrite", &lines);
+  program.attach(1, kNet);
+  program.optimizer(7, {1, 2});
+  program.optimizer(8, {1, 2});
+  program.optimizer(9, {1, 2});
+  const bool is_first_step = GENERATE(true, false);
+  const auto step_of_other = [&program](OptimizerId optimizer) {
+    program.thread = 2;
+    program.step(optimizer);
+    program.thread = 1;
+  };
+  program.step(8);
+  step_of_other(is_first_step ? 9 : 7);
+  program.send_now(silent(1, 7));
+  end_backward(program);
+  CHECK(program.findings.empty() == is_first_step);
+  if (is_first_step) step_of_other(7);
+  program.send_now(silent(2, 7));  // the same cause
+  end_backward(program);
+  REQUIRE(program.findings.size() == 1);
+  const Finding& finding = program.findings[0];
+  CHECK(finding.severity == Severity::kWarning);
+  CHECK((finding.module_path + finding.subject + finding.op).empty());
+  CHECK(
+      finding.why.starts_with("SGD's step() (aten::add_, train.cpp:88) on another thread wrote "
+                              "it after forward saved it (train.cpp:71); "));
+  CHECK(finding.fixes[0].text.find("DDPSCOPE=declare=*=intended") != std::string::npos);
+  CHECK(program.judge().findings()[0].occurrences == 2);
+}
+
+TEST_CASE("autograd-silent-overwrite keeps the severity where the thread is not known", "[check]") {
+  Program program("autograd-silent-overwrite");
+  program.attach(1, kNet);
+  program.optimizer(7, {1});
+  program.optimizer(8, {1});
+  program.thread = 2;
+  program.step(8);
+  program.thread = 1;
+  program.step(7);
+  program.send_now(silent(1, GENERATE(0, 7)));  // no optimizer, or that of this thread
+  end_backward(program);
+  REQUIRE(program.findings.size() == 1);
+  CHECK(program.findings[0].severity == Severity::kError);
+}
+
+TEST_CASE("autograd-silent-overwrite believes that threads share a model on purpose", "[check]") {
+  Program program("autograd-silent-overwrite");
+  program.attach(1, kNet);
+  program.optimizer(7, {1});
+  program.optimizer(8, {1});
+  auto declared = std::make_unique<DeclarationEvent>();
+  declared->path_glob = GENERATE("*", "critic.*", "actor.*");
+  declared->kind = "intended";
+  const bool is_covered = declared->path_glob != "actor.*";
+  program.send(std::move(declared));
+  program.step(8);
+  program.thread = 2;
+  program.step(7);
+  program.thread = 1;
+  program.send_now(silent(1, 7));
+  end_backward(program);
+  CHECK(program.findings.empty() == is_covered);
+}
+
 TEST_CASE("autograd-silent-overwrite stays silent", "[check]") {
   Program program("autograd-silent-overwrite");
   program.attach(1, kNet);
