@@ -123,6 +123,29 @@ bool are_dropped(const ReductionStep& step, const std::string& cause, const Coho
          cohort.partly_equal_steps.empty();
 }
 
+/// In each step of equal replicas all gradients changed, most to others on each rank, beside what
+/// each rank was given of all; and the parameters were never equal again.
+bool are_never_equal(const Cohort& cohort, const std::string& cause) {
+  constexpr std::ptrdiff_t kStepsApart = 8;
+  const bool have_parted = cause.empty() && severity_in(cohort) == Severity::kNote &&
+                           cohort.equal_at_start && cohort.equal_steps.size() < 2 &&
+                           cohort.partly_equal_steps.empty();
+  const auto is_of_it = [](const ReductionStep& step) {
+    return 2 * step.differing > step.sampled && step.as_they_arrived == 0 && step.reduces_last &&
+           step.to_all && !step.is_alone() && step.silent.empty();
+  };
+  return have_parted && std::ssize(cohort.reductions) >= kStepsApart &&
+         std::ranges::all_of(cohort.reductions, is_of_it);
+}
+
+/// What equal replicas hardly mean.
+bool are_misplaced(const ReductionStep& step, const std::string& cause, const Cohort& cohort) {
+  const bool is_early = cause == "early" && is_hardly_else(step) && !has_silent_ranks(step);
+  return cohort.equal_at_start &&
+         (is_early || are_dropped(step, cause, cohort) || is_left_on_one_rank(step, cause) ||
+          are_never_equal(cohort, cause));
+}
+
 Severity severity_beside(const Cohort& cohort, const Cohort* like, bool is_misplaced) {
   if (like != nullptr) return Severity::kError;
   return std::max(severity_in(cohort), is_misplaced ? Severity::kWarning : Severity::kNote);
@@ -180,10 +203,7 @@ void find_unreduced(const Cohort& cohort, const Cohort* like, bool is_live, Find
   Finding finding = finding_of(run, step, cohort, cause);
   // Ranks that exchange in other steps may average weights after other numbers of them.
   const bool is_silent = has_silent_ranks(step);
-  const bool is_early = cause == "early" && is_hardly_else(step) && !is_silent;
-  const bool is_misplaced =
-      cohort.equal_at_start &&
-      (is_early || are_dropped(step, cause, cohort) || is_left_on_one_rank(step, cause));
+  const bool is_misplaced = are_misplaced(step, cause, cohort);
   finding.severity = severity_beside(cohort, like, is_misplaced);
   const bool is_outside = is_silent && are_no_members(cohort, step);
   finding.why = is_silent ? why_silent(step, is_outside) : why_unreduced(step, cause);
@@ -192,6 +212,8 @@ void find_unreduced(const Cohort& cohort, const Cohort* like, bool is_live, Find
   } else if (!is_misplaced) {
     finding.why += severity_words(cohort);
   }
+  if (are_never_equal(cohort, cause))
+    finding.why += "; so in each compared step, and the parameters were equal in no later one";
   if (lasting.first == nullptr) finding.why += now_and_then_words(run, cohort);
   if (step.step != run.first->step) {
     finding.why = fmt::format("of step {}: {}", step.step, finding.why);

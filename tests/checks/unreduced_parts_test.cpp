@@ -1,8 +1,29 @@
-// grad-not-reduced where each rank steps a part of the parameters.
+// grad-not-reduced where each rank steps a part of the parameters, or takes parts of gradients.
 #include "tests/support/catch.h"
 #include "tests/support/compared_ranks.h"
 
 namespace ddpscope::test::unreduced_parts_test {
+namespace {
+/// Of ranks that were given something of all, and stepped with other gradients.
+RanksComparedEvent parting(std::int64_t steps) {
+  RanksComparedEvent run = four_ranks();
+  exchange_parameters(run);
+  for (std::int64_t step = 1; step <= steps; ++step) {
+    run.cohorts[0].reductions.push_back({.step = step,
+                                         .sampled = 6,
+                                         .calls = 2,
+                                         .backwards = 1,
+                                         .reduces_last = true,
+                                         .differing = 6,
+                                         .to_all = true});
+  }
+  return run;
+}
+
+Severity severity_of(const RanksComparedEvent& run) {
+  return judge_run(run, "grad-not-reduced").at(0).severity;
+}
+}  // namespace
 
 TEST_CASE("grad-not-reduced tells of parts that each rank steps by itself", "[check]") {
   RanksComparedEvent run = four_ranks();
@@ -19,6 +40,23 @@ TEST_CASE("grad-not-reduced tells of parts that each rank steps by itself", "[ch
         "each of 4 ranks steps its part of the parameters with its own gradients alone "
         "(none_seen)");
   CHECK(fact_in(findings[0], "cause") == text_of("none_seen"));
+}
+
+TEST_CASE("grad-not-reduced warns where what is gathered never makes replicas equal", "[check]") {
+  RanksComparedEvent run = parting(8);
+  run.cohorts[0].reductions[4].differing = 5;
+  CHECK(severity_of(run) == Severity::kWarning);
+  SECTION("in eight steps or more") { run = parting(7); }
+  SECTION("which were so in no later step") { run.cohorts[0].equal_steps = {0, 5}; }
+  SECTION("where most differ in each step") { run.cohorts[0].reductions[4].differing = 3; }
+  SECTION("where each step changes all gradients") {
+    run.cohorts[0].reductions[4].as_they_arrived = 1;
+  }
+  SECTION("where each rank is given something of all") {
+    run.cohorts[0].reductions[4].to_all = false;
+  }
+  SECTION("of what began equal") { run.cohorts[0].equal_at_start = false; }
+  CHECK(severity_of(run) == Severity::kNote);
 }
 
 }  // namespace ddpscope::test::unreduced_parts_test
