@@ -10,6 +10,7 @@
 #include "checks/check.h"
 #include "checks/cut_text.h"
 #include "checks/gradient_cuts.h"
+#include "checks/refused_backward.h"
 #include "checks/run_state.h"
 #include "checks/starved.h"
 
@@ -21,8 +22,9 @@ constexpr std::string_view kNoGraph = "does not require grad and does not have a
 /// autograd-cut; docs/checks/autograd-cut.md
 class AutogradCut final : public Check {
  public:
-  void on_backward(const BackwardEvent& event, const RunState& state, Findings&) override {
+  void on_backward(const BackwardEvent& event, const RunState& state, Findings& findings) override {
     ++backwards_;
+    refused_.on(event, findings);
     if (!event.surveyed || !event.accumulates) return;
     const std::vector<TensorId> leaves = unreached(state);
     if (!event.roots_are_leaves) {
@@ -38,7 +40,8 @@ class AutogradCut final : public Check {
   }
 
   void on_optimizer_step(const OptimizerStepEvent& event, const RunState& state,
-                         Findings&) override {
+                         Findings& findings) override {
+    refused_.went_on(findings);
     for (Pending& pending : pending_) {
       const bool is_last = pending.backward == backwards_;
       pending.is_own |= is_last && std::ranges::any_of(pending.cut.starved, [&](TensorId id) {
@@ -49,16 +52,17 @@ class AutogradCut final : public Check {
   }
 
   void on_error(const ErrorEvent& event, const RunState& state, Findings& findings) override {
+    RefusedBackward::of_input(event, state, findings);
     if (event.message.find(kNoGraph) == std::string::npos) return;
     const BackwardEvent refused{.at = event.at, .roots = state.trace().last_outputs(event.at)};
     std::vector<TensorId> leaves = unreached(state);
     std::erase_if(leaves, [&](TensorId id) { return !state.tensor(id)->info.requires_grad; });
     auto cuts = narrowed(find_cuts(state.trace(), refused, leaves), state);
-    if (cuts.empty() && event.grad_mode) tell_frozen(event, state, findings);
-    if (cuts.empty() && !event.grad_mode) {
-      GradientCut whole = cut_by_grad_mode(state);
+    if (cuts.empty()) {
+      GradientCut whole = event.grad_mode ? cut_by_rebinding(state) : cut_by_grad_mode(state);
       if (!whole.starved.empty()) cuts.push_back(std::move(whole));
     }
+    if (cuts.empty() && event.grad_mode) refused_.graphless(event, state, findings);
     for (const GradientCut& cut : cuts) {
       const auto seen = seen_.find(key_of(cut));
       const std::int64_t since = seen == seen_.end() ? event.at.step : seen->second.first_step;
@@ -78,6 +82,10 @@ class AutogradCut final : public Check {
     std::erase_if(seen_, [&](const auto& entry) { return !found.contains(entry.first); });
   }
 
+  void on_exit(const ExitEvent&, const RunState&, Findings& findings) override {
+    refused_.ended(findings);
+  }
+
   void on_dropped(const DroppedEvent&, const RunState&) override {
     pending_.clear();
     seen_.clear();
@@ -94,11 +102,6 @@ class AutogradCut final : public Check {
     std::int64_t backward = 0;
     bool is_own = false;  ///< an optimizer of what starves stepped after that backward
   };
-
-  static void tell_frozen(const ErrorEvent& event, const RunState& state, Findings& findings) {
-    const std::vector<const TensorState*> frozen = frozen_members(state);
-    if (!frozen.empty()) findings.push_back(frozen_finding(frozen, event, state));
-  }
 
   void keep(GradientCut cut) { pending_.push_back({std::move(cut), backwards_}); }
 
@@ -135,6 +138,7 @@ class AutogradCut final : public Check {
     if (!some_reached) findings.back().severity = Severity::kError;
   }
 
+  RefusedBackward refused_;
   std::int64_t backwards_ = 0;
   std::vector<Pending> pending_;  // of the cycle in progress
   std::map<Key, Seen> seen_;

@@ -26,6 +26,12 @@ std::string names_of(const std::vector<TensorGroup>& groups) {
 std::string why_text(const GradientCut& cut, const std::string& names, const std::string& line) {
   const std::string at = line.empty() ? "" : " at " + line;
   const std::string output = cut.shape.empty() ? "output" : "output " + shape_text(cut.shape);
+  if (cut.is_rebound) {
+    return fmt::format(
+        "{} ran with grad mode off{}, and the tensors that it made took the place of parameters: "
+        "they require no gradient, and no operator reads the parameters any more",
+        cut.op, at);
+  }
   if (cut.cause == "grad_mode_off" && cut.op.empty()) {
     return "grad mode is off in the thread that called backward: forward recorded no graph";
   }
@@ -55,10 +61,27 @@ std::string why_text(const GradientCut& cut, const std::string& names, const std
 
 bool chooses(const std::string& op) { return op == "aten::argmax" || op == "aten::argmin"; }
 
+std::vector<Fix> rebound_fixes() {
+  return {{"write into the parameter under the guard, as w.sub_(lr * w.grad()), and clear its "
+           "gradient",
+           kLikely},
+          {"or make the new tensor a leaf that requires one: "
+           "(w - lr * w.grad()).requires_grad_(true)",
+           kNeedsDecision}};
+}
+
 std::vector<Fix> fixes_of(const GradientCut& cut, const std::string& names) {
   std::vector<Fix> fixes;
+  if (cut.is_rebound) return rebound_fixes();
   if (cut.cause == "detach") {
     fixes = {{"remove detach() or data()", kLikely}};
+    if (!cut.dropped_op.empty()) {
+      fixes = {
+          {fmt::format("add what {} returned to the loss, or call its backward()", cut.dropped_op),
+           kLikely},
+          {"remove detach() or data(), unless it keeps this loss from training " + names,
+           kNeedsDecision}};
+    }
   } else if (cut.cause == "grad_mode_off") {
     fixes = {{"close the scope of torch::NoGradGuard before the training forward, restore GradMode",
               kLikely},
@@ -75,13 +98,6 @@ std::vector<Fix> fixes_of(const GradientCut& cut, const std::string& names) {
       fixes = {{fmt::format("compute the loss from the scores before {}, which has no gradient: "
                             "cross_entropy takes logits",
                             cut.op),
-    if (!cut.dropped_op.empty()) {
-      fixes = {
-          {fmt::format("add what {} returned to the loss, or call its backward()", cut.dropped_op),
-           kLikely},
-          {"remove detach() or data(), unless it keeps this loss from training " + names,
-           kNeedsDecision}};
-    }
                 kLikely},
                {"remove set_requires_grad(true) from the loss: it hides that", kLikely}};
       return fixes;
@@ -93,6 +109,13 @@ std::vector<Fix> fixes_of(const GradientCut& cut, const std::string& names) {
   }
   fixes.push_back({"if it is intended: requires_grad_(false) on " + names, kNeedsDecision});
   return fixes;
+}
+void say_dropped(const GradientCut& cut, const RunState& state, Finding& finding) {
+  if (cut.dropped_op.empty()) return;
+  const std::string made = add_site("created", cut.dropped_stack, state, finding);
+  finding.why +=
+      fmt::format("; {}{} made one number of it with a gradient path, and that entered no loss",
+                  cut.dropped_op, made.empty() ? "" : " at " + made);
 }
 }  // namespace
 
@@ -110,13 +133,6 @@ Finding cut_finding(const GradientCut& cut, std::int64_t since_step, const RunSt
   const std::string names = names_of(groups);
   Finding finding;
   finding.severity = Severity::kWarning;
-void say_dropped(const GradientCut& cut, const RunState& state, Finding& finding) {
-  if (cut.dropped_op.empty()) return;
-  const std::string made = add_site("created", cut.dropped_stack, state, finding);
-  finding.why +=
-      fmt::format("; {}{} made one number of it with a gradient path, and that entered no loss",
-                  cut.dropped_op, made.empty() ? "" : " at " + made);
-}
   finding.model = all.model_label;
   const ModulePlace* place = state.place_of(cut.module);
   const bool is_elsewhere = place != nullptr && place->model != all.model;
@@ -129,6 +145,7 @@ void say_dropped(const GradientCut& cut, const RunState& state, Finding& finding
                   counted(static_cast<std::int64_t>(starved.size()), "trainable parameter"),
                   counted(elements_of(starved), "element"), names);
   finding.why = why_text(cut, names, line);
+  say_dropped(cut, state, finding);
   finding.fixes = fixes_of(cut, names);
   finding.facts = {{fact::kCause, cut.cause},
                    {fact::kCutOp, cut.op},
@@ -145,13 +162,12 @@ void say_dropped(const GradientCut& cut, const RunState& state, Finding& finding
 Finding frozen_finding(const std::vector<const TensorState*>& frozen, const ErrorEvent& refused,
                        const RunState& state) {
   const std::vector<TensorGroup> groups = collapse(state, frozen);
-  say_dropped(cut, state, finding);
   const std::string names = names_of(groups);
   Finding finding = about(groups.front());
   for (const TensorGroup& group : groups) {
     finding.module_path = common_path(finding.module_path, group.module_path);
   }
-  finding.severity = Severity::kNote;
+  finding.severity = Severity::kError;
   finding.phase = Phase::kBackward;
   add_site("called", refused.stack, state, finding);
   finding.what = fmt::format(
@@ -161,6 +177,42 @@ Finding frozen_finding(const std::vector<const TensorState*>& frozen, const Erro
   finding.why = "grad mode was on, and nothing that the loss was computed from requires grad";
   finding.fixes = {{"requires_grad_(true) on what this loss trains, before its forward", kLikely},
                    {"leave backward out of steps that train nothing", kNeedsDecision}};
+  return finding;
+}
+
+namespace {
+Finding refused_at(const ErrorEvent& refused, const RunState& state) {
+  Finding finding;
+  finding.severity = Severity::kError;
+  finding.phase = Phase::kBackward;
+  place_in(refused.module, state, finding);
+  add_site("called", refused.stack, state, finding);
+  return finding;
+}
+}  // namespace
+
+Finding after_grad_finding(const ErrorEvent& refused, const RunState& state) {
+  Finding finding = refused_at(refused, state);
+  finding.what = "a backward was refused, for what it begins at has no graph";
+  finding.why =
+      "the autograd::grad() before it in this step ran without create_graph: what it returned has "
+      "no graph";
+  finding.fixes = {
+      {"create_graph = true in the autograd::grad() before, whose result is "
+       "differentiated again",
+       kLikely}};
+  return finding;
+}
+
+Finding input_without_grad_finding(const ErrorEvent& refused, const RunState& state) {
+  Finding finding = refused_at(refused, state);
+  const std::string number = refused.message.substr(
+      std::string("element ").size(), refused.message.find(" of") - std::string("element ").size());
+  finding.what = fmt::format("autograd::grad() was refused: input {} requires no gradient", number);
+  finding.why = "what is differentiated by it was computed without a path to that input";
+  finding.fixes = {
+      {"requires_grad_(true) on that input, before the forward that reads it", kLikely},
+      {"leave it out of the inputs of autograd::grad()", kNeedsDecision}};
   return finding;
 }
 

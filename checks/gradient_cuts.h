@@ -23,6 +23,7 @@ struct GradientCut {
   StackId backward = 0;           ///< that began at a leaf
   bool by_view = false;           ///< the operator reads one tensor
   bool without_path = false;      ///< no operator leads from them to that leaf
+  bool is_rebound = false;        ///< what cuts made a tensor that took the parameter's place
   bool if_idle = false;           ///< only where their optimizer steps without any gradient
 };
 

@@ -86,6 +86,41 @@ std::vector<GradientCut> narrowed(std::vector<GradientCut> cuts, const RunState&
   return merged(cuts);
 }
 
+namespace {
+bool is_used(const OpTrace& trace, TensorId id) {
+  return std::ranges::any_of(trace.consumers_of(id),
+                             [&](std::size_t number) { return trace.records()[number].grad_mode; });
+}
+
+/// The parameter that an output of this record takes the place of; null: none.
+const TensorState* rebound_by(const OpTrace::Record& record, const RunState& state) {
+  const OpTrace& trace = state.trace();
+  for (const OpTrace::Output& output : record.outputs) {
+    if (output.requires_grad || !output.floating || !is_used(trace, output.id)) continue;
+    for (const TensorId input : record.inputs) {
+      const TensorId id = trace.leaf_behind(input);
+      const TensorState* leaf = state.tensor(id);
+      if (leaf == nullptr || id == output.id || leaf->gradients == 0) continue;
+      if (leaf->info.shape == output.shape && !is_used(trace, id)) return leaf;
+    }
+  }
+  return nullptr;
+}
+}  // namespace
+
+GradientCut cut_by_rebinding(const RunState& state) {
+  GradientCut cut{.cause = "grad_mode_off", .is_rebound = true};
+  for (const OpTrace::Record& record : state.trace().records()) {
+    const TensorState* leaf = record.grad_mode ? nullptr : rebound_by(record, state);
+    if (leaf == nullptr) continue;
+    if (std::ranges::find(cut.starved, leaf->info.id) != cut.starved.end()) continue;
+    cut.starved.push_back(leaf->info.id);
+    cut.op = record.op;
+    cut.stack = record.stack;
+  }
+  return cut;
+}
+
 GradientCut cut_by_grad_mode(const RunState& state) {
   GradientCut cut{.cause = "grad_mode_off"};
   for (const auto& [id, tensor] : state.tensors().all()) {

@@ -26,6 +26,10 @@ std::vector<const TensorState*> frozen_members(const RunState& state);
 /// The cuts with the parameters that still wait for a gradient in this cycle.
 std::vector<GradientCut> narrowed(std::vector<GradientCut> cuts, const RunState& state);
 
+/// Parameters that had a gradient, and of which this step uses new tensors alone, made with grad
+/// mode off, as in `w = w - lr * w.grad()`.
+GradientCut cut_by_rebinding(const RunState& state);
+
 /// Where no operator was recorded: all parameters that optimizers hold, cut by grad mode.
 GradientCut cut_by_grad_mode(const RunState& state);
 

@@ -75,7 +75,65 @@ TEST_CASE("autograd-cut mixes no path of another model with what it cuts", "[che
   CHECK(steps.program.findings[0].module_path == "trunk");
 }
 
-TEST_CASE("autograd-cut tells a refused backward of what is frozen in a note", "[check]") {
+TEST_CASE("autograd-cut tells parameters that were assigned anew under a guard", "[check]") {
+  CutSteps steps;
+  steps.trunk();
+  steps.loss({21});
+  steps.reached = {1, 2};
+  steps.program.backward(steps.reached);
+  steps.program.step(1);
+  for (const TensorId weight : {1, 2}) {
+    steps.program.op(
+        {.name = "aten::sub",
+         .inputs = {weight, weight + 50},
+         .outputs = {weight + 60},
+         .grad_mode = false,
+         .stack = 61,
+         .shape = weight == 1 ? std::vector<std::int64_t>{32, 8} : std::vector<std::int64_t>{4}});
+  }
+  steps.program.op(
+      {.name = "aten::addmm", .inputs = {20, 61, 62}, .outputs = {kLoss}, .requires_grad = false});
+  steps.program.detach(1);
+  steps.program.send_now(ErrorEvent{.at = {}, .message = kRefused});
+  REQUIRE(steps.program.findings.size() == 1);
+  const Finding& finding = steps.program.findings[0];
+  CHECK(finding.severity == Severity::kError);
+  CHECK(cause_of(finding) == "grad_mode_off");
+  CHECK(finding.op == "aten::sub");
+  CHECK(finding.what.starts_with("cuts 2 trainable parameters (260 elements)"));
+  CHECK(finding.fixes.at(0).text.starts_with("write into the parameter under the guard"));
+}
+
+TEST_CASE("autograd-cut tells why autograd::grad() was refused", "[check]") {
+  CutSteps steps;
+  steps.owned();
+  SECTION("for what the one before it returned") {
+    const bool creates_graph = GENERATE(true, false);
+    auto first = std::make_unique<BackwardEvent>();
+    first->accumulates = false;
+    first->creates_graph = creates_graph;
+    first->at = steps.program.now();
+    steps.program.send(std::move(first));
+    steps.program.send_now(ErrorEvent{.at = {}, .message = kRefused});
+    REQUIRE(steps.program.findings.size() == (creates_graph ? 0 : 1));
+    if (!creates_graph) {
+      CHECK(steps.program.findings[0].fixes.at(0).text.starts_with("create_graph = true"));
+    }
+  }
+  SECTION("for an input") {
+    steps.program.send_now(
+        ErrorEvent{.at = {}, .message = "element 3 of the input tensors does not require grad"});
+    REQUIRE(steps.program.findings.size() == 1);
+    CHECK(steps.program.findings[0].what ==
+          "autograd::grad() was refused: input 3 requires no gradient");
+  }
+  for (const Finding& finding : steps.program.findings) {
+    CHECK(finding.severity == Severity::kError);
+  }
+}
+
+TEST_CASE("autograd-cut tells a refused backward of what is frozen, in a note if it is caught",
+          "[check]") {
   CutSteps steps;
   steps.owned();
   steps.program.op(
@@ -83,8 +141,12 @@ TEST_CASE("autograd-cut tells a refused backward of what is frozen in a note", "
   steps.program.attach(1, {{.id = 1, .path = "trunk.weight", .requires_grad = false},
                            {.id = 2, .path = "head.weight", .requires_grad = false}});
   steps.program.send_now(ErrorEvent{.at = {}, .message = kRefused});
+  CHECK(steps.program.findings.empty());
+  const bool is_caught = GENERATE(true, false);
+  if (is_caught) steps.end_step();
+  steps.program.send_now(ExitEvent{});
   REQUIRE(steps.program.findings.size() == 1);
-  CHECK(steps.program.findings[0].severity == Severity::kNote);
+  CHECK(steps.program.findings[0].severity == (is_caught ? Severity::kNote : Severity::kError));
   CHECK(steps.program.findings[0].what.starts_with(
       "backward was refused, for its loss has no graph; 2 parameters"));
 }
