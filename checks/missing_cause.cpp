@@ -116,6 +116,7 @@ MissingCause missing_cause_of(const RunState& state, const TensorState& tensor,
                               std::int64_t cycles) {
   const std::int64_t begin = std::max<std::int64_t>(state.now().cycle - cycles, 0);
   const TensorUse& use = tensor.use;
+  if (tensor.info.requires_grad && !tensor.info.is_leaf) return {.name = "not_leaf"};
   if (tensor.undefined_cycle > begin) return {.name = "function_returned_nothing"};
   if (state.last_surveyed_cycle() <= begin) return {};
   const bool is_cloned = is_only_cloned(use) && !tensor.owners.empty();

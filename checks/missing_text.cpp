@@ -19,6 +19,7 @@ constexpr char kReached[] = "reached";
 constexpr char kCloned[] = "cloned";
 constexpr char kReadEarly[] = "read_early";
 constexpr char kUsedBefore[] = "used_before";
+constexpr char kNotLeaf[] = "not_leaf";
 
 struct MissingWords {
   std::string why;  ///< `{}`: the operator at which the path ends
@@ -44,7 +45,7 @@ MissingWords undecided_words(const std::string& cause) {
       .at(cause);
 }
 
-/// Of those that are not used, where the operators tell more.
+/// Of those that are not used, where more is known, and of those that cannot have a gradient.
 MissingWords not_used_words(const std::string& cause) {
   return std::map<std::string, MissingWords>{
       {kCloned,
@@ -63,13 +64,24 @@ MissingWords not_used_words(const std::string& cause) {
         {{"none where they enter now and then, as a learned initial state does where a sequence "
           "begins",
           kNeedsDecision},
-         {"else use them in forward as before", kNeedsDecision}}}}}
+         {"else use them in forward as before", kNeedsDecision}}}},
+      {kNotLeaf,
+       {"each is the result of an operator on another tensor and no leaf: backward fills no grad() "
+        "of it, and no optimizer can hold it",
+        {{"make the finished tensor the parameter: (torch::randn(...) * scale).detach()"
+          ".requires_grad_(true)",
+          kLikely},
+         {"or register and train the tensor that it is computed from", kNeedsDecision}}}}}
       .at(cause);
+}
+
+bool is_told_apart(const std::string& cause) {
+  return cause == kCloned || cause == kReadEarly || cause == kUsedBefore || cause == kNotLeaf;
 }
 
 MissingWords missing_words(const std::string& cause) {
   if (cause.empty() || cause == kAwaited || cause == kReached) return undecided_words(cause);
-  if (cause == kCloned || cause == kReadEarly || cause == kUsedBefore) return not_used_words(cause);
+  if (is_told_apart(cause)) return not_used_words(cause);
   return std::map<std::string, MissingWords>{
       {"not_used",
        {"no operator with a gradient path read them",

@@ -99,6 +99,26 @@ TEST_CASE("grad-missing notes what was used before, as a learned initial state",
   for (const Fix& fix : finding.fixes) CHECK(fix.text.find("remove") == std::string::npos);
 }
 
+TEST_CASE("grad-missing says that a parameter is no leaf", "[check]") {
+  Program program("grad-missing");
+  program.attach(1, {{.id = 1, .path = "body.weight"}, {.id = 2, .path = "scaled"}});
+  program.optimizer(1, {1});
+  const bool is_leaf = GENERATE(true, false);
+  program.send(std::make_unique<TensorEvent>(TensorEvent{program.now(),
+                                                         {.id = 2,
+                                                          .shape = {4},
+                                                          .elements = 4,
+                                                          .requires_grad = true,
+                                                          .is_leaf = is_leaf,
+                                                          .floating = true}}));
+  train(program, 5, [] {});
+  REQUIRE(program.findings.size() == 1);
+  const Finding& finding = program.findings[0];
+  CHECK(finding.severity == (is_leaf ? Severity::kNote : Severity::kWarning));
+  CHECK(cause_of(finding) == (is_leaf ? "not_used" : "not_leaf"));
+  CHECK((finding.fixes[0].text.find("requires_grad_(true)") != std::string::npos) == !is_leaf);
+}
+
 TEST_CASE("grad-missing tells what was used before apart from what never was", "[check]") {
   Program program("grad-missing");
   program.attach(1, {{.id = 1, .path = "body.weight"},
