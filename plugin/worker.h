@@ -115,7 +115,6 @@ class Worker final : public EventSink {
   /// that is busy writes it as soon as it can.
   void write_progress(ProgressRecord record);
   /// Tells the other ranks of a step that has not ended.
-  /// Tells the other ranks of a step that has not ended.
   void settle();
   /// What the worker has not come to of that is written past it, without a place.
   void write_overdue_progress();
