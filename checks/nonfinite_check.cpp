@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "checks/clip_finder.h"
 
@@ -13,7 +14,7 @@ void NonfiniteCheck::on_backward(const BackwardEvent& event, const RunState& sta
   is_clipped_ = false;
   if (!cleared_) return;
   if (waits_for_closure(state)) {
-    judge_retry();
+    retried_ = true;
   } else {
     judge_skip(state, findings);
   }
@@ -100,6 +101,7 @@ void NonfiniteCheck::on_zero_gradients(const ZeroGradientsEvent& event, const Ru
 void NonfiniteCheck::on_optimizer_step(const OptimizerStepEvent& event, const RunState& state,
                                        Findings& findings) {
   closures_.on_optimizer_step(event);
+  if (std::exchange(retried_, false) && waiting_.empty()) return judge_recovery(findings);
   if (waiting_.empty() || !holds_waiting(event.optimizer, state)) return;
   judge_step(cleared_, state, findings);
   if (!cleared_) trail_.spoil(waiting_);
@@ -124,7 +126,7 @@ void NonfiniteCheck::on_gradients_repaired(const GradientsRepairedEvent& event, 
 void NonfiniteCheck::on_dropped(const DroppedEvent&, const RunState&) {
   trail_.lose_events();
   waiting_.clear();
-  cleared_ = false;
+  cleared_ = retried_ = false;
   forget();
 }
 

@@ -52,8 +52,8 @@ class NonfiniteCheck : public Check {
   virtual void judge_step(bool /*cleared*/, const RunState&, Findings&) {}
   /// The program reset such gradients and went on without a step of their optimizer.
   virtual void judge_skip(const RunState&, Findings&) {}
-  /// A closure reset such gradients to compute them again, within the step of its optimizer.
-  virtual void judge_retry() {}
+  /// A closure reset such gradients and computed finite ones, within the step of its optimizer.
+  virtual void judge_recovery(Findings&) {}
   virtual void forget() {}
 
   const NonfiniteTrail& trail() const { return trail_; }
@@ -70,6 +70,7 @@ class NonfiniteCheck : public Check {
   bool is_clipped_ = false;  ///< by a norm that is not finite, since the last backward
   std::vector<NonfiniteGradientEvent> waiting_;
   bool cleared_ = false;  ///< since they began to wait; by zeros, or repaired
+  bool retried_ = false;  ///< by a closure, whose step has not ended
 };
 
 }  // namespace ddpscope

@@ -42,10 +42,10 @@ class NumericNonfiniteBackward final : public NonfiniteCheck {
     if (held_.has_value()) findings.push_back(std::move(*held_));
     forget();
   }
-
   void judge_skip(const RunState&, Findings& findings) override {
     tell_handled("left out the step", findings);
   }
+  void judge_recovery(Findings&) override { forget(); }
   void tell_handled(const char* how, Findings& findings) {
     if (is_nan_) {
       held_->severity = Severity::kNote;

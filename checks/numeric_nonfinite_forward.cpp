@@ -26,7 +26,7 @@ class NumericNonfiniteForward final : public NonfiniteCheck {
     reported_step_ = step;
     held_ = describe_origin(event, trail(), state);
     may_be_scaled_ = may_be_scaled(event, state);
-    zeroed_ = retried_ = false;
+    zeroed_ = false;
     // Where no gradient waits for its step, only one optimizer tells which step is meant.
     const auto optimizers = state.optimizers().size();
     if (optimizers == 0 || (waiting().empty() && optimizers > 1)) tell(findings);
@@ -51,9 +51,7 @@ class NumericNonfiniteForward final : public NonfiniteCheck {
   void on_optimizer_step(const OptimizerStepEvent& event, const RunState& state,
                          Findings& findings) override {
     NonfiniteCheck::on_optimizer_step(event, state, findings);
-    if (!waiting().empty()) return;
-    if (!retried_) return tell(findings);
-    tell_handled("computed it again, finite, in the same step()", findings);
+    if (waiting().empty()) tell(findings);
   }
   void on_exit(const ExitEvent&, const RunState&, Findings& findings) override {
     if (!may_be_scaled_) tell(findings);
@@ -83,7 +81,9 @@ class NumericNonfiniteForward final : public NonfiniteCheck {
     reported_step_ = -1;  // which is not counted: the next attempt is another
   }
 
-  void judge_retry() override { retried_ = held_.has_value(); }
+  void judge_recovery(Findings& findings) override {
+    tell_handled("computed it again, finite, in the same step()", findings);
+  }
 
   void tell(Findings& findings) {
     if (held_.has_value()) findings.push_back(std::move(*held_));
@@ -101,8 +101,7 @@ class NumericNonfiniteForward final : public NonfiniteCheck {
   std::int64_t reported_step_ = -1;
   std::optional<Finding> held_;  ///< until its step is made or skipped
   bool may_be_scaled_ = false;
-  bool zeroed_ = false;   ///< by zero_grad(), since it is held
-  bool retried_ = false;  ///< by a closure, since it is held
+  bool zeroed_ = false;  ///< by zero_grad(), since it is held
 };
 }  // namespace
 
