@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "checks/fact_words.h"
 #include "checks/refused_nan.h"
 #include "model/fact_keys.h"
 
@@ -237,10 +238,7 @@ bool explains(const Finding& cause, const Finding& effect) {
   }
   if (cause.id == "module-replaced") return is_replacement_seen_as(cause, effect);
   if (cause.id != "module-unregistered") return false;
-  const FactValue* what = fact_of(effect, fact::kCause);
-  if (effect.id == "checkpoint-load") {
-    return what != nullptr && *what == FactValue(std::string("incomplete"));
-  }
+  if (effect.id == "checkpoint-load") return has_word(effect, fact::kCause, "incomplete");
   if (effect.id == "module-mode") return is_true(effect, fact::kUnregistered);
   return effect.id == "optim-empty" && effect.severity == Severity::kError;
 }

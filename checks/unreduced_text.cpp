@@ -51,6 +51,42 @@ std::string why_early(const ReductionStep& step, const std::string& calls) {
       "{} and {} backwards ran before step(): what the last of them added was not reduced", calls,
       step.backwards);
 }
+
+std::string why_none_seen(const ReductionStep& step, const std::string& calls) {
+  if (step.with_itself) {
+    return calls + ", over process groups of one rank each: each rank averaged with itself";
+  }
+  if (!step.is_alone()) {
+    return calls +
+           ", of the parameters themselves and not of their gradients: each rank steps with its "
+           "own";
+  }
+  return step.calls == 0 ? calls : calls + ", of a few numbers alone";
+}
+
+std::string why_changed(const ReductionStep& step, const std::string& calls) {
+  if (!step.factors.empty()) {
+    return fmt::format(
+        "{}, and each rank multiplied its gradients by a factor of its own, {}: after the average "
+        "that parts the replicas, as a clip by the norm of its own gradients does",
+        calls, sides_text(step.factors));
+  }
+  if (is_rounding(step, "")) {
+    return fmt::format(
+        "{}, and what they made of these gradients differs by {:.1e} of its norm: rounding, as "
+        "where each rank adds the gradients of the ranks in another order",
+        calls, step.largest_difference);
+  }
+  return calls +
+         ", and each of these gradients changed on its way, to other values on other ranks: in "
+         "calls of different gradients, or by what was written beside the calls or after them";
+}
+
+std::vector<Fix> fixes_for_parameters() {
+  return {{"reduce `p.grad()` in place of `p`, between backward() and step()", kLikely},
+          {"where weights are to be averaged: after step(), so that the replicas are equal then",
+           kNeedsDecision}};
+}
 }  // namespace
 
 bool is_left_on_one_rank(const ReductionStep& step, const std::string& cause) {
@@ -59,15 +95,7 @@ bool is_left_on_one_rank(const ReductionStep& step, const std::string& cause) {
 
 std::string why_unreduced(const ReductionStep& step, const std::string& cause) {
   const std::string calls = calls_text(step.calls);
-  if (cause == "none_seen" && step.with_itself) {
-    return calls + ", over process groups of one rank each: each rank averaged with itself";
-  }
-  if (cause == "none_seen" && !step.is_alone()) {
-    return calls +
-           ", of the parameters themselves and not of their gradients: each rank steps with its "
-           "own";
-  }
-  if (cause == "none_seen") return step.calls == 0 ? calls : calls + ", of a few numbers alone";
+  if (cause == "none_seen") return why_none_seen(step, calls);
   if (cause == "second_order") {
     return calls +
            ", and the last backward before step() was autograd::grad() with create_graph: it "
@@ -83,23 +111,7 @@ std::string why_unreduced(const ReductionStep& step, const std::string& cause) {
            "reduced never came back to grad()";
   }
   if (cause == "early") return why_early(step, calls);
-  if (cause.empty() && !step.factors.empty()) {
-    return fmt::format(
-        "{}, and each rank multiplied its gradients by a factor of its own, {}: after the average "
-        "that parts the replicas, as a clip by the norm of its own gradients does",
-        calls, sides_text(step.factors));
-  }
-  if (is_rounding(step, cause)) {
-    return fmt::format(
-        "{}, and what they made of these gradients differs by {:.1e} of its norm: rounding, as "
-        "where each rank adds the gradients of the ranks in another order",
-        calls, step.largest_difference);
-  }
-  if (cause.empty()) {
-    return calls +
-           ", and each of these gradients changed on its way, to other values on other ranks: in "
-           "calls of different gradients, or by what was written beside the calls or after them";
-  }
+  if (cause.empty()) return why_changed(step, calls);
   if (step.as_they_arrived > 0) {
     return fmt::format(
         "{}, and {} is as it had arrived on some rank: in no call, not copied back or not waited "
@@ -122,11 +134,7 @@ std::vector<Fix> fixes_for_unreduced(const ReductionStep& step, const std::strin
   if (step.with_itself) {
     return {{"average over a process group of all ranks: give it the number of ranks", kSafe}};
   }
-  if (cause == "none_seen" && !step.is_alone()) {
-    return {{"reduce `p.grad()` in place of `p`, between backward() and step()", kLikely},
-            {"where weights are to be averaged: after step(), so that the replicas are equal then",
-             kNeedsDecision}};
-  }
+  if (cause == "none_seen" && !step.is_alone()) return fixes_for_parameters();
   const Fix last = {"reduce once, after the last backward before step()", kSafe};
   const Fix all = {"reduce the gradient of every parameter that the optimizer steps", kSafe};
   const Fix back = {"copy reduced tensors back: `p.mutable_grad().copy_(bucket)`", kSafe};

@@ -38,10 +38,6 @@ StepCalls::StepCalls(const RingReader& ring, const std::set<std::uint64_t>* grou
       std::int64_t& most = most_ranks_[call->step];
       most = std::max(most, group_size(call->group));
     }
-    const bool is_of_all = group_size(call->group) >= static_cast<std::int64_t>(ranks);
-    if (is_of_all && call->reduce != ReduceKind::kNone) {
-      reduced_[call->step][call->reduce] += call->elements;
-    }
     if (call->owner == 0)
       add_unnamed(*call, ring.name(call->dtype).find("float") != std::string::npos);
     if (is_broadcast && call->step <= 1) continue;
@@ -56,6 +52,9 @@ void StepCalls::add_way(const CallRecord& call, std::size_t ranks) {
   const bool is_of_all = group_size(call.group) >= static_cast<std::int64_t>(ranks);
   const bool goes_to_all = call.kind == kAllReduce || call.kind == kAllGather;
   if (is_of_all && goes_to_all) to_all_[call.step] += call.elements;
+  if (is_of_all && call.reduce != ReduceKind::kNone) {
+    reduced_[call.step][call.reduce] += call.elements;
+  }
   if (call.kind == kReduce || call.kind == kGather) to_one_rank_[call.step] += call.elements;
   const bool is_of_start = call.step <= 1 && call.phase < Phase::kBackward;
   if (call.kind == kBroadcast && !is_of_start) broadcast_[call.step] += call.elements;
