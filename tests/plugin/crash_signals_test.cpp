@@ -15,11 +15,11 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "exchange/rank_ring.h"
 #include "exchange/ring_guard.h"
 #include "model/clock.h"
 #include "plugin/background_thread.h"
 #include "plugin/crash_note.h"
-#include "tests/exchange/ring_files.h"
 #include "tests/support/catch.h"
 #include "tests/support/temporary_dir.h"
 
@@ -229,14 +229,19 @@ TEST_CASE("Notes are few, and close() ends them", "[plugin]") {
   CHECK(run(install, closed, true).notes.empty());
 }
 
+void open_ring(RingWriter& writer, const std::string& dir) {
+  const FileDescriptor folder(::open(dir.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!writer.open(folder.get(), {.run_id = "run"}, {.calls = 64}).empty()) ::_exit(99);
+}
+
 TEST_CASE("A ring that another program cuts short ends nobody", "[plugin]") {
   if (kSanitized) SKIP("the faults are the sanitizer's");
   const TemporaryDir dir;
   const auto issue_calls = [&dir] {
     RingWriter writer;
-    if (!open_ring(writer, dir.path()).empty()) ::_exit(99);
+    open_ring(writer, dir.path());
     std::filesystem::resize_file(dir / "rank-0.ring", 0);
-    for (std::uint64_t i = 0; i < 1000; ++i) writer.ended(writer.issued(call_number(i)), 5, {});
+    for (std::uint64_t i = 0; i < 1000; ++i) writer.ended(writer.issued({.seq = i + 1}), 5, {});
     writer.put(Blob{.kind = BlobKind::kName, .bytes = "fc.weight.grad"});
     std::thread background([&writer] {
       become_background("test");
@@ -256,7 +261,7 @@ TEST_CASE("A SIGBUS elsewhere is the program's", "[plugin]") {
   const TemporaryDir dir;
   const auto fault_elsewhere = [&dir] {
     RingWriter writer;
-    if (!open_ring(writer, dir.path()).empty()) ::_exit(99);
+    open_ring(writer, dir.path());
     const int file = ::open((dir / "data").c_str(), O_RDWR | O_CREAT, 0600);
     auto* const data = static_cast<volatile char*>(
         ::mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0));
