@@ -117,7 +117,7 @@ std::vector<std::int64_t> steps_of_unreduced_parts(const RingList& rings, const 
   }
   std::vector<std::int64_t> steps;
   for (const auto& [step, ranks] : given_in) {
-    // GivenParts when that step began, of the one before.
+    // Given when that step began, of the one before.
     if (ranks == rings.size() && differ_in(step - 1, told)) steps.push_back(step - 1);
   }
   return steps;
