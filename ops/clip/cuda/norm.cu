@@ -16,7 +16,9 @@ struct NormArguments {
 static_assert(sizeof(NormArguments<RowTable>) <= kArgumentBytes);
 
 // As a call: inlined at every element it would be most of the kernel, and minutes of compiling.
-__device__ __noinline__ double power_of(double magnitude, double p) { return pow(magnitude, p); }
+__device__ __attribute__((noinline)) double power_of(double magnitude, double p) {
+  return pow(magnitude, p);
+}
 
 __device__ inline void add_power(PowerKind power, double magnitude, double p, double& sum) {
   switch (power) {
