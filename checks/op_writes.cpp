@@ -26,13 +26,14 @@ TensorId OpTrace::followed_in(const OpEvent& event, std::size_t place,
   for (int seen = 0; !open.empty(); ++seen) {
     const TensorId id = open.back();
     open.pop_back();
-    const TensorState* known = tensors_.find(id);
+    // Memory that set_data() gave back may hold by now what an operator of this step made.
+    const Record* maker = record_of(id);
+    const TensorState* known = maker == nullptr ? tensors_.find(id) : nullptr;
     const TensorState* source = registered_behind(id, known == nullptr ? 0 : known->info.storage);
     if (source != nullptr && !source->is_buffer) {
       if (source != &written) followed = source->info.id;
       continue;
     }
-    const Record* maker = record_of(id);
     if (maker == nullptr || maker->inputs.empty() || seen >= kMaxSources) return 0;
     open.insert(open.end(), maker->inputs.begin(), maker->inputs.end());
   }

@@ -25,6 +25,7 @@ inline RegisteredTensor registered(TensorId id, const std::string& module,
   tensor.tensor.shape = {4};
   tensor.tensor.floating = true;
   tensor.tensor.requires_grad = true;
+  tensor.tensor.is_leaf = true;
   return tensor;
 }
 
