@@ -132,7 +132,8 @@ std::vector<std::int64_t> steps_of_dropped_averages(const RingList& rings, const
     const auto found = reduced.find(step);
     if (found != reduced.end() && found->second == weights) steps.push_back(step);
   }
-  return steps;
+  // In each of them: it may be gradients, which are averaged too late.
+  return steps.size() < looked_at ? steps : std::vector<std::int64_t>();
 }
 
 }  // namespace ddpscope

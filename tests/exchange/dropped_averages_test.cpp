@@ -11,6 +11,7 @@ constexpr std::uint64_t kElements = 56;  // of test_list()
 struct Trained {
   double drawn = 0;         ///< to the mean, after each reduction
   bool are_reduced = true;  ///< before steps 4, 7 and 10
+  std::int64_t every = 3;   ///< steps
   std::uint64_t elements = kElements;
   Phase phase = Phase::kForward;
 
@@ -20,7 +21,7 @@ struct Trained {
     std::array<Values, 2> velocities = {};
     for (auto& rank : run) rank->list(test_list());
     for (std::int64_t step = 1; step <= 11; ++step) {
-      const bool is_reduced = are_reduced && step % 3 == 1 && step > 1;
+      const bool is_reduced = are_reduced && step % every == 1 % every && step > 1;
       if (is_reduced) draw(weights);
       for (std::size_t rank = 0; rank < 2; ++rank) {
         run[rank].at_step(static_cast<std::int32_t>(step));
@@ -79,6 +80,11 @@ TEST_CASE("nothing was dropped where no call was of all weights between steps", 
   CHECK(Trained{.are_reduced = false}.dropped_steps().empty());
   CHECK(Trained{.elements = kElements / 2}.dropped_steps().empty());
   CHECK(Trained{.phase = Phase::kReduce}.dropped_steps().empty());
+}
+
+TEST_CASE("calls before every step may be of gradients, averaged too late", "[compare]") {
+  CHECK(Trained{.every = 2}.dropped_steps().size() == 5);
+  CHECK(Trained{.every = 1}.dropped_steps().empty());
 }
 
 }  // namespace ddpscope::test::dropped_averages_test
