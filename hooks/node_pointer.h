@@ -7,8 +7,6 @@
 #include <memory>
 #include <type_traits>
 
-#include "hooks/weak_owner.h"
-
 namespace ddpscope {
 
 /// What keeps a node alive: std::shared_ptr or, in later versions of LibTorch, c10::intrusive_ptr.
@@ -20,7 +18,7 @@ template <class Pointer>
 struct WeakOf;
 template <class T>
 struct WeakOf<std::shared_ptr<T>> {
-  using Type = WeakOwner<T>;
+  using Type = std::weak_ptr<T>;
 };
 template <class T>
 struct WeakOf<c10::intrusive_ptr<T>> {

@@ -1,12 +1,28 @@
 #pragma once
 
-#include <dlfcn.h>
+#include <link.h>
 
+#include <cstdint>
 #include <cstring>
 #include <memory>
 #include <utility>
 
 namespace ddpscope {
+
+/// Whether it lies in a library that is loaded, or in the program. `dladdr` would search symbols,
+/// of which LibTorch has hundreds of thousands.
+inline bool is_in_library(const void* address) noexcept {
+  const auto lies_in = [](dl_phdr_info* library, std::size_t, void* wanted) {
+    const auto at = reinterpret_cast<std::uintptr_t>(wanted);
+    for (int i = 0; i < library->dlpi_phnum; ++i) {
+      const auto& part = library->dlpi_phdr[i];
+      const std::uintptr_t begin = library->dlpi_addr + part.p_vaddr;
+      if (part.p_type == PT_LOAD && at >= begin && at < begin + part.p_memsz) return 1;
+    }
+    return 0;
+  };
+  return dl_iterate_phdr(lies_in, const_cast<void*>(address)) != 0;
+}
 
 /// What `std::weak_ptr` is, of objects whose code may be unloaded after they have died: the last
 /// weak pointer calls a function of the library that made the object, by a table that lies there.
@@ -52,9 +68,7 @@ class WeakOwner {
       return {.table = table, .destroy = table[kDestroy]};
     }
     bool is_loaded() const noexcept {
-      Dl_info found;
-      return dladdr(table, &found) != 0 && table[kDestroy] == destroy &&
-             dladdr(destroy, &found) != 0;
+      return is_in_library(table) && table[kDestroy] == destroy && is_in_library(destroy);
     }
   };
 

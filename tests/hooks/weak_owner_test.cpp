@@ -1,6 +1,8 @@
 // Weak pointers to what a library made that is unloaded before they are dropped.
 #include "hooks/weak_owner.h"
 
+#include <dlfcn.h>
+
 #include <optional>
 
 #include "tests/support/catch.h"
