@@ -9,16 +9,11 @@
 
 namespace ddpscope {
 namespace {
-const FactValue* fact_of(const Finding& finding, std::string_view key) {
-  const auto fact = std::ranges::find(finding.facts, key, &Fact::key);
-  return fact == finding.facts.end() ? nullptr : &fact->value;
-}
-
 /// Whether the list is not empty and all of it stands in the other one.
 bool all_in(const Finding& effect, std::string_view key, const Finding& cause,
             std::string_view cause_key) {
-  const FactValue* effect_value = fact_of(effect, key);
-  const FactValue* cause_value = fact_of(cause, cause_key);
+  const FactValue* effect_value = find_fact(effect, key);
+  const FactValue* cause_value = find_fact(cause, cause_key);
   if (effect_value == nullptr || cause_value == nullptr) return false;
   const auto* some = std::get_if<std::vector<FactScalar>>(effect_value);
   const auto* all = std::get_if<std::vector<FactScalar>>(cause_value);
@@ -28,26 +23,26 @@ bool all_in(const Finding& effect, std::string_view key, const Finding& cause,
 }
 
 bool is_true(const Finding& finding, std::string_view key) {
-  const FactValue* value = fact_of(finding, key);
+  const FactValue* value = find_fact(finding, key);
   return value != nullptr && *value == FactValue(true);
 }
 
 bool is_fact_zero(const Finding& finding, std::string_view key) {
-  const FactValue* value = fact_of(finding, key);
+  const FactValue* value = find_fact(finding, key);
   return value == nullptr || *value == FactValue(std::int64_t{0});
 }
 
 bool same_number(const Finding& a, std::string_view key_a, const Finding& b,
                  std::string_view key_b) {
-  const FactValue* first = fact_of(a, key_a);
-  const FactValue* second = fact_of(b, key_b);
+  const FactValue* first = find_fact(a, key_a);
+  const FactValue* second = find_fact(b, key_b);
   return first != nullptr && second != nullptr && *first == *second;
 }
 
 /// Parameters that no optimizer holds are none that its zero_grad() clears.
 bool is_why_none_clears(const Finding& cause, const Finding& effect) {
   return cause.id == "optim-missing-parameter" && cause.severity == Severity::kError &&
-         fact_of(effect, fact::kOptimizers) == nullptr &&
+         find_fact(effect, fact::kOptimizers) == nullptr &&
          all_in(effect, fact::kParameters, cause, fact::kParameters);
 }
 
@@ -58,7 +53,7 @@ bool is_why_none_steps(const Finding& cause, const Finding& effect) {
   if (cause.id == "optim-foreign-parameter") {
     return all_in(effect, fact::kParameters, cause, fact::kTwinPaths);
   }
-  const FactValue* optimizers = fact_of(effect, fact::kOptimizersCount);
+  const FactValue* optimizers = find_fact(effect, fact::kOptimizersCount);
   return cause.id == "optim-empty" && cause.severity == Severity::kError && optimizers != nullptr &&
          *optimizers == FactValue(std::int64_t{1});
 }
@@ -79,11 +74,9 @@ bool is_replacement_seen_as(const Finding& cause, const Finding& effect) {
 
 /// The setting halt_on ended the run because of it.
 bool is_why_it_halted(const Finding& cause, const Finding& effect) {
-  const FactValue* thrown = fact_of(effect, fact::kException);
-  const auto* text = thrown == nullptr ? nullptr : std::get_if<std::string>(thrown);
-  return text != nullptr && cause.rank == effect.rank &&
-         text->find("ddpscope: halt_on: ") != std::string::npos &&
-         text->find("[" + cause.id + "]") != std::string::npos;
+  const std::string_view thrown = text_in(effect, fact::kException);
+  return cause.rank == effect.rank && thrown.find("ddpscope: halt_on: ") != std::string::npos &&
+         thrown.find("[" + cause.id + "]") != std::string::npos;
 }
 
 /// What a rank found in the step in which it died, or because of which `halt_on` ended it.
@@ -122,7 +115,7 @@ constexpr std::array<KnowsWhy, 13> kKnowWhy = {{
 /// its step, where the program catches it.
 bool is_why_it_threw(const Finding& cause, const Finding& effect) {
   if (cause.rank != effect.rank || cause.step != effect.step) return false;
-  const FactValue* thrown = fact_of(effect, fact::kException);
+  const FactValue* thrown = find_fact(effect, fact::kException);
   const auto* text = thrown == nullptr ? nullptr : std::get_if<std::string>(thrown);
   return std::ranges::any_of(kKnowWhy, [&](const KnowsWhy& known) {
     return cause.id == known.id &&
@@ -135,7 +128,7 @@ bool is_why_it_threw(const Finding& cause, const Finding& effect) {
 bool is_unfinished_reduction(const Finding& cause, const Finding& effect) {
   const bool of_reducer = cause.id == "grad-missing" && is_true(cause, fact::kReducerPresent);
   if (!of_reducer || cause.rank != effect.rank || cause.step > effect.step) return false;
-  const FactValue* thrown = fact_of(effect, fact::kException);
+  const FactValue* thrown = find_fact(effect, fact::kException);
   if (thrown == nullptr) return effect.step <= cause.step + 1;
   const auto* text = std::get_if<std::string>(thrown);
   return text != nullptr && text->find("finished reduction in the prior") != std::string::npos;
@@ -143,14 +136,14 @@ bool is_unfinished_reduction(const Finding& cause, const Finding& effect) {
 
 /// What `to(device)` cannot move, because no module registers it.
 bool is_why_it_stayed(const Finding& cause, const Finding& effect) {
-  const FactValue* kind = fact_of(effect, fact::kOwnerKind);
+  const FactValue* kind = find_fact(effect, fact::kOwnerKind);
   const bool loose = kind != nullptr && *kind == FactValue(std::string("unregistered"));
   return loose && (cause.id == "module-unregistered" || cause.id == "module-plain-tensor");
 }
 
 /// A clip that wrote NaN into gradients, and the forward that then reads the parameters.
 bool spoilt_the_parameters(const Finding& cause, const Finding& effect) {
-  const FactValue* of = fact_of(effect, fact::kCause);
+  const FactValue* of = find_fact(effect, fact::kCause);
   const bool of_parameter = of != nullptr && *of == FactValue(std::string("parameter"));
   return of_parameter && cause.id == "clip-nonfinite-norm" && cause.rank == effect.rank &&
          cause.step < effect.step;
@@ -158,7 +151,7 @@ bool spoilt_the_parameters(const Finding& cause, const Finding& effect) {
 
 /// A clip that wrote NaN into gradients, and a later norm of what the parameters then give.
 bool spoilt_the_norm(const Finding& cause, const Finding& effect) {
-  const FactValue* kind = fact_of(cause, fact::kNormKind);
+  const FactValue* kind = find_fact(cause, fact::kNormKind);
   const bool left_nan = (kind != nullptr && *kind == FactValue(std::string("nan"))) ||
                         !is_fact_zero(cause, fact::kNonfiniteCount);
   return left_nan && cause.id == effect.id && cause.rank == effect.rank && cause.step < effect.step;
@@ -166,7 +159,7 @@ bool spoilt_the_norm(const Finding& cause, const Finding& effect) {
 
 /// What made a gradient of the step not finite, and the clip that spread it over all of them.
 bool made_the_norm(const Finding& cause, const Finding& effect) {
-  const FactValue* of = fact_of(effect, fact::kCause);
+  const FactValue* of = find_fact(effect, fact::kCause);
   return of != nullptr && *of == FactValue(std::string("nonfinite_gradient")) &&
          cause.id.starts_with("numeric-nonfinite-") && cause.rank == effect.rank &&
          cause.step == effect.step;
@@ -175,7 +168,7 @@ bool made_the_norm(const Finding& cause, const Finding& effect) {
 /// An operator read what no data is as large as.
 bool read_what_grew(const Finding& finding) {
   constexpr double kGrown = 1e10;
-  const FactValue* absmax = fact_of(finding, fact::kInputAbsmax);
+  const FactValue* absmax = find_fact(finding, fact::kInputAbsmax);
   const auto* largest = absmax == nullptr ? nullptr : std::get_if<double>(absmax);
   return largest != nullptr && *largest > kGrown;
 }
@@ -198,7 +191,7 @@ bool is_why_nonfinite(const Finding& cause, const Finding& effect) {
   if (effect.id == "numeric-nonfinite-forward") {
     return spoilt_the_parameters(cause, effect) || grew_until(cause, effect);
   }
-  const FactValue* op = fact_of(cause, fact::kForwardOp);
+  const FactValue* op = find_fact(cause, fact::kForwardOp);
   const bool same_op = op != nullptr ? *op == FactValue(effect.op) : cause.op == effect.op;
   return effect.id == "numeric-risky-domain" && made && same_op && cause.rank == effect.rank;
 }

@@ -9,9 +9,15 @@
 
 namespace ddpscope {
 
-inline bool has_word(const Finding& finding, std::string_view key, std::string_view word) {
+/// The text that a fact is; empty where it is none.
+inline std::string_view text_in(const Finding& finding, std::string_view key) {
   const FactValue* value = find_fact(finding, key);
-  return value != nullptr && *value == FactValue(std::string(word));
+  const auto* text = value == nullptr ? nullptr : std::get_if<std::string>(value);
+  return text == nullptr ? std::string_view() : *text;
+}
+
+inline bool has_word(const Finding& finding, std::string_view key, std::string_view word) {
+  return !word.empty() && text_in(finding, key) == word;
 }
 
 /// Whether the fact is a list with that item.

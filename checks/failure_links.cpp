@@ -21,9 +21,8 @@ bool is_why_a_rank_failed(const Finding& cause, const Finding& effect) {
 
 bool is_refused_list(const Finding& cause, const Finding& effect) {
   const std::int64_t* rank = first_rank_of(effect);
-  const FactValue* thrown = find_fact(effect, fact::kException);
-  const auto* text = thrown == nullptr ? nullptr : std::get_if<std::string>(thrown);
-  const bool is_of_call = text != nullptr && text->find("ProcessGroup") != std::string::npos;
+  const std::string_view thrown = text_in(effect, fact::kException);
+  const bool is_of_call = thrown.find("ProcessGroup") != std::string_view::npos;
   const bool is_of_rank =
       rank != nullptr && (cause.rank == *rank || std::ranges::count(cause.ranks, *rank) > 0);
   return is_of_call && is_of_rank && cause.step == effect.step;
