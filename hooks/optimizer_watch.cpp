@@ -98,6 +98,11 @@ void tell_members(Capture& capture, Members&& told, const KnownOptimizer& known,
   capture.put_large(std::move(event));
 }
 
+/// Of one whose constructor has returned, by the name of its class.
+void tell_built(Capture& capture, const Optimizer& optimizer, const KnownOptimizer& known) {
+  tell_members(capture, members_of(optimizer), known, c10::demangle(typeid(optimizer).name()));
+}
+
 // Schedulers change a rate at every step: without the members. Where ranks are not compared, only
 // whether all rates are 0, or one below, is asked for.
 void tell_rates(Capture& capture, const std::vector<OptimizerParamGroup>& groups,
@@ -126,7 +131,7 @@ void tell_step(Capture& capture, Optimizer& optimizer, KnownOptimizer& known, co
   const std::uint64_t hash = hash_members(capture, groups, /*remember=*/true);
   if (hash != known.told_hash) {
     known.told_hash = hash;
-    tell_members(capture, members_of(optimizer), known, c10::demangle(typeid(optimizer).name()));
+    tell_built(capture, optimizer, known);
   }
   tell_rates(capture, groups, known);
   const Stamp now = capture.marker().now();
@@ -230,9 +235,7 @@ DDPSCOPE_HOT void on_zero_grad(Optimizer* self, bool set_to_none) {
                           !ships_with_torch(*self);
     if (own_step) after_step(capture, *self, known, {});
     if (step_depth == 0) capture.marker().gradients_cleared();
-    if (watched && !std::exchange(known.is_named, true)) {
-      tell_members(capture, members_of(*self), known, c10::demangle(typeid(*self).name()));
-    }
+    if (watched && !std::exchange(known.is_named, true)) tell_built(capture, *self, known);
     if (watched) ReducedGradients::cleared(capture, self->param_groups());
     if (watched) capture.put(ZeroGradEvent{.at = capture.marker().now(), .optimizer = known.id});
   });
@@ -289,7 +292,7 @@ void watch_optimizer(Optimizer& optimizer, const std::string& name) {
     KnownOptimizer& known = OptimizerTable::known(optimizer);
     known.name = name;
     known.told_hash = hash_members(capture, optimizer.param_groups(), /*remember=*/false);
-    tell_members(capture, members_of(optimizer), known, c10::demangle(typeid(optimizer).name()));
+    tell_built(capture, optimizer, known);
   });
 }
 
