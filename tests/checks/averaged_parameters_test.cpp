@@ -11,22 +11,11 @@ Finding judged(const ReductionStep& step, bool averages) {
   ++run.cohorts[0].reductions[1].step;
   return judge_run(run, "grad-not-reduced").at(0);
 }
-
-ReductionStep differing_step() {
-  return {.step = 2,
-          .sampled = 6,
-          .calls = 6,
-          .backwards = 1,
-          .reduces_last = true,
-          .differing = 6,
-          .first_differing = {.model = "Net", .path = "fc.weight", .dtype = "float32"},
-          .largest_difference = 0.75};
-}
 }  // namespace
 
 TEST_CASE("grad-not-reduced tells of parameters that are averaged in place of gradients",
           "[check]") {
-  ReductionStep step = differing_step();
+  ReductionStep step = differing_step(/*calls=*/6);
   step.as_they_arrived = 6;
   step.to_all = step.of_parameters = true;
   const Finding finding = judged(step, /*averages=*/false);
@@ -42,7 +31,7 @@ TEST_CASE("grad-not-reduced tells of parameters that are averaged in place of gr
 }
 
 TEST_CASE("grad-not-reduced says what a reduction to one rank leaves the others", "[check]") {
-  ReductionStep step = differing_step();
+  ReductionStep step = differing_step(/*calls=*/6);
   step.to_one_rank = true;
   CHECK(judged(step, true).why.ends_with("step with what it left them, which is no sum"));
   step.as_they_arrived = 6;
@@ -50,7 +39,7 @@ TEST_CASE("grad-not-reduced says what a reduction to one rank leaves the others"
 }
 
 TEST_CASE("grad-not-reduced names what no call held, or what was not copied back", "[check]") {
-  ReductionStep step = differing_step();
+  ReductionStep step = differing_step(/*calls=*/6);
   step.differing = step.as_they_arrived = 2;
   CHECK(judged(step, true)
             .why.ends_with("and fc.weight is as it had arrived on some rank: in no call, not "

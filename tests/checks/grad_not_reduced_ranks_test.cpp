@@ -20,17 +20,6 @@ std::vector<ReductionStep> differing(const ReductionStep& step) {
   steps[3].step = step.step + 2;
   return steps;
 }
-
-ReductionStep differing_step() {
-  return {.step = 2,
-          .sampled = 6,
-          .calls = 4,
-          .backwards = 1,
-          .reduces_last = true,
-          .differing = 6,
-          .first_differing = {.model = "Net", .path = "fc.weight", .dtype = "float32"},
-          .largest_difference = 0.75};
-}
 }  // namespace
 
 TEST_CASE("grad-not-reduced tells why gradients differ between ranks", "[check]") {

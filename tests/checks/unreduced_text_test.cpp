@@ -16,16 +16,6 @@ RanksComparedEvent with(const ReductionStep& step) {
   return run;
 }
 
-ReductionStep differing_step() {
-  return {.sampled = 6,
-          .calls = 4,
-          .backwards = 1,
-          .reduces_last = true,
-          .differing = 6,
-          .first_differing = {.model = "Net", .path = "fc.weight", .dtype = "float32"},
-          .largest_difference = 0.75};
-}
-
 Finding finding_in(const RanksComparedEvent& run) {
   return judge_run(run, "grad-not-reduced").at(0);
 }

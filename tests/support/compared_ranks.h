@@ -32,6 +32,18 @@ inline RanksComparedEvent four_ranks() {
   return run;
 }
 
+/// A step in which all sampled gradients differ between ranks, after so many calls.
+inline ReductionStep differing_step(std::int64_t calls = 4) {
+  return {.step = 2,
+          .sampled = 6,
+          .calls = calls,
+          .backwards = 1,
+          .reduces_last = true,
+          .differing = 6,
+          .first_differing = {.model = "Net", .path = "fc.weight", .dtype = "float32"},
+          .largest_difference = 0.75};
+}
+
 /// The ranks train without any exchange.
 inline void exchange_nothing(RanksComparedEvent& run) {
   run.cohorts[0].averages = run.cohorts[0].exchanges_tensors = false;
