@@ -63,6 +63,18 @@ TEST_CASE("A clip before the loss scale is divided out is found") {
   check_findings(kClippedFirst);
 }
 
+TEST_CASE("A clip to the norm 0 is found in its first step") {
+  Net net;
+  attach_diagnostics(net, quiet());
+  run(
+      net, [&] { torch::nn::utils::clip_grad_norm_(net->parameters(), 0); }, /*steps=*/2);
+  const auto all = findings();
+  const Finding* found = find(all, "clip-always-active");
+  REQUIRE(found != nullptr);
+  CHECK(text_fact(*found, "cause") == "zero_limit");
+  CHECK(found->step == 1);
+}
+
 TEST_CASE("A clip before a list of gradients is divided is found") {
   Net net;
   attach_diagnostics(net, quiet());

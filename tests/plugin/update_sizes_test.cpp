@@ -85,4 +85,37 @@ TEST_CASE("Updates of a shallow network, a seldom word and a branch of zeros are
   CHECK(causes().empty());
 }
 
+namespace {
+/// Gradients that a built optimizer clears, and never steps with.
+void clear_only(Net& net, torch::optim::Optimizer& optimizer) {
+  for (int i = 0; i < 40; ++i) {
+    optimizer.zero_grad();
+    const at::Tensor loss = net->loss();
+    loss.backward();
+    CHECK(loss.item<float>() >= 0);
+  }
+}
+}  // namespace
+
+TEST_CASE("An optimizer that never steps is told, of those built before the attach too") {
+  Net net;
+  SGD optimizer(net->parameters(), 0.01);
+  attach_diagnostics(net, quiet());
+  clear_only(net, optimizer);
+  CHECK(causes() == std::vector<std::string>{"never_stepped"});
+}
+
+TEST_CASE("A learning rate that falls below 0 is told") {
+  Net net;
+  attach_diagnostics(net, quiet());
+  SGD optimizer(net->parameters(), 0.01);
+  train(
+      optimizer, [&] { return net->loss(); }, 10);
+  CHECK(causes().empty());
+  optimizer.param_groups()[0].options().set_lr(-0.01);
+  train(
+      optimizer, [&] { return net->loss(); }, 2);
+  CHECK(causes() == std::vector<std::string>{"negative_rate"});
+}
+
 }  // namespace ddpscope::test::update_sizes_test
