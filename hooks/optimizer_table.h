@@ -35,7 +35,6 @@ inline std::string name_by_options(const torch::optim::Optimizer& optimizer) {
 struct KnownOptimizer {
   OptimizerId id = 0;
   bool has_begun = false;  ///< its first step
-  bool is_named = false;   ///< by its class, which a constructor of its base does not know
   std::optional<std::uint64_t> told_hash;
   std::uint64_t told_rates = 0;
   std::int64_t backwards_at_step = 0;

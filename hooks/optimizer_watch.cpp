@@ -235,7 +235,6 @@ DDPSCOPE_HOT void on_zero_grad(Optimizer* self, bool set_to_none) {
                           !ships_with_torch(*self);
     if (own_step) after_step(capture, *self, known, {});
     if (step_depth == 0) capture.marker().gradients_cleared();
-    if (watched && !std::exchange(known.is_named, true)) tell_built(capture, *self, known);
     if (watched) ReducedGradients::cleared(capture, self->param_groups());
     if (watched) capture.put(ZeroGradEvent{.at = capture.marker().now(), .optimizer = known.id});
   });
