@@ -26,7 +26,8 @@ TensorId OpTrace::followed_in(const OpEvent& event, std::size_t place,
   for (int seen = 0; !open.empty(); ++seen) {
     const TensorId id = open.back();
     open.pop_back();
-    // Memory that set_data() gave back may hold by now what an operator of this step made.
+    // Memory that set_data() gave back may hold by now what an operator of this step made, before a
+    // backward told where the parameter lives.
     const Record* maker = record_of(id);
     const TensorState* known = maker == nullptr ? tensors_.find(id) : nullptr;
     const TensorState* source = registered_behind(id, known == nullptr ? 0 : known->info.storage);

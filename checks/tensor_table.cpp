@@ -73,6 +73,16 @@ void TensorTable::remove_registrations(ModelId model) {
   }
 }
 
+void TensorTable::note_storage(TensorState& tensor, std::uint64_t storage) {
+  if (storage == 0 || storage == tensor.info.storage) return;
+  const auto former = registered_storages_.find(tensor.info.storage);
+  if (former != registered_storages_.end() && former->second == tensor.info.id) {
+    registered_storages_.erase(former);
+  }
+  tensor.info.storage = storage;
+  if (!tensor.registrations.empty()) registered_storages_[storage] = tensor.info.id;
+}
+
 void TensorTable::note_path(const TensorState& leaf) {
   if (!leaf.use.common_path.has_value()) with_path_.push_back(leaf.info.id);
 }

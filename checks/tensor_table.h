@@ -92,6 +92,10 @@ class TensorTable {
   TensorId registered_in(std::uint64_t storage) const;
   void add_registration(TensorState& tensor, Registration registration, std::int64_t event_number);
   void remove_registrations(ModelId model);
+  /// What is registered lives in `storage` now: set_data() may have moved it.
+  void note_storage(TensorState& tensor, std::uint64_t storage);
+  /// A gradient lies in `storage`: what was registered there left it.
+  void note_gradient_in(std::uint64_t storage) { registered_storages_.erase(storage); }
   /// A module, or the one beside which an operator used it, is about to become its `common_path`.
   void note_path(const TensorState& leaf);
   /// The names of modules have changed: where tensors were used is learnt anew.

@@ -71,8 +71,11 @@ struct Accumulated {
   GradientBefore before = GradientBefore::kUndefined;
 };
 
-Accumulated before_accumulation(Capture& capture, const AccumulateGrad& node, bool defined) {
+// `incoming` is null where a function returned nothing.
+Accumulated before_accumulation(Capture& capture, const AccumulateGrad& node,
+                                const at::Tensor* incoming) {
   const at::Tensor& leaf = node.variable;
+  const at::Tensor* gradient = leaf.grad().defined() ? &leaf.grad() : incoming;
   TensorSlot& slot = capture.announced_slot(leaf);
   const TensorId id = slot.id.load(std::memory_order_relaxed);
   leaves_hash += scatter(id);
@@ -80,11 +83,13 @@ Accumulated before_accumulation(Capture& capture, const AccumulateGrad& node, bo
   capture.put(GradientEvent{.at = capture.marker().now(),
                             .tensor = id,
                             .before = before,
-                            .defined = defined,
+                            .defined = incoming != nullptr,
                             .hooked = is_hooked(node),
                             .depth = backward_depth(),
-                            .outlived_update = outlived_update(capture, slot, leaf, before)});
-  if (defined) PendingGradients::adding(capture, leaf.grad());
+                            .outlived_update = outlived_update(capture, slot, leaf, before),
+                            .storage = memory_of(leaf).storage,
+                            .gradient_storage = gradient ? memory_of(*gradient).storage : 0});
+  if (incoming != nullptr) PendingGradients::adding(capture, leaf.grad());
   return {.slot = &slot, .before = before};
 }
 
@@ -137,8 +142,9 @@ variable_list on_apply(AccumulateGrad* self, variable_list&& gradients) {
   const bool defined = !gradients.empty() && gradients[0].defined();
   Accumulated here;
   if (self->variable.defined()) {
+    const at::Tensor* const incoming = defined ? &gradients[0] : nullptr;
     as_observer(
-        "gradient", [&](Capture& capture) { here = before_accumulation(capture, *self, defined); },
+        "gradient", [&](Capture& capture) { here = before_accumulation(capture, *self, incoming); },
         Timed::kSampled);
   }
   TensorSlot* const slot = here.slot;

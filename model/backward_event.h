@@ -99,6 +99,8 @@ struct GradientEvent {
   int depth = 1;        ///< 2 inside a backward that a node of a backward called, and so on
   bool outlived_update = false;  ///< the leaf was written since its last gradient, and that was not
                                  ///< changed after it
+  std::uint64_t storage = 0;     ///< of the leaf now, which set_data() moves; 0: it has none
+  std::uint64_t gradient_storage = 0;  ///< of its gradient, or of the incoming one; 0: not known
 };
 
 }  // namespace ddpscope

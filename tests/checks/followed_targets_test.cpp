@@ -81,6 +81,14 @@ TEST_CASE("Updates by gradients follow no other model", "[check]") {
       pair.write("aten::sub_", id, id + 60);
     });
   }
+  SECTION("nor where gradients lie in memory that another one left") {
+    pair.program.attach(3, {{.id = 7, .path = "c.weight"}});
+    for (const TensorId id : kTarget) {
+      pair.program.leaf_in_storage(id + 20, 4);
+      pair.program.gradients_in[id] = 7;
+    }
+    pair.train([&](TensorId id) { pair.write("aten::sub_", id, id + 20); });
+  }
   SECTION("nor where they begin anew from their own values") {
     pair.train([&](TensorId id) {
       pair.program.op({.name = "aten::clone", .inputs = {id}, .outputs = {id + 40}});

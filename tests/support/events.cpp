@@ -150,11 +150,13 @@ void Program::accumulate(const std::vector<TensorId>& leaves) {
   for (const TensorId leaf : leaves) {
     const auto known = gradients_.find(leaf);
     const auto before = known == gradients_.end() ? GradientBefore::kUndefined : known->second;
+    const auto storage = gradients_in.find(leaf);
     const bool written = written_.erase(leaf) > 0;
     send(GradientEvent{.at = now(),
                        .tensor = leaf,
                        .before = before,
-                       .outlived_update = written && before == GradientBefore::kKept});
+                       .outlived_update = written && before == GradientBefore::kKept,
+                       .gradient_storage = storage == gradients_in.end() ? 0 : storage->second});
     gradients_[leaf] = GradientBefore::kKept;
   }
   if (const auto send_more = std::exchange(in_backward, nullptr)) send_more();

@@ -104,6 +104,7 @@ class Program {
   double root_gradient = 1;
   GradientFate last_gradients = GradientFate::kLeft;
   std::vector<TensorId> old_leaves;   ///< of leaves, those that older graphs read
+  std::map<TensorId, std::uint64_t> gradients_in;  ///< storages of gradients, where they are told
   std::function<void()> in_backward;  ///< what the next backward sends besides, before its end
   /// A backward that gives these leaves a gradient.
   void backward(const std::vector<TensorId>& leaves, std::vector<TensorId> alive = {});
