@@ -1,7 +1,7 @@
 // Ranks that average within smaller groups alone.
 #include "tests/exchange/reducing_ranks.h"
 
-namespace ddpscope::test {
+namespace ddpscope::test::apart_compare_test {
 namespace {
 constexpr std::uint64_t kAll = group_key(std::uint64_t{1} << 32, 4);
 
@@ -84,4 +84,4 @@ TEST_CASE("a few numbers of all ranks are no exchange of replicas", "[compare]")
   CHECK(run.compared().apart.has_value());
 }
 
-}  // namespace ddpscope::test
+}  // namespace ddpscope::test::apart_compare_test

@@ -2,7 +2,7 @@
 
 #include "tests/exchange/compared_rings.h"
 
-namespace ddpscope::test {
+namespace ddpscope::test::arrival_compare_test {
 namespace {
 constexpr std::int32_t kSteps = 80;
 
@@ -166,4 +166,4 @@ TEST_CASE("nothing is said of ranks", "[compare]") {
   SECTION("that exchange nothing") { CHECK(stragglers(slow_last, {.average = false}).empty()); }
 }
 
-}  // namespace ddpscope::test
+}  // namespace ddpscope::test::arrival_compare_test

@@ -1,7 +1,7 @@
 // Whether gradients were averaged, by what they hold.
 #include "tests/exchange/reducing_ranks.h"
 
-namespace ddpscope::test {
+namespace ddpscope::test::averaged_values_test {
 
 TEST_CASE("ranks that step with one mean of what differed average, whatever they call",
           "[compare]") {
@@ -189,4 +189,4 @@ TEST_CASE("averages over groups of one rank are told", "[compare]") {
   CHECK(ranks.compared().at(0).with_itself == !of_both);
 }
 
-}  // namespace ddpscope::test
+}  // namespace ddpscope::test::averaged_values_test

@@ -1,6 +1,6 @@
 #include "tests/exchange/compared_rings.h"
 
-namespace ddpscope::test {
+namespace ddpscope::test::batch_compare_test {
 namespace {
 /// One batch per step, from step 1 on, on each rank.
 std::vector<SameBatches> same_of(const std::vector<std::vector<std::uint64_t>>& batches) {
@@ -105,4 +105,4 @@ TEST_CASE("nothing is said of random states", "[compare]") {
   CHECK(random_of(states).empty());
 }
 
-}  // namespace ddpscope::test
+}  // namespace ddpscope::test::batch_compare_test

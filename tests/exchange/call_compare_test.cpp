@@ -2,7 +2,7 @@
 #include "records/site_line.h"
 #include "tests/exchange/compared_rings.h"
 
-namespace ddpscope::test {
+namespace ddpscope::test::call_compare_test {
 namespace {
 const std::vector<std::string> kStep = {"fc2.weight", "fc1.bias", "fc1.weight"};
 
@@ -249,4 +249,4 @@ TEST_CASE("a ring that went round is compared in what it still has", "[compare]"
   CHECK(only(run.compared()).seq == 5001);
 }
 
-}  // namespace ddpscope::test
+}  // namespace ddpscope::test::call_compare_test

@@ -3,7 +3,7 @@
 #include "tests/exchange/compared_rings.h"
 #include "tests/support/catch.h"
 
-namespace ddpscope::test {
+namespace ddpscope::test::cohorts_test {
 
 TEST_CASE("parts of a cohort are disjoint groups that have all of its ranks", "[compare]") {
   using Groups = std::vector<RankList>;
@@ -53,4 +53,4 @@ TEST_CASE("a group of one rank is a part only beside averages of more", "[compar
   CHECK(parts_of({0, 1}, found.groups).empty() == !in_one_step);
 }
 
-}  // namespace ddpscope::test
+}  // namespace ddpscope::test::cohorts_test

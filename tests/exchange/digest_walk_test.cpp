@@ -5,7 +5,7 @@
 #include "exchange/ring_layout.h"
 #include "tests/exchange/compared_rings.h"
 
-namespace ddpscope::test {
+namespace ddpscope::test::digest_walk_test {
 namespace {
 StepDigest digest_of(std::int64_t step) {
   return {.step = step,
@@ -295,4 +295,4 @@ TEST_CASE("options of an optimizer that begins to step are known as such", "[com
   CHECK(rate->of_new_optimizer == is_new);
 }
 
-}  // namespace ddpscope::test
+}  // namespace ddpscope::test::digest_walk_test

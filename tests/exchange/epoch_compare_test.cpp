@@ -3,7 +3,7 @@
 
 #include "tests/exchange/compared_rings.h"
 
-namespace ddpscope::test {
+namespace ddpscope::test::epoch_compare_test {
 namespace {
 /// Ranks of which some tell how many batches an epoch has.
 class Epochs {
@@ -49,4 +49,4 @@ TEST_CASE("nothing is said of epochs", "[compare]") {
   CHECK(run.compared().empty());
 }
 
-}  // namespace ddpscope::test
+}  // namespace ddpscope::test::epoch_compare_test

@@ -3,7 +3,7 @@
 
 #include "tests/exchange/compared_rings.h"
 
-namespace ddpscope::test {
+namespace ddpscope::test::frontier_test {
 namespace {
 Frontier only(const RanksComparedEvent& event) {
   REQUIRE(event.frontiers.size() == 1);
@@ -192,4 +192,4 @@ TEST_CASE("where each rank stands is told in the group of its last call", "[comp
   CHECK(event.stands[1].last_seq == 1);
 }
 
-}  // namespace ddpscope::test
+}  // namespace ddpscope::test::frontier_test

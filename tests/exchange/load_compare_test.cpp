@@ -1,7 +1,7 @@
 // Archives that some ranks alone read while they train.
 #include "tests/exchange/compared_rings.h"
 
-namespace ddpscope::test {
+namespace ddpscope::test::load_compare_test {
 namespace {
 std::vector<LoadedOnSome> loads_of(TestRun& run) { return run.compared().cohorts.at(0).loads; }
 
@@ -30,4 +30,4 @@ TEST_CASE("a load on all ranks, on either side of one step, is of all", "[compar
   CHECK(loads_of(run).empty() == (other < 26));
 }
 
-}  // namespace ddpscope::test
+}  // namespace ddpscope::test::load_compare_test

@@ -1,7 +1,7 @@
 // Ranks that no average was to reach, and ranks that leave the steps to others.
 #include "tests/exchange/compared_rings.h"
 
-namespace ddpscope::test {
+namespace ddpscope::test::lone_ranks_test {
 namespace {
 /// Ranks 0 and 1 of three average over a group of two. Rank 1 has other gradients all along.
 struct PairAndOne {
@@ -87,4 +87,4 @@ TEST_CASE("without a ring there is nothing to compare", "[compare]") {
   }
 }
 
-}  // namespace ddpscope::test
+}  // namespace ddpscope::test::lone_ranks_test

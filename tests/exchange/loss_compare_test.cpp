@@ -3,7 +3,7 @@
 
 #include "tests/exchange/compared_rings.h"
 
-namespace ddpscope::test {
+namespace ddpscope::test::loss_compare_test {
 namespace {
 constexpr char kCriterion[] = "aten::cross_entropy_loss 5 criterion";
 using Targets = std::function<double(std::size_t rank, std::int64_t step)>;
@@ -103,4 +103,4 @@ TEST_CASE("nothing is said of losses", "[compare]") {
   }
 }
 
-}  // namespace ddpscope::test
+}  // namespace ddpscope::test::loss_compare_test

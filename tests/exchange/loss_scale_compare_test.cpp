@@ -1,7 +1,7 @@
 // Losses that are scaled up, and gradients scaled down after they were reduced.
 #include "tests/exchange/reducing_ranks.h"
 
-namespace ddpscope::test {
+namespace ddpscope::test::loss_scale_compare_test {
 namespace {
 /// Three steps; the scale is told of the first and the third alone. The second has `scale`.
 std::vector<ReductionStep> steps_with(double scale, double factor) {
@@ -32,4 +32,4 @@ TEST_CASE("a scale that stays is known in the steps between", "[compare]") {
   for (const ReductionStep& step : steps) CHECK(step.ratio.value() == Approx(ratio));
 }
 
-}  // namespace ddpscope::test
+}  // namespace ddpscope::test::loss_scale_compare_test

@@ -3,7 +3,7 @@
 
 #include "tests/exchange/compared_rings.h"
 
-namespace ddpscope::test {
+namespace ddpscope::test::missing_on_ranks_test {
 
 TEST_CASE("why a parameter got no gradient is told by each rank without", "[compare]") {
   TestRun run(3);
@@ -37,4 +37,4 @@ TEST_CASE("causes that are not known take no place", "[compare]") {
   CHECK_FALSE(missing_at(encode_missing({"", "result_dropped"}), 2).has_value());
 }
 
-}  // namespace ddpscope::test
+}  // namespace ddpscope::test::missing_on_ranks_test

@@ -1,7 +1,7 @@
 // Parameters that are registered while the ranks train.
 #include "tests/exchange/compared_rings.h"
 
-namespace ddpscope::test {
+namespace ddpscope::test::new_tensors_test {
 namespace {
 /// Two ranks whose lists grow by their third parameter in a step, and differ in one from step 4 on.
 ValuesDiffer compared(std::int64_t grows_in, std::size_t differing) {
@@ -56,4 +56,4 @@ TEST_CASE("a model made while ranks train is new, though another one has its pat
   CHECK(event.cohorts[0].values[0].are_new);
 }
 
-}  // namespace ddpscope::test
+}  // namespace ddpscope::test::new_tensors_test

@@ -4,7 +4,7 @@
 
 #include "tests/exchange/compared_rings.h"
 
-namespace ddpscope::test {
+namespace ddpscope::test::nonfinite_compare_test {
 namespace {
 const ToldNonfinite kTold{.nan_count = 1,
                           .inf_count = 2,
@@ -58,4 +58,4 @@ TEST_CASE("what is no record of such a gradient is refused", "[compare]") {
   CHECK_FALSE(decode_nonfinite(std::string(16, '\xff') + "a\nb\nc").has_value());
 }
 
-}  // namespace ddpscope::test
+}  // namespace ddpscope::test::nonfinite_compare_test

@@ -3,7 +3,7 @@
 
 #include "tests/exchange/reducing_ranks.h"
 
-namespace ddpscope::test {
+namespace ddpscope::test::overlapped_steps_test {
 namespace {
 /// Of another direction in each step.
 Values brought_in(std::int64_t step) {
@@ -67,4 +67,4 @@ TEST_CASE("a step that has the gradients of another by chance excuses no other",
   for (const ReductionStep& step : steps) CHECK((step.not_linear == 1) == (step.step != 4));
 }
 
-}  // namespace ddpscope::test
+}  // namespace ddpscope::test::overlapped_steps_test

@@ -3,7 +3,7 @@
 
 #include "tests/exchange/compared_rings.h"
 
-namespace ddpscope::test {
+namespace ddpscope::test::own_steps_test {
 namespace {
 struct How {
   std::size_t rank = 0;                ///< that makes them
@@ -71,4 +71,4 @@ TEST_CASE("steps with calls are compared", "[compare]") {
   CHECK_FALSE(found({.calls_in_them = 1}).has_value());
 }
 
-}  // namespace ddpscope::test
+}  // namespace ddpscope::test::own_steps_test

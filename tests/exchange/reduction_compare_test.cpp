@@ -4,7 +4,7 @@
 
 #include "tests/exchange/reducing_ranks.h"
 
-namespace ddpscope::test {
+namespace ddpscope::test::reduction_compare_test {
 
 TEST_CASE("the mean of the ranks' gradients has the ratio 1, and nothing is left of it",
           "[compare]") {
@@ -289,4 +289,4 @@ TEST_CASE("bytes that are no list of reductions are refused", "[compare]") {
   CHECK_FALSE(decode_reductions(far).has_value());
 }
 
-}  // namespace ddpscope::test
+}  // namespace ddpscope::test::reduction_compare_test

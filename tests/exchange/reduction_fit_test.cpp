@@ -1,7 +1,7 @@
 // Gradients that are a multiple of what the ranks brought, or are not.
 #include "tests/exchange/reducing_ranks.h"
 
-namespace ddpscope::test {
+namespace ddpscope::test::reduction_fit_test {
 
 TEST_CASE("what is no multiple of the sum is told relative to the gradient", "[compare]") {
   TwoRanks ranks;
@@ -105,4 +105,4 @@ TEST_CASE("a weight that is known of one rank alone is none", "[compare]") {
   CHECK(steps[0].ratio.value() == Approx(1));
 }
 
-}  // namespace ddpscope::test
+}  // namespace ddpscope::test::reduction_fit_test

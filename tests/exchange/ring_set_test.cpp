@@ -9,7 +9,7 @@
 #include "tests/exchange/compared_rings.h"
 #include "tests/exchange/ring_files.h"
 
-namespace ddpscope::test {
+namespace ddpscope::test::ring_set_test {
 namespace {
 RingSet open_all(const TemporaryDir& dir) { return open_rings(list_rings(dir.path()), "r1"); }
 }  // namespace
@@ -99,4 +99,4 @@ TEST_CASE("of two rings of one rank the first is taken", "[compare]") {
   CHECK(set.remarks[0] == (dir / "b/rank-0.ring") + ": rank 0 was read before");
 }
 
-}  // namespace ddpscope::test
+}  // namespace ddpscope::test::ring_set_test

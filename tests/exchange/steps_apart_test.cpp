@@ -1,7 +1,7 @@
 // Ranks whose steps are others.
 #include "tests/exchange/compared_rings.h"
 
-namespace ddpscope::test {
+namespace ddpscope::test::steps_apart_test {
 namespace {
 /// The first rank lists another model, or both do; it has an optimizer of it from step 2 on. The
 /// fingerprints of all parameters differ from `since` on.
@@ -148,4 +148,4 @@ TEST_CASE("ranks whose calls fall into equal steps make as many", "[compare]") {
   }
 }
 
-}  // namespace ddpscope::test
+}  // namespace ddpscope::test::steps_apart_test

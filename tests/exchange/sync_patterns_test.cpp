@@ -3,7 +3,7 @@
 
 #include "tests/exchange/compared_rings.h"
 
-namespace ddpscope::test {
+namespace ddpscope::test::sync_patterns_test {
 namespace {
 using Averaged = std::set<std::int64_t>;
 
@@ -80,4 +80,4 @@ TEST_CASE("nothing is said of patterns", "[compare]") {
   CHECK(run.compared().empty());
 }
 
-}  // namespace ddpscope::test
+}  // namespace ddpscope::test::sync_patterns_test

@@ -4,7 +4,7 @@
 
 #include "tests/exchange/compared_rings.h"
 
-namespace ddpscope::test {
+namespace ddpscope::test::tensor_compare_test {
 namespace {
 /// Lists of two ranks, and one digest each that says that they differ.
 ModelsDiffer models_of(const TensorList& first, const TensorList& second) {
@@ -292,4 +292,4 @@ TEST_CASE("without lists the sides alone are told", "[compare]") {
   CHECK(cohort.values[0].sides.size() == 2);
 }
 
-}  // namespace ddpscope::test
+}  // namespace ddpscope::test::tensor_compare_test

@@ -3,7 +3,7 @@
 
 #include "tests/exchange/compared_rings.h"
 
-namespace ddpscope::test {
+namespace ddpscope::test::written_buffers_test {
 
 TEST_CASE("a buffer that was equal at attach and that each step writes did not begin apart",
           "[compare]") {
@@ -64,4 +64,4 @@ TEST_CASE("statistics of batch norm that one rank set by hand began apart", "[co
   CHECK(values.differing == 2);
 }
 
-}  // namespace ddpscope::test
+}  // namespace ddpscope::test::written_buffers_test

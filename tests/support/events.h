@@ -103,7 +103,7 @@ class Program {
   bool roots_are_leaves = false;
   double root_gradient = 1;
   GradientFate last_gradients = GradientFate::kLeft;
-  std::vector<TensorId> old_leaves;   ///< of leaves, those that older graphs read
+  std::vector<TensorId> old_leaves;                ///< of leaves, those that older graphs read
   std::map<TensorId, std::uint64_t> gradients_in;  ///< storages of gradients, where they are told
   std::function<void()> in_backward;  ///< what the next backward sends besides, before its end
   /// A backward that gives these leaves a gradient.
