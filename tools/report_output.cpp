@@ -14,10 +14,22 @@
 
 namespace ddpscope {
 namespace {
-void write(const std::string& path, std::string_view text) {
-  const auto error = write_file_atomically(path, text);
-  if (!error.empty()) throw CommandError(ExitStatus::kInput, error);
-}
+/// Writes files, and keeps why the first could not be written.
+class Files {
+ public:
+  /// Whether the file is there now; not where no path is named.
+  template <class Render>
+  bool write(const std::string& path, const Render& render) {
+    if (path.empty()) return false;
+    const auto error = write_file_atomically(path, render());
+    if (problem_.empty()) problem_ = error;
+    return error.empty();
+  }
+  const std::string& problem() const { return problem_; }
+
+ private:
+  std::string problem_;
+};
 
 /// The table of checks with its pages.
 std::vector<RuleText> all_rules() {
@@ -35,16 +47,18 @@ std::vector<RuleText> all_rules() {
 }  // namespace
 
 void publish(const MergedReport& report, const ReportPaths& paths) {
-  write(paths.html, render_html(report, {}));
-  write(paths.json, render_json(report, {}));
+  Files files;
+  const bool has_html = files.write(paths.html, [&] { return render_html(report, {}); });
+  files.write(paths.json, [&] { return render_json(report, {}); });
   const auto rules = all_rules();
   RenderOptions options{.fail_on = paths.fail_on, .rules = rules};
-  if (!paths.sarif.empty()) write(paths.sarif, render_sarif(report, options));
-  if (!paths.junit.empty()) write(paths.junit, render_junit(report, options));
-  if (!paths.trace.empty()) write(paths.trace, render_trace(report, options));
+  files.write(paths.sarif, [&] { return render_sarif(report, options); });
+  files.write(paths.junit, [&] { return render_junit(report, options); });
+  files.write(paths.trace, [&] { return render_trace(report, options); });
   options.colour = prints_to_terminal();
-  options.report_path = paths.html;
+  if (has_html) options.report_path = paths.html;
   print(render_verdict(report, options));
+  if (!files.problem().empty()) throw CommandError(ExitStatus::kInput, files.problem());
 }
 
 bool prints_to_terminal() { return ::isatty(STDOUT_FILENO) != 0; }

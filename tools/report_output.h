@@ -16,7 +16,8 @@ struct ReportPaths {
   Severity fail_on = Severity::kError;
 };
 
-/// Writes the files and prints the verdict. Throws CommandError where a file cannot be written.
+/// Writes the files and prints the verdict, then throws CommandError where a file could not be
+/// written.
 void publish(const MergedReport& report, const ReportPaths& paths);
 
 /// Whether stdout is a terminal.

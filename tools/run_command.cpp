@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <thread>
 
 #include "checks/check_table.h"
@@ -162,6 +163,17 @@ int report_failure(std::optional<std::size_t> rank, const LaunchResult& result) 
   return end.exit_code();
 }
 
+/// What cannot be read or written must not hide the program's own code.
+template <class Act>
+std::optional<CommandError> problem_of(Act&& act) {
+  try {
+    act();
+  } catch (const CommandError& error) {
+    return error;
+  }
+  return std::nullopt;
+}
+
 /// Prints the verdict and gives the exit code.
 int judge(const RunSettings& settings, const LaunchResult& result) {
   if (settings.off) {
@@ -169,15 +181,23 @@ int judge(const RunSettings& settings, const LaunchResult& result) {
     say("DDPSCOPE says off: the ranks ran undiagnosed");
     return code;
   }
-  const auto judged = read_reports({settings.out}, settings.suppressions);
+  JudgedReport judged;
+  auto problem = problem_of([&] { judged = read_reports({settings.out}, settings.suppressions); });
   const int program_code = report_failure(first_failure(judged, result), result);
-  if (judged.files == 0 && judged.unusable.empty()) {
+  const auto code_or = [program_code](int ours) { return program_code != 0 ? program_code : ours; };
+  if (!problem && judged.files == 0 && judged.unusable.empty()) {
     say(fmt::format("no rank wrote a record into {}; nothing was diagnosed", settings.out));
-    return program_code != 0 ? program_code : static_cast<int>(ExitStatus::kIncomplete);
+    return code_or(static_cast<int>(ExitStatus::kIncomplete));
   }
-  require_files(judged, settings.out);
-  publish(judged.report, {settings.out + "/report.html", settings.out + "/report.json"});
-  return program_code != 0 ? program_code : judged_exit_code(judged, settings.fail_on);
+  if (!problem) {
+    problem = problem_of([&] {
+      require_files(judged, settings.out);
+      publish(judged.report, {settings.out + "/report.html", settings.out + "/report.json"});
+    });
+  }
+  if (!problem) return code_or(judged_exit_code(judged, settings.fail_on));
+  say(fmt::format("error: {}", problem->what()));
+  return code_or(static_cast<int>(problem->status()));
 }
 
 /// Another program may take the port before a rank does.

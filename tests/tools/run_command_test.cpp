@@ -50,6 +50,30 @@ TEST_CASE("run bears a limit of files, which its ranks meet as they would alone"
   CHECK(run.code == 128 + 25);
 }
 
+TEST_CASE("run says the verdict and returns the program's code where it writes no report",
+          "[tools]") {
+  const TemporaryDir dir;
+  const auto program = [&](int code) {
+    return run_shell("rm -rf " + (dir / "o") + "; ddpscope run --out " + (dir / "o") +
+                     " -- sh -c 'cp " DDPSCOPE_KEPT_DIR "/finished/rank-0.jsonl " + (dir / "o") +
+                     " && mkdir " + (dir / "o/report.html") + " && exit " + std::to_string(code) +
+                     "'");
+  };
+  const auto failed = program(9);
+  CHECK(failed.code == 9);
+  CHECK(failed.says("checks: "));
+  CHECK(failed.says("ddpscope: error: " + (dir / "o/report.html") + ": "));
+  CHECK(std::filesystem::exists(dir / "o/report.json"));
+  CHECK(program(0).code == 3);
+}
+
+TEST_CASE("run returns the program's own code where its records are gone", "[tools]") {
+  const TemporaryDir dir;
+  const auto run = run_shell("ddpscope run --out " + (dir / "o") + " -- sh -c 'rm -r " +
+                             (dir / "o") + "; exit 9'");
+  CHECK(run.code == 9);
+}
+
 TEST_CASE("run returns the program's own code", "[tools]") {
   const TemporaryDir dir;
   const auto out = " --out " + (dir / "o") + " -- ";
