@@ -18,8 +18,8 @@ constexpr std::int64_t kTimesInEval = 2;
 /// module-mode; docs/checks/module-mode.md
 class ModuleMode final : public Check {
  public:
-  void on_tree(const TreeEvent& event, const RunState&, Findings&) override {
-    modes_.update(event);
+  void on_tree(const TreeEvent& event, const RunState& state, Findings&) override {
+    modes_.update(event, state.models());
     models_of_.clear();
   }
   void on_optimizer_members(const OptimizerMembersEvent& event, const RunState&,

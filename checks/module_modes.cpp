@@ -4,8 +4,11 @@
 
 namespace ddpscope {
 
-void ModuleModes::update(const TreeEvent& event) {
-  std::erase_if(modes_, [&event](const auto& entry) { return entry.first.first == event.model; });
+void ModuleModes::update(const TreeEvent& event, const std::map<ModelId, ModelState>& models) {
+  std::erase_if(modes_, [&](const auto& entry) {
+    const ModelId model = entry.first.first;
+    return model == event.model || !models.contains(model);
+  });
   for (const ModuleInfo& module : event.modules) {
     modes_[{event.model, module.path}].training = module.training;
   }

@@ -4,7 +4,7 @@
 #include <string>
 #include <utility>
 
-#include "checks/tensor_table.h"
+#include "checks/run_state.h"
 #include "model/tree_event.h"
 
 namespace ddpscope {
@@ -19,7 +19,8 @@ class ModuleModes {
     std::int64_t trainable = 0;   ///< of these
   };
 
-  void update(const TreeEvent& event);
+  /// `models`: those that exist. Of others nothing is kept.
+  void update(const TreeEvent& event, const std::map<ModelId, ModelState>& models);
   const Mode* find(const Place& place) const;
   bool any_trains(ModelId model) const;  ///< a parameter of it
 
