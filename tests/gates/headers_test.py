@@ -37,6 +37,15 @@ class Headers(planted.GateTest):
             self.plant("model/CMakeLists.txt", build + "\n")
             self.assert_refuses("model/place.h:1: does not compile alone: ")
 
+    def test_what_others_include_is_lent_to_none(self):
+        for name in ("a", "b"):
+            self.plant(f"model/{name}.h", "#pragma once\n#include <cstdint>\n#include <string>\n")
+        for name in ("c", "d"):
+            self.plant(f"model/{name}.h", "#pragma once\n#include <cstdint>\n")
+        self.assert_passes()
+        self.plant("model/c.h", "#include <cstdint>\n" + NEEDY)
+        self.assert_refuses("model/c.h:1: does not compile alone: ")
+
     def test_headers_that_bring_torch_or_cuda_are_left_out(self):
         self.plant("cuda/cuda_call.h", "#include <cuda_runtime_api.h>\n" + NEEDY)
         self.plant("include/ddpscope/ddpscope.h", "#include <torch/nn/module.h>\n" + NEEDY)
