@@ -4,7 +4,7 @@
 #include "tests/plugin/merged_run.h"
 #include "tests/plugin/on_ranks.h"
 
-namespace ddpscope::test {
+namespace ddpscope::test::averaged_weights_test {
 namespace {
 void average_weights(const Group& group, Net& net, const std::string& but = "none") {
   const torch::NoGradGuard no_grad;
@@ -110,4 +110,4 @@ TEST_CASE("A step that one rank leaves out is told as that") {
   CHECK(!merged.says("memory or a link that fails"));
 }
 
-}  // namespace ddpscope::test
+}  // namespace ddpscope::test::averaged_weights_test

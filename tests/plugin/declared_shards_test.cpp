@@ -2,7 +2,7 @@
 #include "tests/plugin/merged_run.h"
 #include "tests/plugin/on_ranks.h"
 
-namespace ddpscope::test {
+namespace ddpscope::test::declared_shards_test {
 namespace {
 struct TableImpl : torch::nn::Module {
   explicit TableImpl(std::int64_t rows)
@@ -44,4 +44,4 @@ TEST_CASE("Declared shards of other shapes are silent") {
   CHECK(merged.says("0 errors, 0 warnings,"));
 }
 
-}  // namespace ddpscope::test
+}  // namespace ddpscope::test::declared_shards_test

@@ -2,7 +2,7 @@
 #include "tests/plugin/merged_run.h"
 #include "tests/plugin/on_ranks.h"
 
-namespace ddpscope::test {
+namespace ddpscope::test::gathered_averages_test {
 namespace {
 constexpr int kSteps = 4;
 
@@ -58,4 +58,4 @@ TEST_CASE("Ranks that gather and average all gradients are silent") {
   CHECK(merged.says("0 errors, 0 warnings, 0 notes"));
 }
 
-}  // namespace ddpscope::test
+}  // namespace ddpscope::test::gathered_averages_test

@@ -5,7 +5,7 @@
 #include "tests/plugin/merged_run.h"
 #include "tests/plugin/on_ranks.h"
 
-namespace ddpscope::test {
+namespace ddpscope::test::hooked_averages_test {
 namespace {
 constexpr int kSteps = 24;
 using Work = c10::intrusive_ptr<c10d::Work>;
@@ -88,4 +88,4 @@ TEST_CASE("Sums that hooks start beside the backward and nobody divides are foun
   CHECK(merged.says("warning: reduced gradients are 2 × the mean over 2 ranks (sum_not_divided)"));
 }
 
-}  // namespace ddpscope::test
+}  // namespace ddpscope::test::hooked_averages_test

@@ -2,7 +2,7 @@
 #include "tests/plugin/merged_run.h"
 #include "tests/plugin/on_ranks.h"
 
-namespace ddpscope::test {
+namespace ddpscope::test::kept_copies_test {
 namespace {
 enum class Fault : std::uint8_t { kNone, kRate, kSum, kOneLayer };
 
@@ -114,4 +114,4 @@ TEST_CASE("Beside a copy of one rank that was made later, a layer left out is fo
   CHECK(merged.says("primary grad-not-reduced"));
 }
 
-}  // namespace ddpscope::test
+}  // namespace ddpscope::test::kept_copies_test

@@ -2,7 +2,7 @@
 #include "tests/plugin/merged_run.h"
 #include "tests/plugin/on_ranks.h"
 
-namespace ddpscope::test {
+namespace ddpscope::test::late_faults_test {
 namespace {
 constexpr int kAverages = 140;  // steps; hooks rest from the 64th on
 
@@ -36,4 +36,4 @@ TEST_CASE("Averages that end while hooks rest are missed at once") {
   CHECK(merged.says("(none_seen) [grad-not-reduced]"));
 }
 
-}  // namespace ddpscope::test
+}  // namespace ddpscope::test::late_faults_test

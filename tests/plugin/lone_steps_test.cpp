@@ -2,7 +2,7 @@
 #include "tests/plugin/merged_run.h"
 #include "tests/plugin/on_ranks.h"
 
-namespace ddpscope::test {
+namespace ddpscope::test::lone_steps_test {
 namespace {
 struct How {
   bool drifts = false;
@@ -137,4 +137,4 @@ TEST_CASE("A rank that trains the model alone between steps is found") {
   CHECK(merged.says("[rank-parameters-differ]"));
 }
 
-}  // namespace ddpscope::test
+}  // namespace ddpscope::test::lone_steps_test

@@ -9,7 +9,7 @@
 #include "tests/plugin/noted_calls.h"
 #include "tests/plugin/on_ranks.h"
 
-namespace ddpscope::test {
+namespace ddpscope::test::lost_ranks_test {
 namespace {
 constexpr int kStepsOfLost = 3;
 
@@ -170,4 +170,4 @@ TEST_CASE("A step that one rank did not average explains that the others wait at
   CHECK(merged.says("primary grad-not-reduced"));
 }
 
-}  // namespace ddpscope::test
+}  // namespace ddpscope::test::lost_ranks_test

@@ -3,7 +3,7 @@
 #include "tests/plugin/merged_run.h"
 #include "tests/plugin/on_ranks.h"
 
-namespace ddpscope::test {
+namespace ddpscope::test::narrow_averages_test {
 namespace {
 constexpr int kSteps = 100;  // the last of them with hooks that rest
 
@@ -106,4 +106,4 @@ TEST_CASE("One element of a rank that changes after an average in bfloat16 is fo
   CHECK(merged.says("(not_linear) [grad-reduced-wrong-scale]"));
 }
 
-}  // namespace ddpscope::test
+}  // namespace ddpscope::test::narrow_averages_test

@@ -5,7 +5,7 @@
 
 #include "tests/plugin/on_ranks.h"
 
-namespace ddpscope::test {
+namespace ddpscope::test::owned_parameters_test {
 namespace {
 constexpr std::chrono::milliseconds kPause(12);
 
@@ -101,4 +101,4 @@ TEST_CASE("Ranks that send what they step themselves are not told so") {
   CHECK(told.find("what another rank steps of them is lost") == std::string::npos);
 }
 
-}  // namespace ddpscope::test
+}  // namespace ddpscope::test::owned_parameters_test

@@ -4,7 +4,7 @@
 #include "tests/plugin/merged_run.h"
 #include "tests/plugin/on_ranks.h"
 
-namespace ddpscope::test {
+namespace ddpscope::test::replica_starts_test {
 namespace {
 constexpr int kSteps = 24;
 
@@ -171,4 +171,4 @@ TEST_CASE("Replicas that average in pairs alone are a note") {
   CHECK(merged.says("note: 2 of 2 sampled gradients differ between ranks at step() (split)"));
 }
 
-}  // namespace ddpscope::test
+}  // namespace ddpscope::test::replica_starts_test

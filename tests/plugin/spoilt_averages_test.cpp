@@ -4,7 +4,7 @@
 #include "tests/plugin/merged_run.h"
 #include "tests/plugin/on_ranks.h"
 
-namespace ddpscope::test {
+namespace ddpscope::test::spoilt_averages_test {
 namespace {
 constexpr int kSteps = 8;
 constexpr int kSpoiltStep = 4;
@@ -77,4 +77,4 @@ TEST_CASE("A gradient that one rank spoils before an average of all names that r
   check_origin(train_spoilt(average_at_once));
 }
 
-}  // namespace ddpscope::test
+}  // namespace ddpscope::test::spoilt_averages_test

@@ -2,7 +2,7 @@
 #include "tests/plugin/merged_run.h"
 #include "tests/plugin/on_ranks.h"
 
-namespace ddpscope::test {
+namespace ddpscope::test::two_losses_test {
 namespace {
 using Parameters = std::vector<at::Tensor>;
 
@@ -141,4 +141,4 @@ TEST_CASE("A backward after the wait for gradients that it adds to is silent") {
   CHECK(merged.says("0 errors, 0 warnings, 0 notes"));
 }
 
-}  // namespace ddpscope::test
+}  // namespace ddpscope::test::two_losses_test

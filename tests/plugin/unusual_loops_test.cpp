@@ -5,7 +5,7 @@
 #include "tests/plugin/noted_calls.h"
 #include "tests/plugin/on_ranks.h"
 
-namespace ddpscope::test {
+namespace ddpscope::test::unusual_loops_test {
 namespace {
 constexpr int kSteps = 48;
 
@@ -297,4 +297,4 @@ TEST_CASE("Gradients that nobody averages are found beside an average of losses"
   CHECK(merged.says("0 errors, 2 warnings,"));
 }
 
-}  // namespace ddpscope::test
+}  // namespace ddpscope::test::unusual_loops_test

@@ -2,7 +2,7 @@
 #include "tests/plugin/merged_run.h"
 #include "tests/plugin/on_ranks.h"
 
-namespace ddpscope::test {
+namespace ddpscope::test::written_gradients_test {
 namespace {
 constexpr int kWrittenSteps = 32;
 using Tensors = std::vector<at::Tensor>;
@@ -134,4 +134,4 @@ TEST_CASE("Parts of the weights that each rank steps with two optimizers and sen
   CHECK(merged.says("0 errors, 0 warnings,"));
 }
 
-}  // namespace ddpscope::test
+}  // namespace ddpscope::test::written_gradients_test

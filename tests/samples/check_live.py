@@ -24,7 +24,8 @@ from findings_table import beyond_consequences, cause_of, expected_on, found_row
 
 SETTLE_S = 0.5
 LIMIT_S = 90
-LISTEN_S = 8
+LISTEN_S = 4
+STAND_S = 8
 END_S = 20
 SETTINGS = {"files": "report_dir={}", "store": "exchange=store:report_dir={}",
             "folders": "report_dir={}/%r"}
@@ -141,9 +142,9 @@ def stopped(args):
     rank_runs.wait_for_steps(run.out, args.ranks)
     time.sleep(3)
     run.ranks[1].send_signal(signal.SIGSTOP)
-    time.sleep(LISTEN_S)
+    time.sleep(STAND_S)
     run.ranks[1].send_signal(signal.SIGCONT)
-    time.sleep(LISTEN_S)
+    time.sleep(STAND_S)
     if not run.all_run():
         sys.exit("a rank has ended")
     run.end()
@@ -156,7 +157,7 @@ def killed(args):
     rank_runs.wait_for_steps(run.out, args.ranks)
     time.sleep(3)
     os.kill(run.ranks[1].pid, signal.SIGKILL)
-    time.sleep(LISTEN_S)
+    time.sleep(STAND_S)
     run.end()
     run.expect_silence(but=("module-operator-failed",))
 

@@ -26,7 +26,7 @@ TEST_CASE("A device takes tensors of every size, dtype and alignment") {
 
 TEST_CASE("A device takes more tensors than fit into one launch") {
   torch::manual_seed(3);
-  const int count = GENERATE(0, 1, 8, 9, 1344, 1345, 3000);
+  const int count = GENERATE(0, 1, 8, 9, 1344, 1345, 2689);
   Tensors gradients;
   std::vector<std::int32_t> modules;
   for (int i = 0; i < count; ++i) {
@@ -35,7 +35,7 @@ TEST_CASE("A device takes more tensors than fit into one launch") {
   }
   CAPTURE(count);
   check_same(gradients, 0.5, {.module_of = modules});
-  if (count < 9 || count > 1345) return;
+  if (count != 9 && count != 1345) return;
   gradients[8][0] = kNan;
   gradients.back()[0] = kInfinity;
   for (const auto mode : {NonFinite::kPropagate, NonFinite::kZeroTensor}) {
