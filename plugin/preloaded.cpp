@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 
+#include <fstream>
 #include <string>
 #include <string_view>
 
@@ -18,6 +19,19 @@ constexpr std::string_view kPreloadName = "libddpscope_preload.so";
 constexpr std::string_view kSeparators = ": ";
 
 std::string preload_list() { return environment("LD_PRELOAD").value_or(""); }
+
+// The list that the process was started with: heap profilers take it out of the environment before
+// any other library runs. Empty where the system does not tell.
+std::string first_preload_list() {
+  constexpr std::string_view kBegin = "LD_PRELOAD=";
+  std::ifstream variables("/proc/self/environ", std::ios::binary);
+  for (std::string entry; std::getline(variables, entry, '\0');) {
+    if (entry.starts_with(kBegin)) return entry.substr(kBegin.size());
+  }
+  return "";
+}
+
+bool names_us(const std::string& list) { return list.find(kPreloadName) != std::string::npos; }
 
 // The program's children start without us: a helper program is not what was asked about.
 void leave_preload_list() {
@@ -62,7 +76,7 @@ void start() noexcept {
 
 void discover_if_preloaded() noexcept {
   try {
-    if (preload_list().find(kPreloadName) != std::string::npos) discover_models(start);
+    if (names_us(preload_list()) || names_us(first_preload_list())) discover_models(start);
   } catch (...) {  // no memory for a list: then nothing is watched
   }
 }
