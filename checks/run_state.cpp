@@ -197,10 +197,8 @@ void RunState::on(const OptimizerMembersEvent& event) {
       if (std::ranges::find(tensor.owners, event.optimizer) == tensor.owners.end()) {
         tensor.owners.push_back(event.optimizer);
       }
-      if (member.storage != 0) {
-        tensor.info.storage = member.storage;
-        tensor.info.storage_offset_bytes = member.storage_offset_bytes;
-      }
+      tensors_.note_storage(tensor, member.storage);
+      if (member.storage != 0) tensor.info.storage_offset_bytes = member.storage_offset_bytes;
       set_requires_grad(tensor, member.requires_grad);
     }
   }
