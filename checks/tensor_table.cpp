@@ -74,13 +74,17 @@ void TensorTable::remove_registrations(ModelId model) {
 }
 
 void TensorTable::note_storage(TensorState& tensor, std::uint64_t storage) {
-  if (storage == 0 || storage == tensor.info.storage) return;
+  if (storage == 0) return;
+  const bool moved = storage != tensor.info.storage;
   const auto former = registered_storages_.find(tensor.info.storage);
-  if (former != registered_storages_.end() && former->second == tensor.info.id) {
+  if (moved && former != registered_storages_.end() && former->second == tensor.info.id) {
     registered_storages_.erase(former);
   }
   tensor.info.storage = storage;
-  if (!tensor.registrations.empty()) registered_storages_[storage] = tensor.info.id;
+  if (tensor.registrations.empty()) return;
+  // A gradient may have been a part of it, or another parameter that moved on.
+  const auto known = registered_storages_.try_emplace(storage, tensor.info.id).first;
+  if (moved) known->second = tensor.info.id;
 }
 
 void TensorTable::note_path(const TensorState& leaf) {

@@ -36,10 +36,12 @@ TEST_CASE("Of two that moved into each other's storage both are found", "[check]
   CHECK(table.tensors.registered_in(10) == 2);
 }
 
-TEST_CASE("A gradient lies where nothing is registered", "[check]") {
+TEST_CASE("A gradient lies where nothing is registered, until that is seen there", "[check]") {
   Table table;
   table.tensors.note_gradient_in(10);
   CHECK(table.tensors.registered_in(10) == 0);
+  table.tensors.note_storage(table.tensors.get(1, 2), 10);
+  CHECK(table.tensors.registered_in(10) == 1);
 }
 
 }  // namespace ddpscope::test::tensor_table_test
