@@ -124,7 +124,7 @@ ModuleTracker::Root& ModuleTracker::find_or_add(Capture& capture, const void* ob
   if (auto known = std::ranges::find_if(roots_, is_same); known != roots_.end()) return *known;
   capture.marker().model_attached();
   ReplicaBits::model_attached(capture);
-  survey_operators(true);
+  survey_operators(capture.marker().surveying());
   const std::string label = label_for(class_name, /*model=*/0);
   Root& root = roots_.emplace_back();
   root.model = ++last_model_;

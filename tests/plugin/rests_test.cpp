@@ -1,5 +1,6 @@
 // Cycles that are not watched: hooks that have nothing to do there are not even called, and what
 // no later cycle could tell is told all the same.
+#include <ATen/record_function.h>
 #include <ddpscope/hooks.h>
 #include <dlfcn.h>
 
@@ -75,6 +76,20 @@ TEST_CASE("Where hooks rest, calls go straight to LibTorch") {
         if (step <= kFullCycles && !library.starts_with("libddpscope.so")) std::abort();
         if (library.starts_with("libtorch_cpu.so")) ++unhooked;
         if (step == kSteps && unhooked < kSteps / 2) std::abort();
+      },
+      nothing);
+  CHECK(summary["errors"] == 0);
+  CHECK(summary["warnings"] == 0);
+}
+
+TEST_CASE("A model that comes in a rest does not bring back the records of operators") {
+  std::vector<Net> models;
+  const json summary = summary_of_rests(
+      [&](Net&, int step) {
+        if (!called_in(kLinear).starts_with("libtorch_cpu.so")) return;
+        if (step % 100 == 0) attach_diagnostics(models.emplace_back(), quiet());
+        if (step == kSteps && models.empty()) std::abort();
+        if (at::hasGlobalCallbacks()) std::abort();
       },
       nothing);
   CHECK(summary["errors"] == 0);
