@@ -12,6 +12,7 @@
 #include "hooks/gradient_watch.h"
 #include "hooks/graph_history.h"
 #include "hooks/graph_samples.h"
+#include "hooks/idle_rest.h"
 #include "hooks/interposed.h"
 #include "hooks/left_open.h"
 #include "hooks/loop_phase.h"
@@ -153,6 +154,7 @@ DDPSCOPE_HOT void end_backward(Capture& capture, bool accumulates, bool threw) {
     capture.put(BackwardEndEvent{.at = now, .threw = threw});
     backward_ended(capture);
   }
+  IdleRest::see_backward(capture, accumulates);
   if (threw) return;
   if (hook_state.has_reducers.load(std::memory_order_relaxed)) tell_unfinished_reducers(capture);
   LoopPhase::enter(Phase::kReduce);

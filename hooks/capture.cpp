@@ -10,7 +10,9 @@
 #include "hooks/collective_watch.h"
 #include "hooks/device_waits.h"
 #include "hooks/hook_rest.h"
+#include "hooks/idle_rest.h"
 #include "hooks/loader_watch.h"
+#include "hooks/model_discovery.h"
 #include "hooks/near_tls.h"
 #include "hooks/op_callbacks.h"
 #include "hooks/outputs_of_step.h"
@@ -178,6 +180,7 @@ void Capture::choose_watch() {
   if (governor_.coverage().cycles == 0) first_ = now;
   set_watch(next);
   marker_.cycle_began(next != Watch::kNothing);
+  IdleRest::cycle_ended();
   surveyed_ = marker_.surveying();
 }
 
@@ -233,6 +236,23 @@ void Capture::wake() {
   if (watch() == Watch::kFull) return;
   governor_.wake();
   set_watch(Watch::kFull);
+  marker_.leave_survey();
+}
+
+bool Capture::rest_in_cycle() {
+  {
+    const std::lock_guard lock(time_mutex_);
+    const Spent now = spent();
+    const bool is_over = governor_.is_over(
+        {.wall_ms = now.wall_ms - last_.wall_ms, .hooks_ms = now.hooks_ms - last_.hooks_ms});
+    if (watch() == Watch::kNothing || !marker_.has_one_thread() || !is_over) return false;
+    governor_.cut();
+    set_watch(Watch::kNothing);
+    marker_.cycle_began(/*whole=*/false);
+  }
+  tensors_.sweep();
+  survey_operators(false);
+  return true;
 }
 
 void Capture::set_watch(Watch next) noexcept {
@@ -244,6 +264,7 @@ void Capture::set_watch(Watch next) noexcept {
     cycle_hooks().rest();
     let_operators_rest();
   } else {
+    end_wait_of_discovery();
     cycle_hooks().wake();
     operator_hooks().wake();
     RestingWriters::end();

@@ -59,6 +59,9 @@ class Capture {
   /// Where hooks rest, or passes over values, they run from here to the end of the cycle. A
   /// backward is about to begin.
   void wake();
+  /// Within a cycle: hooks rest where they took more of it than the budget allows. False: they did
+  /// not, or may not.
+  bool rest_in_cycle();
   CostGovernor governor();
 
   void put(Event&& event) noexcept {

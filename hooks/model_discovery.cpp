@@ -18,6 +18,7 @@ namespace ddpscope {
 namespace {
 using torch::nn::Module;
 constexpr std::size_t kMaxCandidates = 4096;
+constexpr std::size_t kFewCandidates = 64;
 constexpr int kMaxTreeDepth = 200;
 
 struct Candidate {
@@ -41,7 +42,14 @@ class Candidates {
 
   std::mutex mutex_;
   std::vector<Candidate> all_;
+  std::size_t make_room_at_ = kFewCandidates;
 };
+
+bool can_wait() noexcept {
+  const Capture* const capture = Capture::active();
+  return capture != nullptr && Capture::watch() == Watch::kNothing &&
+         capture->marker().makes_many_models();
+}
 
 Candidates& candidates() {
   static auto* const leaked = new Candidates;
@@ -56,16 +64,19 @@ void Candidates::touch(Module& module) {
     return;
   }
   if (known != all_.end()) all_.erase(known);  // died, or a shared pointer owns it now
-  if (all_.size() >= kMaxCandidates) make_room();
+  if (all_.size() >= make_room_at_) make_room();
   if (all_.size() >= kMaxCandidates) return;
   all_.push_back({.module = &module,
                   .life = ModuleLife::of_object(module),
                   .thread = std::this_thread::get_id()});
-  hook_state.has_discovered.store(true, std::memory_order_release);
+  (can_wait() ? hook_state.discovery_waits : hook_state.has_discovered)
+      .store(true, std::memory_order_release);
 }
 
+// The end of those that were attached is told first.
 void Candidates::make_room() {
-  std::erase_if(all_, [](const Candidate& one) { return one.life.is_over(); });
+  std::erase_if(all_, [](const Candidate& one) { return one.model == 0 && one.life.is_over(); });
+  make_room_at_ = std::max(kFewCandidates, 2 * all_.size());
 }
 
 void add_descendants(const Module& module, std::set<const Module*>& found, int depth) {
@@ -77,8 +88,9 @@ void add_descendants(const Module& module, std::set<const Module*>& found, int d
 
 void Candidates::attach_roots(Capture& capture) {
   const std::lock_guard lock(mutex_);
-  for (const Candidate& one : all_) {
-    if (one.model != 0 && one.life.is_over()) capture.modules().detach(capture, one.model);
+  for (Candidate& one : all_) {
+    if (one.model == 0 || !one.life.is_over()) continue;
+    capture.modules().detach(capture, std::exchange(one.model, 0));
   }
   make_room();
   std::set<const Module*> children;
@@ -158,8 +170,10 @@ void start_discovery_session() noexcept {
 }
 
 void attach_discovered(Capture& capture) {
-  if (is_discovering() && hook_state.has_discovered.exchange(false))
-    candidates().attach_roots(capture);
+  if (!is_discovering() || !(has_discovered() || discovery_waits())) return;
+  hook_state.discovery_waits.store(false);
+  hook_state.has_discovered.store(false);
+  candidates().attach_roots(capture);
 }
 
 }  // namespace ddpscope

@@ -38,8 +38,20 @@ class ProgramCall {
 inline bool has_discovered() noexcept {
   return hook_state.has_discovered.load(std::memory_order_relaxed);
 }
+/// Whether there are others, which can wait until hooks wake: a program that makes models all the
+/// time drops most of them before.
+inline bool discovery_waits() noexcept {
+  return hook_state.discovery_waits.load(std::memory_order_relaxed);
+}
+/// Hooks wake.
+inline void end_wait_of_discovery() noexcept {
+  if (discovery_waits() && hook_state.discovery_waits.exchange(false)) {
+    hook_state.has_discovered.store(true, std::memory_order_release);
+  }
+}
 
-/// Attaches the roots among the candidates of this thread, detaches those that got a parent.
+/// Attaches the roots among the candidates of this thread, also those that could wait; detaches
+/// those that got a parent.
 void attach_discovered(Capture& capture);
 
 /// Starts the capture where discovery is on: a program may train without any module.

@@ -5,6 +5,7 @@
 
 #include "hooks/capture.h"
 #include "hooks/device_waits.h"
+#include "hooks/idle_rest.h"
 #include "hooks/loop_phase.h"
 #include "hooks/model_discovery.h"
 #include "hooks/replica_bits.h"
@@ -47,6 +48,7 @@ void see_module_forward(const Module& module) {
   if (DeviceWaits::is_device_used()) {
     DeviceWaits::see_forward(module.is_training() && c10::GradMode::is_enabled());
   }
+  IdleRest::see_layer(module);
   if (Capture::watch() != Watch::kNothing || has_discovered()) look_at(module);
   see_forward_begin();
 }

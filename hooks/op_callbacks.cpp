@@ -14,6 +14,7 @@
 #include "hooks/error_watch.h"
 #include "hooks/gradient_flow.h"
 #include "hooks/gradient_scaling.h"
+#include "hooks/idle_rest.h"
 #include "hooks/left_open.h"
 #include "hooks/loop_phase.h"
 #include "hooks/op_inputs.h"
@@ -256,7 +257,9 @@ void op_ends(const at::RecordFunction& function, at::ObserverContext* context) {
       DataMakers::end(capture, function, op->data, op->all_inputs);
     });
   }
-  if (!op->depends || !is_forward()) return;
+  if (!is_forward()) return;
+  if (is_outermost) IdleRest::see_operator();
+  if (!op->depends) return;
   as_guest("op", [&](Capture& capture) { tell_new(capture, function, *op, is_outermost); });
 }
 

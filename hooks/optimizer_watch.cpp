@@ -218,7 +218,7 @@ void on_add_group(Optimizer* self, const OptimizerParamGroup& group) {
   InterposedAddGroup::original(self, group);
   if (Capture::active() == nullptr) OptimizerTable::get().remember_early(*self, group, is_new);
   as_guest("optimizer", [&](Capture& capture) {
-    attach_discovered(capture);
+    if (has_discovered()) attach_discovered(capture);
     const KnownOptimizer& known = OptimizerTable::get().entry(*self, is_new);
     if (is_new) tell_created(capture, known);
     tell_members(capture, members_of(*self), known, name_by_options(*self));

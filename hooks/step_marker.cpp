@@ -10,8 +10,6 @@ namespace {
 constexpr std::int64_t kFirstCycles = 3;
 constexpr std::int64_t kFirstSteps = 48;
 constexpr std::int64_t kSurveyEvery = 64;
-constexpr int kMaxFreshModels =
-    32;  // a program that makes models in its loop is not surveyed always
 constexpr std::int64_t kArmAtMostEvery = 16;
 }  // namespace
 
@@ -66,7 +64,7 @@ StepClock::Change StepMarker::marked() {
 
 void StepMarker::model_attached() {
   const std::lock_guard lock(mutex_);
-  if (++models_ > kMaxFreshModels) return;
+  if (++models_ > kMaxFreshModels) return;  // who makes models in a loop is not surveyed always
   survey_to_cycle_ = counted_cycle() - 1 + kFirstCycles;
   survey_to_step_ = clock_.step() - 1 + kFirstSteps;
   surveying_.store(!resting_, std::memory_order_relaxed);

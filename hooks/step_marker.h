@@ -24,10 +24,15 @@ class StepMarker {
   DDPSCOPE_HOT Stamp now() const noexcept;
   /// A model came: the cycles that follow are surveyed as those after the first attach are.
   void model_attached();
+  bool makes_many_models() const noexcept {
+    return models_.load(std::memory_order_relaxed) > kMaxFreshModels;
+  }
   bool surveying() const noexcept { return surveying_.load(std::memory_order_relaxed); }
   /// Hooks rest from here to the end of the cycle. Cycles in which they do are not counted, and
   /// no step of theirs is surveyed: to the checks the run goes on where it was left.
   void rest(bool resting);
+  /// Nor is what is left of the step in progress: its forward went unseen.
+  void leave_survey() noexcept { surveying_.store(false, std::memory_order_relaxed); }
   bool has_rested() const noexcept { return has_rested_.load(std::memory_order_relaxed); }
   /// Steps were ended by one thread alone.
   bool has_one_thread() const noexcept { return !several_threads_.load(std::memory_order_relaxed); }
@@ -49,6 +54,8 @@ class StepMarker {
   std::int64_t cycle() const noexcept { return cycle_.load(std::memory_order_relaxed); }
 
  private:
+  static constexpr int kMaxFreshModels = 32;
+
   template <class Advance>
   StepClock::Change advance(Advance&& call);
   void forward_began() noexcept;
@@ -73,7 +80,7 @@ class StepMarker {
   std::int64_t armed_through_cycle_ = 0;
   std::int64_t survey_to_cycle_ = 3;  ///< a program without models is surveyed too
   std::int64_t survey_to_step_ = 48;
-  int models_ = 0;
+  std::atomic<int> models_{0};
   std::int64_t last_armed_cycle_ = INT64_MIN / 2;
   std::array<std::uint64_t, 8> known_leaves_{};
   std::size_t next_known_ = 0;

@@ -44,11 +44,10 @@ double CostGovernor::Recent::mean() const {
 
 Watch CostGovernor::cycle_ended(const Cycle& ended, bool may_rest) {
   ++cycles_;
-  learn(ended);
-  if (cycles_ > full_cycles_) {
-    count(ended);
-    compare(ended);
-  }
+  const bool is_cut = std::exchange(is_cut_, false);
+  if (!is_cut) learn(ended);
+  if (cycles_ > full_cycles_) count(ended);
+  if (cycles_ > full_cycles_ && !is_cut) compare(ended);
   if (cycles_ >= full_cycles_ && (cycles_ - full_cycles_) % kChooseEvery == 0) choose(may_rest);
   if (!may_rest) structure_every_ = 1;
   watch_ = next();

@@ -62,6 +62,15 @@ class CostGovernor {
   /// A loop with an optimizer of its own begins: as many cycles as at the start are watched in
   /// full. At most four times.
   void loop_began();
+  /// Whether hooks have taken more of the cycle in progress than the budget allows.
+  bool is_over(const Cycle& so_far) const {
+    return weight_ * so_far.hooks_ms > budget_ * so_far.wall_ms;
+  }
+  /// Hooks rest in what is left of the cycle in progress, from which nothing is learnt.
+  void cut() {
+    watch_ = Watch::kNothing;
+    is_cut_ = true;
+  }
   /// The cycle in progress is watched in full from here on.
   void wake() { watch_ = Watch::kFull; }
 
@@ -102,6 +111,7 @@ class CostGovernor {
   const std::int64_t full_cycles_;
   std::int64_t cycles_ = 0;
   Watch watch_ = Watch::kFull;
+  bool is_cut_ = false;
   Recent wall_, structure_, values_, resting_;
   double survey_ms_ = 0;
   std::int64_t structure_every_ = 1;
