@@ -119,6 +119,7 @@ class ModuleUnregistered final : public Check {
                                count == 1 ? "is" : "are", words.where, share * 100);
     finding.why = words.why;
     if (!words.unused.empty()) finding.module_path = words.unused;
+    if (words.may_be_target) finding.severity = Severity::kWarning;
     finding.fixes = words.fixes;
     finding.facts = {{fact::kTensorsCount, count},
                      {fact::kElements, elements},

@@ -65,11 +65,16 @@ class OptimForeignParameter final : public Check {
     }
     if (foreign.empty()) return;
     Twins twins(state);
+    std::map<const TensorState*, const TensorState*> twin_of;
+    for (const TensorState* tensor : foreign) twin_of[tensor] = twins.take(*tensor);
+    const auto with_twin = std::ranges::count_if(given, [&](auto one) { return twin_of[one]; });
+    const bool is_like_model = 2 * with_twin > std::ssize(given);  // not by a chance of shapes
     std::map<std::string, Foreign> by_cause;
     for (const TensorState* tensor : foreign) {
-      const TensorState* twin = twins.take(*tensor);
+      const TensorState* twin = twin_of[tensor];
+      const bool is_taken = is_like_model && twin != nullptr && !twin->is_written();
       // The program gives it a gradient, and writes it back where the model has a tensor like it.
-      if (given.contains(tensor) && (twin == nullptr || !twin->written_by.empty())) continue;
+      if (given.contains(tensor) && !is_taken) continue;
       Foreign& of_cause = by_cause[twin != nullptr ? "stale_copy" : "unknown_tensor"];
       of_cause.tensors.push_back(tensor);
       if (twin != nullptr) of_cause.twins.push_back(twin);

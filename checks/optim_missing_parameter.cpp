@@ -77,7 +77,7 @@ class OptimMissingParameter final : public Check {
       const bool is_held = !tensor.owners.empty() && lapsed.how == Lapse::kNone;
       if (is_held || reported_.contains(id) || !needs_owner(state, tensor)) continue;
       // A copy that is overwritten from elsewhere is not trained on purpose.
-      if (tensor.written_by == "aten::copy_") continue;
+      if (tensor.written_by == "aten::copy_" || tensor.is_given_data()) continue;
       if (lapsed.how != Lapse::kNone && is_updated(tensor)) continue;
       reported_.insert(id);
       missing[kind_of(state, tensor, lapsed)].push_back(&tensor);

@@ -14,6 +14,7 @@ bool must_stay(const TensorState& tensor) {
 
 TensorState& TensorTable::introduce(const TensorInfo& info, std::int64_t event_number) {
   TensorState& tensor = get(info.id, event_number);
+  note_move(tensor, info.storage);
   tensor.info = info;
   return tensor;
 }
@@ -73,9 +74,17 @@ void TensorTable::remove_registrations(ModelId model) {
   }
 }
 
+void TensorTable::note_move(TensorState& tensor, std::uint64_t storage) {
+  const std::uint64_t before = tensor.info.storage;
+  if (before == 0 || storage == 0 || before == storage || tensor.gradients == 0) return;
+  tensor.was_moved = true;
+  tensor.cycles_unmoved = 0;
+}
+
 void TensorTable::note_storage(TensorState& tensor, std::uint64_t storage) {
   if (storage == 0) return;
   const bool moved = storage != tensor.info.storage;
+  note_move(tensor, storage);
   const auto former = registered_storages_.find(tensor.info.storage);
   if (moved && former != registered_storages_.end() && former->second == tensor.info.id) {
     registered_storages_.erase(former);

@@ -49,6 +49,8 @@ struct TensorUse {
 };
 
 struct TensorState {
+  static constexpr std::int64_t kCyclesUnmoved = 8;  ///< of a program that moves it no more
+
   TensorInfo info;
   std::vector<Registration> registrations;
   std::vector<OptimizerId> owners;
@@ -72,8 +74,13 @@ struct TensorState {
   std::int64_t written_step = -1;  ///< and the step of that
   TensorId follows = 0;    ///< a parameter of which alone that operator took what it wrote; 0: none
   bool is_copied = false;  ///< at some time the program wrote another registered tensor into it
+  bool was_moved = false;  ///< set_data() gave it other memory after its first gradient
+  std::int64_t cycles_unmoved = 0;  ///< with a gradient, since it did so last
   TensorUse use;
 
+  /// The program gives it new values with set_data(), step by step.
+  bool is_given_data() const { return was_moved && cycles_unmoved < kCyclesUnmoved; }
+  bool is_written() const { return !written_by.empty() || is_given_data(); }
   bool is_owned_by(OptimizerId optimizer) const {
     return std::ranges::find(owners, optimizer) != owners.end();
   }
@@ -105,6 +112,7 @@ class TensorTable {
   std::unordered_map<TensorId, TensorState>& all() { return tensors_; }
 
  private:
+  static void note_move(TensorState& tensor, std::uint64_t storage);
   void forget_some();
 
   std::unordered_map<TensorId, TensorState> tensors_;

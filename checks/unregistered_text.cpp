@@ -110,10 +110,10 @@ bool is_fed(TensorId id, TensorId leaf, const RunState& state) {
   return is_read;
 }
 
-bool flow_into_model(const std::vector<const TensorState*>& tensors, const RunState& state) {
+/// Whether some operator behind these tensors is one that `is_reader` knows.
+template <class Test>
+bool flow_into(std::vector<TensorId> open, const RunState& state, const Test& is_reader) {
   const OpTrace& trace = state.trace();
-  std::vector<TensorId> open;
-  for (const TensorState* tensor : tensors) open.push_back(tensor->info.id);
   std::set<std::size_t> seen;
   while (!open.empty()) {
     const TensorId id = open.back();
@@ -121,11 +121,49 @@ bool flow_into_model(const std::vector<const TensorState*>& tensors, const RunSt
     for (const std::size_t index : trace.consumers_of(id)) {
       if (!seen.insert(index).second) continue;
       const OpTrace::Record& record = trace.records()[index];
-      if (reads_registered(record, state)) return true;
+      if (is_reader(record)) return true;
       for (const OpTrace::Output& output : record.outputs) open.push_back(output.id);
     }
   }
   return false;
+}
+
+bool flow_into_model(const std::vector<const TensorState*>& tensors, const RunState& state) {
+  std::vector<TensorId> ids;
+  for (const TensorState* tensor : tensors) ids.push_back(tensor->info.id);
+  return flow_into(std::move(ids), state, [&state](const OpTrace::Record& record) {
+    return reads_registered(record, state);
+  });
+}
+
+bool flow_from_model(const ModelState& known, const std::vector<const TensorState*>& tensors,
+                     const RunState& state) {
+  std::set<TensorId> loose;
+  for (const TensorState* tensor : tensors) loose.insert(tensor->info.id);
+  std::vector<TensorId> ids;
+  for (const RegisteredTensor& registered : known.tensors) ids.push_back(registered.tensor.id);
+  return flow_into(std::move(ids), state, [&](const OpTrace::Record& record) {
+    return std::ranges::any_of(record.inputs, [&](TensorId input) {
+      return loose.contains(state.trace().leaf_behind(input));
+    });
+  });
+}
+
+/// They are as a whole of the shapes of the known model, in two layers or more, and run beside it:
+/// a teacher, or a target.
+bool may_be_target(const ModelState& known, const std::vector<const TensorState*>& tensors,
+                   const RunState& state) {
+  std::multiset<std::vector<std::int64_t>> shapes;
+  for (const TensorState* tensor : tensors) shapes.insert(tensor->info.shape);
+  std::multiset<std::vector<std::int64_t>> wanted;
+  std::set<std::string> modules;
+  for (const RegisteredTensor& registered : known.tensors) {
+    if (registered.is_buffer) continue;
+    wanted.insert(registered.tensor.shape);
+    modules.insert(registered.module_path);
+  }
+  return modules.size() > 1 && shapes == wanted && !flow_into_model(tensors, state) &&
+         !flow_from_model(known, tensors, state);
 }
 
 bool may_be_of_other_model(const std::vector<const TensorState*>& tensors, const RunState& state) {
@@ -146,6 +184,15 @@ std::vector<Fix> other_model_fixes(const ModelState& known,
   if (flow_into_model(tensors, state)) std::swap(fixes.front(), fixes.back());
   fixes.push_back(external_fix());
   return fixes;
+}
+
+void say_target(const ModelState& known, UnregisteredWords& words) {
+  words.why +=
+      fmt::format("; {} has the same shapes, and nothing flows from one to the other", known.label);
+  for (Fix& fix : words.fixes) fix.applicability = Applicability::kNeedsDecision;
+  words.fixes.insert(
+      words.fixes.begin(),
+      {"a teacher or a target: run its forward under torch::NoGradGuard", Applicability::kLikely});
 }
 
 std::vector<Fix> unregistered_fixes(const std::string& unused) {
@@ -185,12 +232,17 @@ UnregisteredWords unregistered_words(const ModelState& known,
   const std::string users = users_text(types) + (ops.empty() ? "" : " through " + joined(ops));
   const std::string largest = "; largest " + joined(largest_shapes(tensors));
   if (may_be_of_other_model(tensors, state)) {
-    return {.where = "in no optimizer and in no known model",
-            .why = fmt::format("{}, and more than one object holds such a layer, as in a block "
-                               "that {} does not register or in a second model{}",
-                               users, known.label, largest),
-            .unused = {},
-            .fixes = other_model_fixes(known, tensors, state)};
+    const bool is_target = may_be_target(known, tensors, state);
+    UnregisteredWords other = {
+        .where = "in no optimizer and in no known model",
+        .why = fmt::format("{}, and more than one object holds such a layer, as in a block "
+                           "that {} does not register or in a second model{}",
+                           users, known.label, largest),
+        .unused = {},
+        .fixes = other_model_fixes(known, tensors, state),
+        .may_be_target = is_target};
+    if (is_target) say_target(known, other);
+    return other;
   }
   UnregisteredWords words = {.where = "registered nowhere",
                              .why = users + ", no module and no optimizer holds them" + largest,

@@ -23,6 +23,7 @@ struct UnregisteredWords {
   std::string why;
   std::string unused;  ///< path of the one registered module of their type that no backward reached
   std::vector<Fix> fixes;
+  bool may_be_target = false;  ///< of the known model, which has the same shapes
 };
 UnregisteredWords unregistered_words(const ModelState& known,
                                      const std::vector<const TensorState*>& tensors,

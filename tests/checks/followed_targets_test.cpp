@@ -154,4 +154,40 @@ TEST_CASE("What no optimizer holds explains that nothing clears its gradients", 
   CHECK_FALSE(explains(told("optim-missing-parameter", "a.weight"), of_optimizer));
 }
 
+TEST_CASE("A model beside a trained one that nobody knows may be a target", "[check]") {
+  Program program("module-unregistered");
+  program.attach(1, {{.id = 1, .path = "a.weight"}, {.id = 2, .path = "b.weight"}});
+  program.optimizer(1, {1, 2});
+  program.leaf(11);
+  program.leaf(12);
+  TensorId entry = 20;
+  bool is_target = true;
+  SECTION("of the same data") {}
+  SECTION("but not behind it") {
+    entry = 22;
+    is_target = false;
+  }
+  SECTION("but not of other shapes") {
+    program.leaf(12, {5});
+    is_target = false;
+  }
+  for (int i = 0; i < 3; ++i) {
+    program.op({.name = "aten::addmm", .inputs = {20, 1}, .outputs = {21}});
+    program.op({.name = "aten::addmm", .inputs = {21, 2}, .outputs = {22}});
+    program.op({.name = "aten::addmm", .inputs = {entry, 11}, .outputs = {23}});
+    program.op({.name = "aten::addmm", .inputs = {23, 12}, .outputs = {24}});
+    program.op({.name = "aten::mse_loss", .inputs = {22, 24}, .outputs = {25}});
+    LooseModuleEvent layer{.type = "LinearImpl", .is_shared = true};
+    layer.tensors = {11, 12};
+    program.send_now(std::move(layer));
+    program.backward({1, 2, 11, 12});
+    program.step(1);
+  }
+  REQUIRE(program.findings.size() == 1);
+  const Finding& finding = program.findings[0];
+  CHECK(finding.severity == (is_target ? Severity::kWarning : Severity::kError));
+  CHECK((finding.fixes[0].text == "a teacher or a target: run its forward under " + kGuard) ==
+        is_target);
+}
+
 }  // namespace ddpscope::test::followed_targets_test

@@ -89,6 +89,21 @@ TEST_CASE("optim-foreign-parameter takes no offloaded copy for a stale one", "[c
   CHECK(program.findings.empty() == is_written_back);
 }
 
+TEST_CASE("optim-foreign-parameter takes no chance of shapes for a copy", "[check]") {
+  Program program("optim-foreign-parameter");
+  const std::int64_t like = GENERATE(4, 9);
+  program.leaf(21, {like});
+  program.leaf(22, {7});
+  program.leaf(23, {8});
+  program.attach(1, kNet);
+  program.optimizer(1, {21, 22, 23});
+  for (int i = 0; i < 6; ++i) {
+    program.clear({21, 22, 23}, GradientBefore::kReset);
+    train(program, {1, 2}, 1);
+  }
+  CHECK(program.findings.empty() == (like == 9));
+}
+
 TEST_CASE("optim-foreign-parameter stays silent", "[check]") {
   Program program("optim-foreign-parameter");
   program.leaf(9);
