@@ -12,6 +12,8 @@ namespace {
 constexpr double kNear = HalfSeries::kMax / 2;
 constexpr double kMaxStepsAhead = 500;
 constexpr double kHalfFit = 0.8;
+constexpr double kLargeAlready = 1024;  // 6 doublings before the end
+constexpr double kLeastOfGrowth = 0.5;  // in each half of the steps
 constexpr double kMaxZeroRatio = 0.5;
 constexpr double kHalfTiny = 6e-5;  // below the smallest normal number of float16
 }  // namespace
@@ -39,33 +41,50 @@ std::int64_t HalfSeries::steps_near_max() const {
   return is_constant ? 0 : std::ranges::count_if(samples_, is_near);
 }
 
-std::optional<HalfSeries::Forecast> HalfSeries::forecast() const {
-  if (samples_.size() < kSamples) return std::nullopt;
-  const auto n = static_cast<double>(samples_.size());
+/// A line through the logarithms of some steps.
+struct HalfSeries::Line {
   double mean_x = 0;
   double mean_y = 0;
-  for (const Sample& sample : samples_) {
-    mean_x += static_cast<double>(sample.step) / n;
-    mean_y += std::log2(sample.absmax) / n;
+  double slope = 0;  ///< doublings per step
+  double fit = 0;    ///< r²
+};
+
+HalfSeries::Line HalfSeries::line(std::size_t begin, std::size_t end) const {
+  const auto n = static_cast<double>(end - begin);
+  Line line;
+  for (std::size_t i = begin; i < end; ++i) {
+    line.mean_x += static_cast<double>(samples_[i].step) / n;
+    line.mean_y += std::log2(samples_[i].absmax) / n;
   }
   double xx = 0;
   double xy = 0;
   double yy = 0;
-  for (const Sample& sample : samples_) {
-    const double x = static_cast<double>(sample.step) - mean_x;
-    const double y = std::log2(sample.absmax) - mean_y;
+  for (std::size_t i = begin; i < end; ++i) {
+    const double x = static_cast<double>(samples_[i].step) - line.mean_x;
+    const double y = std::log2(samples_[i].absmax) - line.mean_y;
     xx += x * x;
     xy += x * y;
     yy += y * y;
   }
-  if (xy <= 0 || xy * xy < kHalfFit * xx * yy) return std::nullopt;
-  const double slope = xy / xx;
-  const double crossing = mean_x + (std::log2(kMax) - mean_y) / slope;
+  line.slope = xy / xx;
+  if (yy > 0) line.fit = xy * xy / (xx * yy);
+  return line;
+}
+
+std::optional<HalfSeries::Forecast> HalfSeries::forecast() const {
+  // Outputs of a model that begins to learn grow, too: few doublings must be left.
+  if (samples_.size() < kSamples || absmax() < kLargeAlready) return std::nullopt;
+  const Line all = line(0, kSamples);
+  if (all.slope <= 0 || all.fit < kHalfFit) return std::nullopt;
+  const double older = line(0, kSamples / 2).slope;
+  const double newer = line(kSamples / 2, kSamples).slope;
+  if (std::min(older, newer) < kLeastOfGrowth * all.slope) return std::nullopt;
+  const double crossing = all.mean_x + (std::log2(kMax) - all.mean_y) / all.slope;
   const double ahead = crossing - static_cast<double>(step());
   if (ahead > kMaxStepsAhead) return std::nullopt;
   return Forecast{.step = step() + std::max<std::int64_t>(std::llround(ahead), 1),
-                  .doubling_steps = 1 / slope,
-                  .growth = std::exp2(slope)};
+                  .doubling_steps = 1 / all.slope,
+                  .growth = std::exp2(all.slope)};
 }
 
 void HalfGradients::add(double zero_ratio, double absmax) {

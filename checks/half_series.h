@@ -25,7 +25,7 @@ class HalfSeries {
     double doubling_steps = 0;
     double growth = 0;  ///< factor per step
   };
-  /// A steady growth that reaches the end of float16 soon.
+  /// A steady growth of what is large already that reaches the end of float16 soon.
   std::optional<Forecast> forecast() const;
   /// Of the last complete step.
   double absmax() const { return samples_.back().absmax; }
@@ -36,6 +36,9 @@ class HalfSeries {
     std::int64_t step = 0;
     double absmax = 0;
   };
+  struct Line;
+  Line line(std::size_t begin, std::size_t end) const;
+
   Sample growing_;  ///< of the step in progress
   std::deque<Sample> samples_;
 };

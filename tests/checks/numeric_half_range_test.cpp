@@ -77,16 +77,16 @@ TEST_CASE("numeric-half-range reports a module whose outputs come near the end",
 
 TEST_CASE("numeric-half-range forecasts where a steady growth leads", "[check]") {
   HalfSteps run;
-  run.outputs(64, [](int i) { return 16 * std::exp2(i / 20.0); });
+  run.outputs(64, [](int i) { return 256 * std::exp2(i / 20.0); });
   REQUIRE(run.program.findings.size() == 1);
   const Finding& finding = run.program.findings[0];
-  // log2(65504 / 16) * 20 = 240 steps after the first.
+  // log2(65504 / 256) * 20 = 160 steps after the first.
   CHECK(finding.what ==
-        "float16 output absmax 142.02, doubling every 20 steps; 65504 is reached near step 241");
+        "float16 output absmax 2272.4, doubling every 20 steps; 65504 is reached near step 161");
   CHECK(finding.why == "growth factor 1.0353 per step over 64 samples");
   CHECK(fact_of<std::string>(finding, "kind") == "forecast");
   CHECK(fact_of<double>(finding, "doubling_steps") == Approx(20));
-  CHECK(fact_of<std::int64_t>(finding, "forecast_step") == 241);
+  CHECK(fact_of<std::int64_t>(finding, "forecast_step") == 161);
 }
 
 TEST_CASE("numeric-half-range reports gradients that are flushed to zero", "[check]") {
@@ -154,10 +154,16 @@ TEST_CASE("numeric-half-range stays silent on outputs", "[check]") {
     run.outputs(200, [](int i) { return i % 40 == 0 ? 50000 + i : 10; });
   }
   SECTION("on growth that is too slow") {
-    run.outputs(70, [](int i) { return 16 * std::exp2(i / 60.0); });
+    run.outputs(70, [](int i) { return 1100 * std::exp2(i / 200.0); });
+  }
+  SECTION("on growth of what is small, as at the begin of training") {
+    run.outputs(120, [](int i) { return 0.1 * std::exp2(i / 15.0); });
+  }
+  SECTION("on growth that ends") {
+    run.outputs(120, [](int i) { return 512 * std::exp2(std::min(i, 40) / 10.0); });
   }
   SECTION("on growth that is not steady") {
-    run.outputs(70, [](int i) { return (i % 2 == 0 ? 1 : 400) * std::exp2(i / 20.0); });
+    run.outputs(70, [](int i) { return (i % 2 == 0 ? 1 : 200) * std::exp2(i / 20.0); });
   }
   SECTION("on values that shrink") {
     run.outputs(70, [](int i) { return 30000 * std::exp2(-i / 20.0); });
