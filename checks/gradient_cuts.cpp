@@ -189,6 +189,10 @@ std::optional<GradientCut> find_leaf_loss(const OpTrace& trace, const BackwardEv
                                           const std::vector<TensorId>& leaves) {
   if (leaves.empty()) return std::nullopt;
   std::vector<GradientCut> cuts = find_cuts(trace, event, leaves);
+  // A target that is computed under a guard loses no loss its graph.
+  const auto cut = std::ranges::find_if(
+      cuts, [](const GradientCut& one) { return one.cause != "grad_mode_off"; });
+  if (cut != cuts.end()) std::iter_swap(cuts.begin(), cut);
   GradientCut whole = cuts.empty() ? GradientCut{.starved = leaves} : std::move(cuts.front());
   for (std::size_t i = 1; i < cuts.size(); ++i) {
     std::ranges::copy(cuts[i].starved, std::back_inserter(whole.starved));

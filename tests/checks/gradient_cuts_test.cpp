@@ -112,4 +112,23 @@ TEST_CASE("an operator that returns its input as it is ends no path", "[check]")
   CHECK(program.findings[0].why.starts_with("what follows aten::relu [8, 32] went on without"));
 }
 
+TEST_CASE("a target under a guard is not why a loss has no graph", "[check]") {
+  CutSteps steps;
+  steps.reached = {};
+  steps.program.attach(2, {{.id = 11, .path = "trunk.weight"}});
+  steps.program.op(
+      {.name = "aten::addmm", .inputs = {20, 11}, .outputs = {31}, .grad_mode = false});
+  steps.trunk();
+  steps.detach();
+  steps.program.op(
+      {.name = "aten::mse_loss", .inputs = {22, 31}, .outputs = {kLoss}, .requires_grad = false});
+  steps.program.leaf(kLoss);
+  steps.program.roots = {kLoss};
+  steps.program.roots_are_leaves = true;
+  steps.program.backward({kLoss});
+  REQUIRE_FALSE(steps.program.findings.empty());
+  CHECK(steps.program.findings[0].why.starts_with(
+      "backward began at a leaf: the loss lost its graph by aten::detach"));
+}
+
 }  // namespace ddpscope::test::gradient_cuts_test
