@@ -7,6 +7,8 @@
 
 namespace ddpscope {
 
+class Capture;
+
 // Note [Cycles that do not end]
 // Between two steps a program may evaluate for minutes; one that only infers, or that takes its
 // gradients from autograd::grad() alone, never ends a step. The governor decides at the end of

@@ -96,9 +96,7 @@ void see_backend(const c10d::Backend& backend) {
 
 std::vector<AttachedRoot> roots_of_thread() {
   // Without an optimizer so far, a discovered model is attached here.
-  if (has_discovered() || discovery_waits()) {
-    as_guest("tree", [](Capture& capture) { attach_discovered(capture); });
-  }
+  if (has_discovered() || discovery_waits()) as_guest("tree", attach_discovered);
   Capture* const capture = Capture::active();
   return capture == nullptr ? std::vector<AttachedRoot>() : capture->modules().own_roots();
 }

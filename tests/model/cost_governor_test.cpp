@@ -209,6 +209,30 @@ TEST_CASE("A hook in which the thread lost its core does not end the watch", "[g
   CHECK(run.governor.coverage().longest_gap <= 32);
 }
 
+TEST_CASE("Nothing is learnt from a cycle in which hooks were told to rest", "[governor]") {
+  const auto rested_once = [](bool cut) {
+    CostGovernor governor(2, 1);
+    for (int cycle = 0; cycle < 100; ++cycle) {
+      if (cut && cycle == 50) governor.cut();
+      governor.cycle_ended({.wall_ms = cut && cycle == 50 ? 1e3 : 10.0, .hooks_ms = 0.05}, true);
+    }
+    return governor;
+  };
+  const CostGovernor plain = rested_once(false);
+  const CostGovernor cut = rested_once(true);
+  CHECK(cut.structure_every() == plain.structure_every());
+  CHECK(cut.coverage().cycles == plain.coverage().cycles);
+  CHECK(cut.coverage().structure == plain.coverage().structure - 1);
+  CHECK(cut.coverage().longest_gap == 1);
+}
+
+TEST_CASE("A cycle in progress is over the budget by what its hooks are taken to cost",
+          "[governor]") {
+  const CostGovernor governor(2, 64);
+  CHECK(governor.is_over({.wall_ms = 100, .hooks_ms = 1.5}));  // 1.5 times it is 2.25 %
+  CHECK_FALSE(governor.is_over({.wall_ms = 100, .hooks_ms = 1.2}));
+}
+
 TEST_CASE("A program that grows faster or slower is followed", "[governor]") {
   Run run(2);
   run.cycles(1000, {.step_ms = 100, .structure_ms = 0.1, .values_ms = 0.1});

@@ -96,6 +96,110 @@ TEST_CASE("A model that comes in a rest does not bring back the records of opera
   CHECK(summary["warnings"] == 0);
 }
 
+/// Whether calls of layers and operators go straight to LibTorch.
+bool hooks_rest() {
+  return called_in(kLinear).starts_with("libtorch_cpu.so") && !at::hasGlobalCallbacks();
+}
+
+/// The calls of the net's two layers before hooks rest: at most that many.
+constexpr int kManyCalls = 1 << 14;
+
+/// Calls `once` until hooks rest. The number of calls.
+int calls_before_rest(const std::function<void()>& once) {
+  int calls = 0;
+  while (!hooks_rest() && calls < kManyCalls) {
+    once();
+    ++calls;
+  }
+  return calls;
+}
+
+void attach_within_little(Net& net) {
+  at::set_num_threads(1);
+  Options options = quiet();
+  options.overhead = 0.1;
+  options.full_cycles = 1000;
+  attach_diagnostics(net, options);
+}
+
+/// Trains, evaluates until hooks rest, and trains again.
+void evaluate_for_long(bool with_graph) {
+  Net net;
+  attach_within_little(net);
+  torch::optim::SGD optimizer(net->parameters(), 1e-6);
+  train(
+      optimizer, [&] { return net->loss(); }, 2);
+  REQUIRE(at::hasGlobalCallbacks());  // the first steps are surveyed
+  net->eval();
+  {
+    const torch::AutoGradMode mode(with_graph);
+    const int calls = calls_before_rest([&] { net->loss(); });
+    CHECK(calls > kManyCalls / 16);
+    CHECK(calls < kManyCalls);
+    net->loss();
+    CHECK(hooks_rest());
+  }
+  net->train();
+  const at::Tensor loss = net->loss();
+  CHECK(called_in(kLinear).starts_with("libddpscope.so"));
+  loss.backward();
+  check_silent(1, 2);
+}
+
+TEST_CASE("Hooks rest in a long evaluation until the model trains again") {
+  evaluate_for_long(/*with_graph=*/false);
+}
+
+TEST_CASE("Hooks rest in a long evaluation with grad mode on until the model trains again") {
+  evaluate_for_long(/*with_graph=*/true);
+}
+
+TEST_CASE("Hooks rest in a program that only infers") {
+  Net net;
+  attach_within_little(net);
+  const torch::NoGradGuard no_grad;
+  const int calls = calls_before_rest([&] { net->loss(); });
+  CHECK(calls > kManyCalls / 16);
+  CHECK(calls < kManyCalls);
+}
+
+TEST_CASE("Hooks rest in a program that only infers and calls no layer") {
+  Net net;
+  attach_within_little(net);
+  const torch::NoGradGuard no_grad;
+  const int calls =
+      calls_before_rest([&] { torch::linear(input(), net->first->weight).relu().sum(); });
+  CHECK(calls > kManyCalls / 16);
+  CHECK(calls < kManyCalls);
+}
+
+TEST_CASE("Hooks rest in a program that takes its gradients itself") {
+  Net net;
+  attach_within_little(net);
+  const std::vector<at::Tensor> parameters = net->parameters();
+  const int calls = calls_before_rest([&] {
+    const auto gradients = torch::autograd::grad({net->loss()}, parameters);
+    const torch::NoGradGuard no_grad;
+    for (std::size_t i = 0; i < parameters.size(); ++i) parameters[i].sub_(gradients[i] * 1e-6);
+  });
+  CHECK(calls > 16);
+  CHECK(calls <= 80);
+}
+
+TEST_CASE("A step of many backwards is watched to its end") {
+  constexpr int kBackwards = 32;
+  Net net;
+  attach_within_little(net);
+  torch::optim::SGD optimizer(net->parameters(), 1e-6);
+  for (int backward = 0; backward < kBackwards; ++backward) {
+    at::Tensor loss = net->loss();
+    for (int call = 0; call < kManyCalls / kBackwards; ++call) loss = loss + net->loss();
+    loss.backward();
+    REQUIRE(!hooks_rest());
+  }
+  optimizer.step();
+}
+
 // A class of the program's own, whose calls are told by an operator.
 struct WordsImpl : torch::nn::Module {
   at::Tensor forward(const at::Tensor& words) { return torch::embedding(weight, words); }
