@@ -62,7 +62,7 @@ class AutogradCut final : public Check {
       GradientCut whole = event.grad_mode ? cut_by_rebinding(state) : cut_by_grad_mode(state);
       if (!whole.starved.empty()) cuts.push_back(std::move(whole));
     }
-    if (cuts.empty() && event.grad_mode) refused_.graphless(event, state, findings);
+    if (cuts.empty()) refused_.graphless(event, state, findings);
     for (const GradientCut& cut : cuts) {
       const auto seen = seen_.find(key_of(cut));
       const std::int64_t since = seen == seen_.end() ? event.at.step : seen->second.first_step;

@@ -191,6 +191,34 @@ Finding refused_at(const ErrorEvent& refused, const RunState& state) {
 }
 }  // namespace
 
+Finding no_graph_finding(const std::vector<const TensorState*>& untrained,
+                         const ErrorEvent& refused, const RunState& state) {
+  Finding finding = refused_at(refused, state);
+  finding.what = "backward was refused, for its loss has no graph";
+  if (!untrained.empty()) {
+    const std::vector<TensorGroup> groups = collapse(state, untrained);
+    finding.model = groups.front().model_label;
+    finding.module_path = groups.front().module_path;
+    for (const TensorGroup& group : groups) {
+      finding.module_path = common_path(finding.module_path, group.module_path);
+    }
+    finding.what += fmt::format("; {} ({}) in optimizers never had a gradient: {}",
+                                counted(std::ssize(untrained), "parameter"),
+                                counted(elements_of(untrained), "element"), names_of(groups));
+  }
+  finding.why = refused.grad_mode
+                    ? "grad mode was on at that call: forward ran under a torch::NoGradGuard, or "
+                      "detach(), data() or item() took the loss out of its graph; no recorded "
+                      "operator shows where"
+                    : "grad mode is off in the thread that called backward: forward recorded no "
+                      "graph";
+  finding.fixes = {
+      {"close the scope of torch::NoGradGuard before the training forward, restore GradMode",
+       kLikely},
+      {"compute the loss without detach(), data() or numbers read by item()", kLikely}};
+  return finding;
+}
+
 Finding after_grad_finding(const ErrorEvent& refused, const RunState& state) {
   Finding finding = refused_at(refused, state);
   finding.what = "a backward was refused, for what it begins at has no graph";

@@ -14,6 +14,11 @@ Finding cut_finding(const GradientCut& cut, std::int64_t since_step, const RunSt
 Finding frozen_finding(const std::vector<const TensorState*>& frozen, const ErrorEvent& refused,
                        const RunState& state);
 
+/// An error that a loss has no graph, where nothing that was recorded tells why. `untrained`: what
+/// optimizers hold and never had a gradient.
+Finding no_graph_finding(const std::vector<const TensorState*>& untrained,
+                         const ErrorEvent& refused, const RunState& state);
+
 /// A backward that was refused after an autograd::grad() of this step that made no graph.
 Finding after_grad_finding(const ErrorEvent& refused, const RunState& state);
 

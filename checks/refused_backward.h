@@ -22,13 +22,13 @@ class RefusedBackward {
   }
 
   void went_on(Findings& findings) {
-    if (!frozen_.has_value()) return;
-    frozen_->severity = Severity::kNote;
+    if (!refused_.has_value()) return;
+    refused_->severity = Severity::kNote;
     ended(findings);
   }
   /// The run. What was refused last is an error.
   void ended(Findings& findings) {
-    if (frozen_.has_value()) findings.push_back(*std::exchange(frozen_, std::nullopt));
+    if (refused_.has_value()) findings.push_back(*std::exchange(refused_, std::nullopt));
   }
 
   static void of_input(const ErrorEvent& event, const RunState& state, Findings& findings) {
@@ -43,14 +43,15 @@ class RefusedBackward {
       return;
     }
     const std::vector<const TensorState*> frozen = frozen_members(state);
-    if (!frozen.empty()) frozen_ = frozen_finding(frozen, event, state);
+    refused_ = frozen.empty() ? no_graph_finding(untrained_members(state), event, state)
+                              : frozen_finding(frozen, event, state);
   }
 
  private:
   using Last = std::tuple<std::int64_t, std::uint64_t, bool>;  // step, thread, made no graph
 
   Last last_;
-  std::optional<Finding> frozen_;  ///< of a backward that was refused for what is frozen
+  std::optional<Finding> refused_;  ///< of the backward that was refused last
 };
 
 }  // namespace ddpscope

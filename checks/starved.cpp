@@ -78,6 +78,18 @@ std::vector<const TensorState*> frozen_members(const RunState& state) {
   return frozen;
 }
 
+std::vector<const TensorState*> untrained_members(const RunState& state) {
+  std::vector<const TensorState*> untrained;
+  bool some_trained = false;
+  for (const auto& [id, tensor] : state.tensors().all()) {
+    if (tensor.registrations.empty() || tensor.owners.empty()) continue;
+    some_trained |= tensor.gradients > 0;
+    if (tensor.gradients == 0 && state.eligible(tensor)) untrained.push_back(&tensor);
+  }
+  if (!some_trained) untrained.clear();
+  return untrained;
+}
+
 std::vector<GradientCut> narrowed(std::vector<GradientCut> cuts, const RunState& state) {
   for (GradientCut& cut : cuts) {
     std::erase_if(cut.starved, [&](TensorId id) { return !still_starves(cut, id, state); });

@@ -23,6 +23,9 @@ std::vector<GradientCut> idle_cuts(const BackwardEvent& event, const RunState& s
 /// Registered parameters that optimizers hold and that require no gradient now.
 std::vector<const TensorState*> frozen_members(const RunState& state);
 
+/// The trainable ones of which no backward has given a gradient, while others had one.
+std::vector<const TensorState*> untrained_members(const RunState& state);
+
 /// The cuts with the parameters that still wait for a gradient in this cycle.
 std::vector<GradientCut> narrowed(std::vector<GradientCut> cuts, const RunState& state);
 

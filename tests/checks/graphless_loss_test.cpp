@@ -151,6 +151,37 @@ TEST_CASE("autograd-cut tells a refused backward of what is frozen, in a note if
       "backward was refused, for its loss has no graph; 2 parameters"));
 }
 
+TEST_CASE("autograd-cut tells a refused backward of a step that was not recorded", "[check]") {
+  CutSteps steps;
+  steps.owned();
+  steps.trunk();
+  steps.loss({21});
+  steps.reached = {1, 2};
+  steps.end_step();
+  const bool is_new = GENERATE(true, false);
+  if (is_new) {
+    steps.program.attach(2, {{.id = 12, .path = "fc.weight"}});
+    steps.program.optimizer(2, {12});
+  }
+  const bool grad_mode = is_new || GENERATE(true, false);
+  if (!grad_mode) steps.program.attach(1, {});
+  steps.program.send_now(ErrorEvent{.at = {}, .message = kRefused, .grad_mode = grad_mode});
+  CHECK(steps.program.findings.empty());
+  const bool is_caught = GENERATE(true, false);
+  if (is_caught) steps.end_step();
+  steps.program.exit();
+  REQUIRE(steps.program.findings.size() == 1);
+  const Finding& finding = steps.program.findings[0];
+  CHECK(finding.severity == (is_caught ? Severity::kNote : Severity::kError));
+  CHECK(finding.module_path == (is_new ? "fc" : ""));
+  CHECK(finding.what ==
+        std::string("backward was refused, for its loss has no graph") +
+            (is_new ? "; 1 parameter (4 elements) in optimizers never had a gradient: fc.weight"
+                    : ""));
+  CHECK(finding.why.starts_with(grad_mode ? "grad mode was on at that call"
+                                          : "grad mode is off in the thread"));
+}
+
 TEST_CASE("autograd-cut takes no operator for a cut whose parameter is frozen", "[check]") {
   CutSteps steps;
   steps.owned();

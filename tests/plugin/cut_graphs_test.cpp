@@ -88,6 +88,42 @@ TEST_CASE("Grad mode that nobody switched on again is an error") {
   check_findings({"autograd-cut error first - grad_mode_off aten::addmm"});
 }
 
+namespace {
+/// Trains one model, and then a second one on a forward under a guard.
+void refuse_second(bool trains_on) {
+  Net net;
+  SGD optimizer(net->parameters(), 0.01);
+  train(
+      optimizer, [&] { return net->loss(); }, 200);
+  Net second;
+  SGD of_second(second->parameters(), 0.01);
+  at::Tensor output;
+  {
+    const torch::NoGradGuard guard;
+    output = second->forward(input());
+  }
+  CHECK_THROWS_AS(output.square().mean().backward(), c10::Error);
+  if (trains_on) {
+    train(
+        of_second, [&] { return second->loss(); }, 4);
+  }
+}
+}  // namespace
+
+TEST_CASE("A forward under a guard long after the start is an error when the program ends") {
+  Net watched;
+  attach_diagnostics(watched, quiet());
+  refuse_second(/*trains_on=*/false);
+  expect_at_exit({"autograd-cut error - - - -"});
+}
+
+TEST_CASE("A refused backward that the program catches to train on is no warning") {
+  Net watched;
+  attach_diagnostics(watched, quiet());
+  refuse_second(/*trains_on=*/true);
+  check_silent();
+}
+
 TEST_CASE("A loss that was made a leaf is an error") {
   Net net;
   attach_diagnostics(net, quiet());
