@@ -35,6 +35,22 @@ struct Scaling {
 
 Scaling& mine() { return PerThread<Scaling>::get(); }
 
+// The tensor of another type that a surveyed operator of this thread cast a gradient into last.
+struct Cast {
+  std::optional<c10::weak_intrusive_ptr<c10::TensorImpl>> copy;
+  TensorId leaf = 0;
+};
+
+Cast& last_cast() { return PerThread<Cast>::get(); }
+
+/// 0: it is none.
+TensorId leaf_of_cast(const at::Tensor& tensor) {
+  const Cast& cast = last_cast();
+  const bool is_it = cast.copy.has_value() && !cast.copy->expired() &&
+                     cast.copy->_unsafe_get_target() == tensor.unsafeGetTensorImpl();
+  return is_it ? cast.leaf : 0;
+}
+
 bool same(double a, double b) { return a == b || (std::isnan(a) && std::isnan(b)); }
 
 bool same(const Factor& a, const Factor& b) {
@@ -109,6 +125,8 @@ TensorSlot* slot_of(const at::Tensor& written) {
   if (!written.defined()) return nullptr;
   return gradient_table().find(values_of(*written.unsafeGetTensorImpl()));
 }
+
+TensorId id_of(const TensorSlot& slot) { return slot.id.load(std::memory_order_relaxed); }
 
 template <class GetFactor>
 void see_gradient(const at::Tensor& written, GetFactor&& factor) {
@@ -204,13 +222,34 @@ void see_scaled_copy(Capture& capture, const at::RecordFunction& function) {
   const bool is_in_place = std::string_view(function.name()).ends_with('_');
   if (is_in_place || !is_watching() || inputs.empty() || !inputs[0].isTensor()) return;
   const at::Tensor& gradient = inputs[0].toTensor();
-  const TensorSlot* const slot = slot_of(gradient);
-  const double factor = slot == nullptr ? 1 : ddpscope::factor_of(function);
-  if (factor == 1 || !is_gradient_of(capture.tensors().lock(*slot), gradient)) return;
+  const TensorId of_cast = leaf_of_cast(gradient);
+  const TensorSlot* const slot = of_cast != 0 ? nullptr : slot_of(gradient);
+  const double factor = of_cast == 0 && slot == nullptr ? 1 : ddpscope::factor_of(function);
+  if (factor == 1) return;
+  if (of_cast == 0 && !is_gradient_of(capture.tensors().lock(*slot), gradient)) return;
   tell_scaling(capture);  // what was scaled before it
   capture.put(ScaledCopyEvent{.at = capture.marker().now(),
-                              .gradient_of = slot->id.load(std::memory_order_relaxed),
+                              .gradient_of = of_cast != 0 ? of_cast : id_of(*slot),
                               .factor = factor});
+}
+
+TensorId cast_gradient(Capture& capture, const at::RecordFunction& function) {
+  const std::string_view name = function.name();
+  if ((name != "aten::to" && name != "aten::_to_copy") || !is_watching()) return 0;
+  const auto inputs = function.inputs();
+  if (inputs.empty() || !inputs[0].isTensor()) return 0;
+  const at::Tensor& gradient = inputs[0].toTensor();
+  const TensorSlot* const slot = slot_of(gradient);
+  const bool is_gradient =
+      slot != nullptr && is_gradient_of(capture.tensors().lock(*slot), gradient);
+  return is_gradient ? id_of(*slot) : 0;
+}
+
+void see_cast(const at::RecordFunction& function, TensorId leaf) {
+  for_each_tensor(function.outputs(), [&](const at::Tensor& copy) {
+    last_cast() = {.copy = c10::weak_intrusive_ptr<c10::TensorImpl>(copy.getIntrusivePtr()),
+                   .leaf = leaf};
+  });
 }
 
 void see_clip(const WholeClip& clip) noexcept {

@@ -22,8 +22,13 @@ void see_scaling(bool divides, at::TensorList written, const at::Tensor& by) noe
 void see_scaling(bool divides, at::TensorList written, const at::Scalar& by) noexcept;
 
 /// Called before an operator that is surveyed: tells where it multiplies a gradient into a new
-/// tensor.
+/// tensor, or one that was just cast to another type.
 void see_scaled_copy(Capture& capture, const at::RecordFunction& function);
+
+/// Before an operator that is surveyed: the leaf whose gradient it casts to another type; 0: none.
+TensorId cast_gradient(Capture& capture, const at::RecordFunction& function);
+/// After it.
+void see_cast(const at::RecordFunction& function, TensorId leaf);
 
 /// Gradients that are clipped by one call, which no operator of LibTorch shows.
 struct WholeClip {

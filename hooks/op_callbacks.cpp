@@ -51,10 +51,11 @@ struct OpContext final : at::ObserverContext {
   bool brings_values = false;    // an input was computed, and has no gradient path
   bool reads_gradients = false;  // or what was computed from them, before they are used
   std::uint64_t taken_from = 0;  // a gradient: its memory
-  bool hides_gradient = false;   // an input has no gradient path, and its memory has
-  bool mixes_shapes = false;     // of its first two tensors
-  WeakInputs all_inputs;         // of the outermost operator
-  WeakInputs written;            // by one that returns nothing
+  TensorId cast_gradient_of = 0;
+  bool hides_gradient = false;  // an input has no gradient path, and its memory has
+  bool mixes_shapes = false;    // of its first two tensors
+  WeakInputs all_inputs;        // of the outermost operator
+  WeakInputs written;           // by one that returns nothing
   DataMakers::Begun data;
   std::uint64_t waits_since = 0;  // ticks; while data is waited for
   int exceptions = std::uncaught_exceptions();
@@ -126,6 +127,7 @@ std::unique_ptr<at::ObserverContext> op_starts(const at::RecordFunction& functio
       if (nesting.depth == 1) {
         PendingGradients::see_operator(capture, function);
         see_scaled_copy(capture, function);
+        context->cast_gradient_of = cast_gradient(capture, function);
         see_random_operator(capture, function);
         context->taken_from = TakenGradients::read_by(capture, function);
         if (capture.options().values) context->data = DataMakers::begin(capture, function);
@@ -246,6 +248,9 @@ void op_ends(const at::RecordFunction& function, at::ObserverContext* context) {
   }
   if (op->reads_gradients) {
     as_guest("op", [&](Capture&) { GradientFlow::see_result(function); });
+  }
+  if (op->cast_gradient_of != 0) {
+    as_guest("op", [&](Capture&) { see_cast(function, op->cast_gradient_of); });
   }
   if (op->taken_from != 0) {
     as_guest("op", [&](Capture& capture) {

@@ -108,6 +108,47 @@ TEST_CASE("A clip before the loss scale is divided out into new gradients is fou
   check_findings(kClippedFirst);
 }
 
+namespace {
+/// Weights in half precision, which follow those in float32 that the optimizer holds.
+void train_masters(bool clips_scaled) {
+  constexpr double kHalfScale = 512;
+  Net net;
+  net->to(at::kHalf);
+  attach_diagnostics(net, quiet());
+  const std::vector<at::Tensor> weights = net->parameters();
+  std::vector<at::Tensor> masters;
+  for (const at::Tensor& weight : weights) {
+    masters.push_back(weight.detach().to(at::kFloat).requires_grad_());
+  }
+  SGD optimizer(masters, 1e-3);
+  for (int i = 0; i < 6; ++i) {
+    net->zero_grad();
+    const at::Tensor output = net->forward(input().to(at::kHalf)).to(at::kFloat);
+    (output.square().mean() * kHalfScale).backward();
+    if (clips_scaled) torch::nn::utils::clip_grad_norm_(weights, kLimit);
+    for (std::size_t k = 0; k < weights.size(); ++k) {
+      masters[k].mutable_grad() = weights[k].grad().to(at::kFloat) / kHalfScale;
+    }
+    if (!clips_scaled) torch::nn::utils::clip_grad_norm_(masters, kLimit);
+    optimizer.step();
+    const torch::NoGradGuard guard;
+    for (std::size_t k = 0; k < weights.size(); ++k) weights[k].copy_(masters[k]);
+  }
+}
+}  // namespace
+
+TEST_CASE("A clip before the loss scale is divided out into gradients of masters is found") {
+  train_masters(/*clips_scaled=*/true);
+  const auto all = findings();
+  CHECK(find(all, "clip-before-unscale") != nullptr);
+}
+
+TEST_CASE("A clip of the masters, whose gradients carry no loss scale, is none") {
+  train_masters(/*clips_scaled=*/false);
+  const auto all = findings();
+  CHECK(find(all, "clip-before-unscale") == nullptr);
+}
+
 TEST_CASE("A clip of gradients whose scale is the argument of backward is found") {
   Net net;
   attach_diagnostics(net, quiet());
