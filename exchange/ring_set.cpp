@@ -7,12 +7,15 @@
 #include <memory>
 #include <optional>
 #include <string_view>
+#include <utility>
 
+#include "exchange/call_blocks.h"
 #include "records/report_dir.h"
 
 namespace ddpscope {
 namespace {
 constexpr std::string_view kEnd = ".ring";
+constexpr std::uint64_t kCallsLookedAt = 1024;
 
 /// A ring is named as the rank file beside it.
 std::optional<std::int64_t> rank_of_ring(std::string_view name) {
@@ -57,6 +60,33 @@ bool are_steps_of_all(const std::vector<RingReader>& rings) {
            return lone.by_call != 0 && lone.steps == rings.front().lone_steps().steps;
          });
 }
+
+/// By group and number in it: the step after the lone ones, and as the rank counted.
+using Steps = std::pair<std::int64_t, std::int64_t>;
+using CallSteps = std::map<std::pair<std::uint64_t, std::uint64_t>, Steps>;
+
+/// What ranks call together they call in one step: whether without their lone steps they do so less
+/// often than with them.
+bool come_apart(const std::vector<RingReader>& rings) {
+  const auto made_some = [](const RingReader& ring) { return ring.lone_steps().steps > 0; };
+  if (std::ranges::none_of(rings, made_some)) return false;
+  CallSteps first;
+  std::int64_t apart = 0;
+  for (const RingReader& ring : rings) {
+    const std::uint64_t end = std::min(ring.call_count(), ring.first_call() + kCallsLookedAt);
+    for (auto place = ring.first_call(); place < end; ++place) {
+      const auto call = ring.call(place);
+      if (!call || !is_of_group(*call) || group_size(call->group) < 2) continue;
+      if (call->step <= 0) continue;
+      const Steps steps{call->step, call->step + ring.lone_steps().steps};
+      const auto [same, is_new] = first.try_emplace({call->group, call->seq}, steps);
+      if (is_new) continue;
+      apart += same->second.first != steps.first ? 1 : 0;
+      apart -= same->second.second != steps.second ? 1 : 0;
+    }
+  }
+  return apart > 0;
+}
 }  // namespace
 
 RingSet open_rings(const std::vector<RingPlace>& places, const std::string& run_id) {
@@ -77,7 +107,7 @@ RingSet open_rings(const std::vector<RingPlace>& places, const std::string& run_
     }
   }
   for (auto& [rank, ring] : by_rank) set.rings.push_back(std::move(ring));
-  if (are_steps_of_all(set.rings)) {
+  if (are_steps_of_all(set.rings) || come_apart(set.rings)) {
     for (RingReader& ring : set.rings) ring.show_lone_steps();
   }
   return set;

@@ -16,6 +16,7 @@ void LoneStart::on(const CollectiveEvent& event, const Models& models, const Ste
   if (averages_ || event.group_size < 2) return;
   ends_ &= last.step == found_.steps;  // where hooks rest, no backward says that a step began
   if (event.kind == CollectiveKind::kBroadcast) add(event.elements, models, last);
+  add_exchanged(event, last);
   const bool in_step = before_ == last.step;
   if (!exchanged_ && !in_step && !ends_ && makes_equal(event.kind)) {
     end_with(last, /*by_call=*/true);
@@ -46,7 +47,17 @@ void LoneStart::add(std::int64_t elements, const Models& models, const StepDiges
   brought_ += static_cast<std::uint64_t>(std::max<std::int64_t>(elements, 0));
   std::uint64_t trained = 0;
   for (const auto& [id, model] : models) trained += trained_elements(model.list());
+  // Where hooks rest, models are not known as yet.
+  if (most_exchanged_ >= std::max<std::uint64_t>(trained, 1)) return;
   if (brought_ > 0 && brought_ >= trained) end_with(last, /*by_call=*/false);
+}
+
+void LoneStart::add_exchanged(const CollectiveEvent& event, const StepDigest& last) {
+  if (makes_equal(event.kind) || (last.step == 0 && before_ != last.step)) return;
+  if (exchanged_after_ != last.step) exchanged_elements_ = 0;
+  exchanged_after_ = last.step;
+  exchanged_elements_ += static_cast<std::uint64_t>(std::max<std::int64_t>(event.elements, 0));
+  most_exchanged_ = std::max(most_exchanged_, exchanged_elements_);
 }
 
 void LoneStart::end_with(const StepDigest& last, bool by_call) {

@@ -16,7 +16,8 @@ namespace ddpscope {
 /// for a learning rate. They end, between two steps, where as many elements as it trains are sent
 /// to it or read from an archive, or in the first call since they began, if that is a broadcast or
 /// a barrier; and the first average of gradients follows. What ranks had before is nothing to
-/// compare.
+/// compare. In none of them it gave others as many elements as it trains, or got them, in another
+/// way: that is how gradients are averaged, on some ranks with a broadcast at the end.
 class LoneStart {
  public:
   using Models = std::map<ModelId, ModelTensors>;
@@ -37,11 +38,15 @@ class LoneStart {
  private:
   void add(std::int64_t elements, const Models& models, const StepDigest& last);
   void end_with(const StepDigest& last, bool by_call);
+  void add_exchanged(const CollectiveEvent& event, const StepDigest& last);
 
-  std::uint64_t brought_ = 0;  // elements, since the last backward
-  std::int64_t before_ = -1;   // the step that ended last when the last backward began
-  bool exchanged_ = false;     // with others, since the first backward
-  bool ends_ = false;          // since the last backward
+  std::uint64_t brought_ = 0;             // elements, since the last backward
+  std::uint64_t exchanged_elements_ = 0;  // in the step in progress
+  std::uint64_t most_exchanged_ = 0;      // in one step
+  std::int64_t exchanged_after_ = -1;     // the step before that in progress
+  std::int64_t before_ = -1;              // the step that ended last when the last backward began
+  bool exchanged_ = false;                // with others, since the first backward
+  bool ends_ = false;                     // since the last backward
   LoneSteps found_;
   bool averages_ = false;
   std::int64_t taken_ = 0;

@@ -73,6 +73,27 @@ TEST_CASE("steps before the first call that all ranks made are steps of all", "[
   CHECK(set.rings[0].digest(1).has_value() == are_shown);
 }
 
+TEST_CASE("steps that part what ranks call together are no lone ones", "[compare]") {
+  const TemporaryDir dir;
+  std::int32_t behind = 0;  // the steps of the second rank
+  SECTION("where ranks called each other in steps of one number") {}
+  SECTION("not where they did so without these steps") { behind = 3; }
+  for (const std::int64_t rank : {0, 1}) {
+    RingWriter writer;
+    REQUIRE(open_ring(writer, dir.path(), kSmallRing, rank) == "");
+    for (std::int32_t step = 0; step < 8; ++step) writer.put(StepDigest{.step = step});
+    for (std::int32_t call = 1; call < 5; ++call) {
+      const std::int32_t step = call + 3 - (rank == 1 ? behind : 0);
+      writer.issued(
+          {.seq = static_cast<std::uint64_t>(call), .group = group_key(0, 2), .step = step});
+    }
+    if (rank == 0) writer.put(LoneSteps{.steps = 3});
+  }
+  const RingSet set = open_rings(list_rings(dir.path()), "run");
+  REQUIRE(set.rings.size() == 2);
+  CHECK(set.rings[0].digest(1).has_value() == (behind == 0));
+}
+
 TEST_CASE("a ring that was cut off anywhere is left out with one remark", "[compare]") {
   const TemporaryDir dir;
   const TestRank good(dir.path(), 0, 2);

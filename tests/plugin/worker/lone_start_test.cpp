@@ -20,6 +20,13 @@ void load(Rank& rank, std::int64_t elements) {
       ArchiveTensorEvent{.at = rank.now(), .tensor = kWeight, .now = {.elements = elements}});
 }
 
+/// While hooks rest: no backward tells that a step began.
+void two_level_step(Rank& rank, CollectiveKind first) {
+  issue(rank, first, kTrained);
+  broadcast(rank, kTrained);
+  rank.end_step();
+}
+
 void averaged_step(Rank& rank) {
   rank.backward({kWeight, kBias, kHead});
   rank.send_large(CollectiveEvent{.at = rank.now(), .group_size = 2, .averages = true});
@@ -108,6 +115,15 @@ TEST_CASE("No steps are of one rank alone", "[rank_digest]") {
     load(rank, kTrained - 4);
     rank.step();
     load(rank, 4);
+  }
+  SECTION("where each sends what it has to a leader, which broadcasts the mean") {
+    for (int i = 0; i < 3; ++i) two_level_step(rank, CollectiveKind::kSend);
+  }
+  SECTION("where leaders receive it and broadcast the mean") {
+    for (int i = 0; i < 3; ++i) two_level_step(rank, CollectiveKind::kReceive);
+  }
+  SECTION("where it is reduced to a leader, which broadcasts the mean") {
+    for (int i = 0; i < 3; ++i) two_level_step(rank, CollectiveKind::kReduce);
   }
   SECTION("where the ranks had averaged before") {
     averaged_step(rank);
