@@ -50,6 +50,7 @@ class OptimUpdateSize final : public Check {
       }
     }
     for (const auto& [cause, tensors] : affected) {
+      zero_rates_.said(cause);
       for (const TensorGroup& group : collapse(state, tensors)) {
         findings.push_back(describe(group, cause, state));
       }
@@ -76,6 +77,7 @@ class OptimUpdateSize final : public Check {
 
   void on_exit(const ExitEvent&, const RunState& state, Findings& findings) override {
     unstepped_.at_exit(state, findings);
+    zero_rates_.at_exit(state, findings);
   }
 
   void on_dropped(const DroppedEvent&, const RunState&) override {

@@ -13,6 +13,9 @@ namespace {
 // Longer than the first steps of a warm-up that rises from 0.
 constexpr std::int64_t kStepsWithoutRate = 16;
 constexpr std::int64_t kWatchedWithoutRate = 8;
+// Longer than a schedule that ends at 0 a little early.
+constexpr std::int64_t kLastStepsWithoutRate = 64;
+constexpr std::int64_t kLastWatchedWithoutRate = 32;
 
 /// What has no options that are known may have one.
 bool may_have_rate(const OptimizerState& optimizer) {
@@ -32,6 +35,12 @@ std::vector<const TensorState*> trained_members(const OptimizerState& optimizer,
     }
   }
   return members;
+}
+
+bool some_rate(const RunState& state) {
+  return std::ranges::any_of(state.optimizers(), [](const auto& entry) {
+    return entry.second.steps > 0 && may_have_rate(entry.second);
+  });
 }
 
 Finding about_rate(const OptimizerState& optimizer, const std::vector<const TensorState*>& members,
@@ -74,16 +83,17 @@ std::optional<Finding> ZeroRates::on(const OptimizerStepEvent& event, const RunS
     own.told = true;
     return finding;
   }
-  own.has_rate = own.has_rate || may_have_rate(known->second);
+  const bool has_rate = may_have_rate(known->second);
+  own.has_rate = own.has_rate || has_rate;
+  own.last = event.at.step;
+  own.at_zero = has_rate ? 0 : own.at_zero + 1;
+  if (own.at_zero == 1) own.first_at_zero = event.at.step;
   if (own.has_rate || own.told) return std::nullopt;
   if (own.watched++ == 0) own.first = event.at.step;
   const std::int64_t steps = event.at.step - own.first + 1;
   if (steps < kStepsWithoutRate || own.watched < kWatchedWithoutRate) return std::nullopt;
-  const bool some_rate = std::ranges::any_of(state.optimizers(), [](const auto& entry) {
-    return entry.second.steps > 0 && may_have_rate(entry.second);
-  });
   const auto members = trained_members(known->second, state);
-  if (some_rate || members.empty()) return std::nullopt;
+  if (some_rate(state) || members.empty()) return std::nullopt;
   own.told = true;
   return rate_finding(known->second, members, steps, state);
 }
@@ -108,13 +118,36 @@ std::optional<Finding> ZeroRates::negative(const OptimizerState& optimizer, cons
   return std::nullopt;
 }
 
+void ZeroRates::at_exit(const RunState& state, Findings& findings) const {
+  if (is_said_ || some_rate(state)) return;
+  for (const auto& [id, own] : steps_) {
+    const auto known = state.optimizers().find(id);
+    if (known == state.optimizers().end() || own.told || !own.has_rate) continue;
+    const std::int64_t steps = own.last - own.first_at_zero + 1;
+    const bool is_long = own.at_zero >= kLastWatchedWithoutRate && steps >= kLastStepsWithoutRate;
+    const auto members = trained_members(known->second, state);
+    const bool goes_on = std::ranges::any_of(members, [&](const TensorState* member) {
+      return member->gradient_cycle >= known->second.last_step_cycle;
+    });
+    if (!is_long || !goes_on || state.now().step > own.last + 1) continue;
+    findings.push_back(rate_finding(known->second, members, steps, state));
+    Finding& finding = findings.back();
+    finding.what = fmt::format(
+        "step() changed nothing in the last {} steps: its learning rate fell to 0 (no_effect)",
+        steps);
+    finding.fixes = {{"look at the schedule: it ends before the training does, or its factor is 0",
+                      Applicability::kLikely},
+                     {"end the training where the rate is 0", Applicability::kNeedsDecision}};
+  }
+}
+
 bool ZeroRates::told(OptimizerId optimizer) const {
   const auto found = steps_.find(optimizer);
   return found != steps_.end() && found->second.told;
 }
 
 void ZeroRates::clear() {
-  for (auto& [id, steps] : steps_) steps.watched = 0;
+  for (auto& [id, steps] : steps_) steps.watched = steps.at_zero = 0;
 }
 
 }  // namespace ddpscope

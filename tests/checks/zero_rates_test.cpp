@@ -61,6 +61,34 @@ TEST_CASE("optim-update-size tells a learning rate of 0 from the start once", "[
   CHECK(loop.program.findings.size() == 1);
 }
 
+TEST_CASE("optim-update-size tells at the end a learning rate that fell to 0", "[check]") {
+  Loop loop;
+  int at_zero = 64;
+  double of_another = 0;
+  SECTION("for the last steps") {}
+  SECTION("but not for few of them") { at_zero = 63; }
+  SECTION("but not where another optimizer trains") { of_another = 0.1; }
+  const bool is_told = at_zero == 64 && of_another == 0;
+  loop.program.optimizer(2, {3});
+  loop.program.group_options = {{.learning_rate = of_another}};
+  loop.program.step(2);
+  loop.program.group_options = {{.learning_rate = 0.1}};
+  loop.steps(8);
+  loop.program.group_options = {{.learning_rate = 0}};
+  loop.steps(at_zero);
+  bool rises = false;
+  SECTION("but not one that rises again") { rises = true; }
+  if (rises) loop.program.group_options = {{.learning_rate = 0.1}};
+  if (rises) loop.step();
+  CHECK(loop.program.findings.empty());
+  loop.program.exit();
+  REQUIRE(loop.program.findings.size() == (is_told && !rises ? 1 : 0));
+  if (!is_told || rises) return;
+  CHECK(loop.program.findings[0].severity == Severity::kWarning);
+  CHECK(loop.program.findings[0].what ==
+        "step() changed nothing in the last 64 steps: its learning rate fell to 0 (no_effect)");
+}
+
 TEST_CASE("optim-update-size tells a learning rate below 0 at once, and once", "[check]") {
   Loop loop;
   loop.program.group_options = {{.learning_rate = 0.1}};
