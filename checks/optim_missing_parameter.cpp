@@ -20,6 +20,7 @@
 namespace ddpscope {
 namespace {
 constexpr std::int64_t kFirstCycles = 2;
+constexpr std::int64_t kStepsApart = 4;
 
 /// optim-missing-parameter; docs/checks/optim-missing-parameter.md
 class OptimMissingParameter final : public Check {
@@ -78,6 +79,8 @@ class OptimMissingParameter final : public Check {
       if (is_held || reported_.contains(id) || !needs_owner(state, tensor)) continue;
       // A copy that is overwritten from elsewhere is not trained on purpose.
       if (tensor.written_by == "aten::copy_" || tensor.is_given_data()) continue;
+      // Two addresses may come by turns: cycles in a row, or many, show that it keeps its memory.
+      if (!at_exit && tensor.cycles_kept == 0 && tensor.reached_steps < kStepsApart) continue;
       if (lapsed.how != Lapse::kNone && is_updated(tensor)) continue;
       reported_.insert(id);
       missing[kind_of(state, tensor, lapsed)].push_back(&tensor);

@@ -34,7 +34,7 @@ void RunState::on(const GradientEvent& event) {
   begin_cycle_if_new(event.at);
   TensorState& tensor = tensors_.get(event.tensor, event_number_);
   reach(tensor);
-  if (tensor.gradient_cycle != event.at.cycle) ++tensor.cycles_unmoved;
+  if (tensor.gradients > 0 && event.at.cycle == tensor.gradient_cycle + 1) ++tensor.cycles_kept;
   tensors_.note_storage(tensor, event.storage);
   // Of one buffer both may be parts.
   if (event.gradient_storage != event.storage) tensors_.note_gradient_in(event.gradient_storage);

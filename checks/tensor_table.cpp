@@ -78,7 +78,7 @@ void TensorTable::note_move(TensorState& tensor, std::uint64_t storage) {
   const std::uint64_t before = tensor.info.storage;
   if (before == 0 || storage == 0 || before == storage || tensor.gradients == 0) return;
   tensor.was_moved = true;
-  tensor.cycles_unmoved = 0;
+  tensor.cycles_kept = 0;
 }
 
 void TensorTable::note_storage(TensorState& tensor, std::uint64_t storage) {

@@ -49,7 +49,7 @@ struct TensorUse {
 };
 
 struct TensorState {
-  static constexpr std::int64_t kCyclesUnmoved = 8;  ///< of a program that moves it no more
+  static constexpr std::int64_t kCyclesKept = 8;  ///< of a program that moves it no more
 
   TensorInfo info;
   std::vector<Registration> registrations;
@@ -75,11 +75,12 @@ struct TensorState {
   TensorId follows = 0;    ///< a parameter of which alone that operator took what it wrote; 0: none
   bool is_copied = false;  ///< at some time the program wrote another registered tensor into it
   bool was_moved = false;  ///< set_data() gave it other memory after its first gradient
-  std::int64_t cycles_unmoved = 0;  ///< with a gradient, since it did so last
+  /// Gradients in a cycle and in the one before, since then, with the same memory in both.
+  std::int64_t cycles_kept = 0;
   TensorUse use;
 
   /// The program gives it new values with set_data(), step by step.
-  bool is_given_data() const { return was_moved && cycles_unmoved < kCyclesUnmoved; }
+  bool is_given_data() const { return was_moved && cycles_kept < kCyclesKept; }
   bool is_written() const { return !written_by.empty() || is_given_data(); }
   bool is_owned_by(OptimizerId optimizer) const {
     return std::ranges::find(owners, optimizer) != owners.end();

@@ -49,6 +49,17 @@ TEST_CASE("optim-missing-parameter reports parameters that keep their memory", "
   CHECK(masters.program.findings[0].severity == Severity::kError);
 }
 
+TEST_CASE("optim-missing-parameter judges no few gradients that lie apart", "[check]") {
+  Masters masters("optim-missing-parameter");
+  for (int i = 0; i < 3; ++i) {
+    masters.train(1, /*moves=*/false);
+    masters.program.rest(1, 3);
+  }
+  CHECK(masters.program.findings.empty());
+  masters.train(2, /*moves=*/false);
+  CHECK(masters.program.findings.size() == 1);
+}
+
 TEST_CASE("optim-missing-parameter waits where parameters moved once", "[check]") {
   Masters masters("optim-missing-parameter");
   masters.train(1, /*moves=*/false);

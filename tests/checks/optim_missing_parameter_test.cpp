@@ -133,7 +133,7 @@ TEST_CASE("optim-missing-parameter takes no member of a dead model for a predece
   program.detach(1);
   program.attach(2, kNet);
   program.optimizer(2, {1});
-  train(program, 2, {1, 2, 3}, 2);
+  train(program, 2, {1, 2, 3}, 3);
   REQUIRE(program.findings.size() == 1);
   CHECK(cause_of(program.findings[0]) == "group_omits");
 }

@@ -39,7 +39,7 @@ TEST_CASE("optim-missing-parameter waits for how a copy of a thread is written",
 
 TEST_CASE("optim-missing-parameter does not wait beside parameters that are held", "[check]") {
   Workers workers("optim-missing-parameter");
-  for (int i = 0; i < 3; ++i) {
+  for (int i = 0; i < 5; ++i) {
     workers.step(1, 1);
     workers.step(2, 3);
   }

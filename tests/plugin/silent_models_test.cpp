@@ -50,6 +50,37 @@ TEST_CASE("A model on the stack is silent") {
   check_silent();
 }
 
+TEST_CASE("Weights in bfloat16 are silent whose float32 copies are stepped and written back") {
+  const bool by_data = GENERATE(true, false);
+  Net net;
+  attach_diagnostics(net, quiet());
+  net->to(torch::kBFloat16);
+  std::vector<at::Tensor> copies;
+  for (const at::Tensor& parameter : net->parameters()) {
+    copies.push_back(parameter.detach().to(torch::kFloat).requires_grad_());
+  }
+  torch::optim::AdamW optimizer(copies, 0.01);
+  for (int i = 0; i < 40; ++i) {
+    net->zero_grad();
+    net(input().to(torch::kBFloat16)).to(torch::kFloat).square().mean().backward();
+    const auto parameters = net->parameters();
+    for (std::size_t k = 0; k < copies.size(); ++k) {
+      copies[k].mutable_grad() = parameters[k].grad().to(torch::kFloat);
+    }
+    if (i == 20) continue;  // a step that is skipped
+    optimizer.step();
+    const torch::NoGradGuard guard;
+    for (std::size_t k = 0; k < copies.size(); ++k) {
+      if (by_data) {
+        parameters[k].set_data(copies[k].to(torch::kBFloat16));
+      } else {
+        parameters[k].copy_(copies[k]);
+      }
+    }
+  }
+  check_silent();
+}
+
 TEST_CASE("A module holder is silent") {
   Net net;
   attach_diagnostics(net, quiet());
