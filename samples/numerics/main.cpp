@@ -121,7 +121,7 @@ class Trainer {
 
   /// Falls from step to step, so that the decisions become sharper.
   double temperature() {
-    if (arguments_.has("half-growth")) return temperature_ *= 0.97;      // BUG half-growth
+    if (arguments_.has("half-growth")) return temperature_ *= 0.88;      // BUG half-growth
     const double lowest = arguments_.has("half-overflow") ? 2e-5 : 0.1;  // BUG half-overflow
     temperature_ = std::max(0.7 * temperature_, lowest);
     return temperature_;
