@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "checks/optimizer_text.h"
 #include "checks/own_parts.h"
 #include "checks/parameter_drift.h"
 #include "checks/rank_sides.h"
@@ -85,6 +86,28 @@ std::string why_parameters_differ(const ValuesDiffer& values, const std::string&
 }
 
 namespace {
+struct InputWords {
+  std::string_view input;
+  std::vector<DigestField> fields;
+  const char* words;
+};
+
+/// What optimizers differ in, whether rank-optimizer-differs tells of it or not.
+Fix fix_of_optimizers(const std::string& input, const Cohort& cohort) {
+  using enum DigestField;
+  static const std::vector<InputWords> all = {
+      {"skip", {kSkippedSteps, kOptimizerSteps}, "let every rank make the same steps"},
+      {"lr", {kLearningRate}, "give all ranks the same learning rate in each step"},
+      {"state", {kState}, "give the optimizers of all ranks the same state"},
+      {"options", {kOptimizers, kMembers}, "give the optimizers of all ranks the same options"}};
+  const auto found = std::ranges::find(all, input, &InputWords::input);
+  const bool is_told = std::ranges::any_of(cohort.digests, [&](const DigestsDiffer& differ) {
+    return std::ranges::count(found->fields, differ.field) > 0 && is_lasting(differ);
+  });
+  return {is_told ? "make equal on all ranks what rank-optimizer-differs tells of" : found->words,
+          Applicability::kLikely};
+}
+
 std::vector<Fix> fixes_for_drift(const ValuesDiffer& values, const std::string& input,
                                  const Cohort& cohort) {
   using enum Applicability;
@@ -93,7 +116,7 @@ std::vector<Fix> fixes_for_drift(const ValuesDiffer& values, const std::string& 
             {"broadcast all of that from the rank that loaded it", kLikely}};
   }
   if (!input.empty() && input != kByGradient) {
-    return {{"make equal on all ranks what rank-optimizer-differs tells of", kLikely}};
+    return {fix_of_optimizers(input, cohort)};
   }
   const Fix alike = {"change parameters by hand on all ranks alike, or broadcast them afterwards",
                      kLikely};

@@ -59,12 +59,22 @@ bool is_drift(const Finding& cause, const Finding& effect) {
   return cause.step <= effect.step && !has_word(effect, fact::kCause, "init_not_synced");
 }
 
+bool is_drift_of_as_severe(const Finding& cause, const Finding& effect) {
+  return is_drift(cause, effect) && is_as_severe(cause, effect);
+}
+
 /// A note is no reason of what an average of the weights should have mended. Where several models
 /// step in turn, gradients are compared a few steps later than what they change.
 bool is_drift_as_severe(const Finding& cause, const Finding& effect) {
   constexpr std::int64_t kInTurn = 2;
   const bool is_before = cause.step <= effect.step + kInTurn && is_drift(effect, effect);
   return cause.severity >= effect.severity && is_before;
+}
+
+/// Groups that sum up among themselves, and divide by the number of all ranks.
+bool is_of_parts(const Finding& cause, const Finding& effect) {
+  return has_word(cause, fact::kCause, "split") &&
+         has_word(effect, fact::kCause, "divided_twice") && is_as_severe(cause, effect);
 }
 
 /// Gradients that a Reducer waited for: it averaged none of that step.
@@ -182,13 +192,14 @@ constexpr auto kLinks = std::to_array<RankLink>({
     {"grad-unused-rank-differs", "rank-step-lag", is_before},
     {"rank-model-differs", "grad-unused-rank-differs", is_before_and_as_severe},
     {"rank-optimizer-differs", "rank-parameters-differ", is_drift},
-    {"grad-unused-rank-differs", "rank-parameters-differ", is_drift},
+    {"grad-unused-rank-differs", "rank-parameters-differ", is_drift_of_as_severe},
     {"grad-missing", "grad-not-reduced", is_of_reducer},
     {"collective-mismatch", "grad-not-reduced", is_before},
     {"collective-multi-tensor", "grad-not-reduced", is_before},
     {"rank-model-differs", "grad-not-reduced", is_as_severe},
     {"rank-step-lag", "grad-not-reduced", is_before},
-    {"grad-unused-rank-differs", "grad-not-reduced", is_before},
+    {"grad-unused-rank-differs", "grad-not-reduced", is_before_and_as_severe},
+    {"grad-not-reduced", "grad-reduced-wrong-scale", is_of_parts},
     {"collective-mismatch", "grad-reduced-wrong-scale", is_before},
     {"collective-multi-tensor", "grad-reduced-wrong-scale", is_before},
     {"rank-model-differs", "grad-reduced-wrong-scale", is_as_severe},

@@ -29,12 +29,6 @@ bool is_hashed(DigestField field) {
   return field == kGroups || field == kLearningRate || field == kWeightDecay || field == kMomentum;
 }
 
-/// The members are counted once, and do not change by themselves.
-bool is_lasting(const DigestsDiffer& differ) {
-  return differ.field == DigestField::kMembers || differ.field == DigestField::kGroups ||
-         differ.consecutive >= 2;
-}
-
 bool is_meant(const DigestsDiffer& differ, const Cohort& cohort) {
   return differ.field == DigestField::kLossScale &&
          loss_factors(differ, cohort) == LossFactors::kWeightedMean;

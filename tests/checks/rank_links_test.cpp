@@ -122,6 +122,15 @@ TEST_CASE("unequal gradients explain calls of their step and the next one", "[li
   }
 }
 
+TEST_CASE("unequal gradients that are a note explain no error", "[links]") {
+  for (const char* effect : {"rank-parameters-differ", "grad-not-reduced"}) {
+    Finding unused = finding("grad-unused-rank-differs", 2);
+    CHECK(cause_of(unused, finding(effect, 3)) == "grad-unused-rank-differs");
+    unused.severity = Severity::kNote;
+    CHECK(cause_of(unused, finding(effect, 3)).empty());
+  }
+}
+
 TEST_CASE("what a Reducer did not average explains parameters that part afterwards", "[links]") {
   const Finding drift = finding("rank-parameters-differ", 2, {{"cause", std::string("drift")}});
   const Finding initial =
@@ -273,6 +282,14 @@ TEST_CASE("what a batch norm over ranks brought follows from the rank where it b
   CHECK(cause_of(nonfinite("batch", 4, 1), brought).empty());
   CHECK(cause_of(nonfinite("batch", 6, 0), brought).empty());
   CHECK(cause_of(brought, nonfinite("batch", 6, 1)).empty());
+}
+
+TEST_CASE("groups apart explain what each divides by all ranks", "[links]") {
+  const Fact split = {"cause", std::string("split")};
+  const Finding scale =
+      finding("grad-reduced-wrong-scale", 1, {{"cause", std::string("divided_twice")}});
+  CHECK(cause_of(finding("grad-not-reduced", 1, {split}), scale) == "grad-not-reduced");
+  CHECK(cause_of(finding("grad-not-reduced", 1), scale).empty());
 }
 
 }  // namespace ddpscope::test::rank_links_test

@@ -151,10 +151,21 @@ TEST_CASE("rank-parameters-differ sends to the finding of what the optimizers di
           "[check]") {
   RanksComparedEvent run = with_values(drift_of_one());
   CHECK(judge_run(run, kId).at(0).fixes.at(0).text.starts_with("average every gradient"));
-  run.cohorts[0].digests = {{.field = DigestField::kState, .step = 1, .first_step = 1}};
-  const Findings findings = judge_run(run, kId);
-  REQUIRE(findings.at(0).fixes.size() == 1);
-  CHECK(findings[0].fixes[0].text.starts_with("make equal on all ranks what rank-optimizer"));
+  const auto fix_with = [&run](DigestField field, std::int64_t steps) {
+    run.cohorts[0].digests = {{.field = field, .step = 5, .first_step = 5, .consecutive = steps}};
+    const Findings findings = judge_run(run, kId);
+    REQUIRE(findings.at(0).fixes.size() == 1);
+    return findings[0].fixes[0].text;
+  };
+  for (const DigestField field : {DigestField::kState, DigestField::kLearningRate,
+                                  DigestField::kSkippedSteps, DigestField::kOptimizers}) {
+    CHECK(fix_with(field, 2) == "make equal on all ranks what rank-optimizer-differs tells of");
+    // Of one step it tells nothing.
+    CHECK(fix_with(field, 1).find("rank-optimizer-differs") == std::string::npos);
+  }
+  CHECK(fix_with(DigestField::kMembers, 1).find("rank-optimizer-differs") != std::string::npos);
+  CHECK(fix_with(DigestField::kLearningRate, 1) ==
+        "give all ranks the same learning rate in each step");
 }
 
 TEST_CASE("rank-parameters-differ compares no gradients of ranks that skipped steps", "[check]") {
