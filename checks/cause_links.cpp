@@ -182,11 +182,20 @@ bool grew_until(const Finding& cause, const Finding& effect) {
          cause.rank == effect.rank && cause.step < effect.step;
 }
 
+/// A divergence whose targets are below 0. Where hooks rested, its targets are looked at in the
+/// step after its first NaN.
+bool makes_nan_of_targets(const Finding& cause) {
+  return cause.id == "loss-target-range" && cause.op == "aten::kl_div";
+}
+
 /// What made a gradient not finite; and, folded below it, the edge that its operator stood at.
 bool is_why_nonfinite(const Finding& cause, const Finding& effect) {
   const bool of_step = cause.rank == effect.rank && cause.step == effect.step;
   const bool made =
       cause.id == "numeric-nonfinite-forward" || cause.id == "numeric-nonfinite-backward";
+  if (makes_nan_of_targets(cause) && effect.id.starts_with("numeric-nonfinite-")) {
+    return cause.rank == effect.rank && cause.step <= effect.step + 1;
+  }
   if (effect.id == "numeric-nonfinite-gradient") return of_step && made;
   if (effect.id == "numeric-nonfinite-forward") {
     return spoilt_the_parameters(cause, effect) || grew_until(cause, effect);

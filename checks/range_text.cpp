@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "checks/finding_text.h"
@@ -106,6 +107,17 @@ bool is_of_logits(const OutOfRangeEvent& event) {
   return event.op == "aten::binary_cross_entropy_with_logits";
 }
 
+/// LibTorch makes NaN of what is below 0.
+void explain_divergence(const OutOfRangeEvent& event, Finding& finding) {
+  finding.why =
+      "its targets are probabilities unless log_target is set, and the logarithm of one below 0 is "
+      "NaN";
+  finding.fixes = {
+      {"log_target(true), where the targets are logarithms, as of log_softmax", kLikely},
+      {"softmax of the targets along the classes, where they are logits", kLikely}};
+  if (event.maximum > 0) std::swap(finding.fixes.front(), finding.fixes.back());
+}
+
 void explain_probabilities(const OutOfRangeEvent& event, Finding& finding) {
   const bool only_nan = event.nan_count == event.offenders_count;
   finding.why = only_nan ? "NaN is inside of no range"
@@ -163,7 +175,9 @@ Finding out_of_range(const OutOfRangeEvent& event, const RunState& state) {
   finding.op = event.op;
   place_in(event.module, state, finding);
   finding.what = what_of(event);
-  if (event.tensor.floating) {
+  if (event.op == "aten::kl_div") {
+    explain_divergence(event, finding);
+  } else if (event.tensor.floating) {
     explain_probabilities(event, finding);
   } else if (are_labels(event)) {
     explain_labels(event, finding);

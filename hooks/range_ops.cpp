@@ -9,6 +9,7 @@
 #include <ATen/ops/embedding_ops.h>
 #include <ATen/ops/gather_ops.h>
 #include <ATen/ops/index_select_ops.h>
+#include <ATen/ops/kl_div_ops.h>
 #include <ATen/ops/nll_loss2d_ops.h>
 #include <ATen/ops/nll_loss_nd_ops.h>
 #include <ATen/ops/nll_loss_ops.h>
@@ -171,6 +172,21 @@ struct Logits {
   }
 };
 
+struct Divergence {
+  using Op = ops::kl_div;
+  template <class All>
+  static void look_at(Capture& capture, const All& all) {
+    const at::Tensor& target = std::get<1>(all);
+    const bool holds_logarithms = std::get<3>(all);
+    const bool may_leave_out = std::get<2>(all) == at::Reduction::None;
+    if (holds_logarithms || may_leave_out || !has_shape(target)) return;
+    if (!c10::GradMode::is_enabled() || !std::get<0>(all).requires_grad()) return;
+    const auto scan = scan_range(readable(capture, target), {});
+    if (!scan.has_value() || scan->offenders_count == scan->nan_count) return;
+    look(capture, {Op::name, "target"}, target, {});
+  }
+};
+
 struct Rows {
   template <class All>
   static void look_at(Capture& capture, const All& all) {
@@ -243,6 +259,7 @@ bool install_range_ops() noexcept {
   live &= Looked<ops::binary_cross_entropy_with_logits, Logits>::install(
       "_ZN2at4_ops32binary_cross_entropy_with_logits4callERKNS_6TensorES4_RKSt8optionalIS2_"
       "ES8_l");
+  live &= Looked<ops::kl_div, Divergence>::install("_ZN2at4_ops6kl_div4callERKNS_6TensorES4_lb");
   live &= Looked<ops::embedding, Rows>::install(
       "_ZN2at4_ops9embedding4callERKNS_6TensorES4_N3c106SymIntEbb");
   live &= Looked<ops::one_hot, OneHot>::install("_ZN2at4_ops7one_hot4callERKNS_6TensorEl");

@@ -20,7 +20,7 @@ HOOKED = {"dropout_", "alpha_dropout_", "feature_dropout_", "feature_alpha_dropo
 HOOKED_OVERLOADS = {"_batch_norm_impl_index", "cross_entropy_loss", "nll_loss", "nll_loss2d",
                     "nll_loss_nd", "binary_cross_entropy", "binary_cross_entropy_with_logits",
                     "embedding", "one_hot", "gather", "index_select", "scatter_add", "scatter.src",
-                    "scatter.value", "convolution", "masked_select"}
+                    "scatter.value", "convolution", "masked_select", "kl_div"}
 # Called by backward and by optimizers.
 NO_FORWARD = re.compile(r"_foreach_|.*_backward")
 

@@ -128,6 +128,20 @@ TEST_CASE("loss-target-range warns of targets whose loss falls without end", "[c
   CHECK(finding.fixes[0].text == fix);
 }
 
+TEST_CASE("loss-target-range tells logarithms from logits in a divergence", "[check]") {
+  OutOfRangeEvent event = labels_from_one();
+  event.op = "aten::kl_div";
+  event.tensor.floating = true;
+  event.minimum = -3;
+  event.maximum = GENERATE(-0.25, 2.0);
+  event.allowed_max.reset();
+  const Finding finding = found(event);
+  CHECK(finding.severity == Severity::kError);
+  CHECK(finding.what.starts_with("3 of 32 targets are outside [0, ...]: minimum -3, 0 NaN"));
+  REQUIRE(finding.fixes.size() == 2);
+  CHECK(finding.fixes[0].text.starts_with("log_target(true)") == (event.maximum < 0));
+}
+
 TEST_CASE("loss-target-range tells what an index goes into", "[check]") {
   OutOfRangeEvent event = labels_from_one();
   event.argument = "index";

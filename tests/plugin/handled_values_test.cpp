@@ -104,4 +104,37 @@ TEST_CASE("Targets with logits that are smoothed, masked or weighted are silent"
   check_silent();
 }
 
+TEST_CASE("Logarithms as targets of a divergence are told as the origin of its NaN") {
+  const auto batch_mean = F::KLDivFuncOptions().reduction(torch::kBatchMean);
+  train_with(
+      [&](const at::Tensor& y, bool bad) {
+        const at::Tensor logits = torch::randn({8, 4});
+        const at::Tensor target = bad ? logits.log_softmax(1) : logits.softmax(1);
+        return F::kl_div(y.log_softmax(1), target, batch_mean);
+      },
+      always);
+  const auto all = findings();
+  const Finding* found = find(all, "loss-target-range");
+  REQUIRE(found != nullptr);
+  CHECK(found->op == "aten::kl_div");
+  CHECK(found->what.starts_with("32 of 32 targets are outside [0, ...]: minimum -"));
+  CHECK(find(all, "numeric-nonfinite-forward")->caused_by == found->fingerprint);
+}
+
+TEST_CASE("Divergences of probabilities, logarithms and masked targets are silent") {
+  train_with(
+      [](const at::Tensor& y, bool) {
+        const at::Tensor logits = torch::randn({8, 4});
+        const auto of_logarithms = F::KLDivFuncOptions().log_target(true);
+        const auto none = F::KLDivFuncOptions().reduction(torch::kNone);
+        const at::Tensor unknown = logits.softmax(1).index_fill(0, torch::zeros({1}, at::kLong), 0);
+        return F::kl_div(y.log_softmax(1), logits.softmax(1)) +
+               F::kl_div(y.log_softmax(1), logits.log_softmax(1), of_logarithms) +
+               F::kl_div(logits.log_softmax(1), y.softmax(1)) +
+               F::kl_div(y.log_softmax(1), unknown, none).slice(0, 1).mean();
+      },
+      always);
+  check_silent();
+}
+
 }  // namespace ddpscope::test::handled_values_test
