@@ -19,7 +19,7 @@ constexpr std::string_view kOneElement =
     "unbiased=false, or another dimension: of one element alone the unbiased one is NaN";
 constexpr std::string_view kPaths =
     "CTCLossOptions().zero_infinity(true), or leave out targets that are longer than their input";
-constexpr std::array<OperatorFix, 20> kFixes = {{{"aten::_ctc_loss", kPaths},
+constexpr std::array<OperatorFix, 22> kFixes = {{{"aten::_ctc_loss", kPaths},
                                                  {"aten::_log_softmax", kMasked},
                                                  {"aten::_softmax", kMasked},
                                                  {"aten::acos", kArc},
@@ -30,10 +30,12 @@ constexpr std::array<OperatorFix, 20> kFixes = {{{"aten::_ctc_loss", kPaths},
                                                  {"aten::log", kAboveZero},
                                                  {"aten::log10", kAboveZero},
                                                  {"aten::log2", kAboveZero},
+                                                 {"aten::log_softmax", kMasked},
                                                  {"aten::masked_fill", kMasked},
                                                  {"aten::pow", "clamp its base above 0"},
                                                  {"aten::reciprocal", kDenominator},
                                                  {"aten::rsqrt", kAboveZero},
+                                                 {"aten::softmax", kMasked},
                                                  {"aten::sqrt", kAboveZero},
                                                  {"aten::std", kOneElement},
                                                  {"aten::std_mean", kOneElement},

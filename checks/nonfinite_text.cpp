@@ -113,6 +113,11 @@ bool averages_no_target(const NonfiniteOutputEvent& event) {
          event.values.elements == 1 && event.inputs_known && event.inputs.is_finite();
 }
 
+bool is_softmax(std::string_view op) {
+  return op == "aten::softmax" || op == "aten::_softmax" || op == "aten::log_softmax" ||
+         op == "aten::_log_softmax";
+}
+
 /// Of a quotient the divisor alone is kept, or both.
 bool divides_by_zero(const NonfiniteOutputEvent& event) {
   return event.op.starts_with("aten::div") && event.inputs_known && event.inputs.elements > 0 &&
@@ -125,6 +130,10 @@ std::string inputs_text(const NonfiniteOutputEvent& event) {
   if (divides_by_zero(event)) return "its divisor is 0";
   if (event.lost_operand) return "and one of its inputs, which needs no gradient, was not kept";
   if (event.was_zero) return "its input was 0 there";
+  if (!event.inputs_known && is_softmax(event.op)) {
+    return "its inputs were not kept; it makes NaN of a row of -Inf alone, as where a mask leaves "
+           "out all of it";
+  }
   if (!event.inputs_known) return "its inputs were not kept";
   if (is_of_other_ranks(event)) {
     return fmt::format(
@@ -151,6 +160,10 @@ void add_input_fixes(const NonfiniteOutputEvent& event, Finding& finding) {
   if (divides_by_zero(event)) {
     finding.fixes.insert(finding.fixes.begin(),
                          {"divide a masked sum by clamp_min(1) of its count", kLikely});
+  }
+  if (!event.inputs_known && is_softmax(event.op)) {
+    finding.fixes.push_back(
+        {"test what is added to its input for NaN: `torch::isnan(x).any()`", kNeedsDecision});
   }
   if (event.lost_operand) {
     finding.fixes = {

@@ -139,6 +139,10 @@ bool leaves_domain(const std::string& node, double min, double absmax) {
   return name == "Atanh" && absmax >= 1;
 }
 
+bool is_softmax(std::string_view node) {
+  return node.starts_with("Softmax") || node.starts_with("LogSoftmax");
+}
+
 bool is_cast(std::string_view node) { return node.starts_with("ToCopy"); }
 
 bool keeps_no_operand(std::string_view node) {

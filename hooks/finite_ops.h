@@ -32,6 +32,7 @@ bool keeps_infinities(std::string_view node);
 /// Whether Inf and no NaN in its result means that it read 0.
 bool inverts_zero(std::string_view node);
 
+bool is_softmax(std::string_view node);
 bool is_cast(std::string_view node);
 /// What it read is not saved, nor needed for its gradient.
 bool keeps_no_operand(std::string_view node);

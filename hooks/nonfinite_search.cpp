@@ -31,17 +31,6 @@ bool returns_half(const Node& node) {
   return node.num_inputs() > 0 && node.input_metadata(0).options().dtype() == at::kHalf;
 }
 
-// Mean and deviation of what it normalized, which it returns without a node, or what it made of
-// its running statistics.
-bool is_statistic(const at::Tensor& saved, const Node& reader) {
-  const std::string name = reader.name();
-  const bool is_norm = name.starts_with("NativeLayerNorm") || name.starts_with("NativeGroupNorm");
-  if (!is_norm && !normalizes_by_batch(reader)) return false;
-  if (saved.requires_grad() || reader.num_inputs() == 0) return false;
-  const auto shape = c10::asIntArrayRefUnchecked(reader.input_metadata(0).shape_as_dim_vector());
-  return saved.numel() < c10::multiply_integers(shape);
-}
-
 // NaN is what the mean of it is, not what it holds.
 bool returns_no_elements(const Node& node) {
   if (node.num_inputs() != 1 || node.input_metadata(0).is_nested_tensor()) return false;
@@ -284,6 +273,12 @@ void NonfiniteSearch::tell(const variable_list& roots) {
   if (!gone.empty() && is_cast(node->name()) && reads_of(*node) == nullptr) {
     std::swap(node, gone.back());
     consumers.erase(std::ranges::find(consumers, node), consumers.end());
+  }
+  // A mask of -Inf is right: of a row that holds nothing else softmax makes NaN.
+  const bool is_lost = event.source == 0 && has_lost_operand(*node);
+  if (is_lost && !consumers.empty() && is_softmax(consumers.back()->name())) {
+    node = consumers.back();
+    consumers.pop_back();
   }
   describe_origin(*node, event);
   for (const Node* one : gone) event.candidates.push_back(op_of(*one));

@@ -2,6 +2,8 @@
 
 #include <torch/csrc/autograd/generated/Functions.h>
 
+#include <string>
+
 namespace ddpscope {
 namespace {
 using torch::autograd::Node;
@@ -30,6 +32,15 @@ bool is_only_checked(const SavedVariable& saved, const Node& node) noexcept {
 
 bool normalizes_by_batch(const Node& node) noexcept {
   return is_training_norm(node, [](const auto&) { return true; });
+}
+
+bool is_statistic(const at::Tensor& saved, const Node& reader) {
+  const std::string name = reader.name();
+  const bool is_norm = name.starts_with("NativeLayerNorm") || name.starts_with("NativeGroupNorm");
+  if (!is_norm && !normalizes_by_batch(reader)) return false;
+  if (saved.requires_grad() || reader.num_inputs() == 0) return false;
+  const auto shape = c10::asIntArrayRefUnchecked(reader.input_metadata(0).shape_as_dim_vector());
+  return saved.numel() < c10::multiply_integers(shape);
 }
 
 }  // namespace ddpscope

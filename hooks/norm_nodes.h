@@ -1,5 +1,9 @@
 #pragma once
 
+namespace at {
+class Tensor;
+}  // namespace at
+
 namespace torch::autograd {
 struct Node;
 class SavedVariable;
@@ -14,5 +18,9 @@ bool is_only_checked(const torch::autograd::SavedVariable& saved,
 
 /// Whether this is a batch norm in training mode: it reads the batch and its weights alone.
 bool normalizes_by_batch(const torch::autograd::Node& node) noexcept;
+
+/// Whether a norm saved this of what it normalized, mean and deviation, which it returns without a
+/// node, or of its running statistics.
+bool is_statistic(const at::Tensor& saved, const torch::autograd::Node& reader);
 
 }  // namespace ddpscope

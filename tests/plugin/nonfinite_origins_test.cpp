@@ -100,6 +100,24 @@ TEST_CASE("A row of NaN that the loss leaves out is told as what forward made") 
   CHECK(found->why.find("between 0.query and 1") != std::string::npos);
 }
 
+TEST_CASE("A row that a mask added to scores leaves out as a whole is told of softmax") {
+  const Finding found = found_of([](const at::Tensor& y, bool bad) {
+    at::Tensor mask = torch::zeros({3, 4});
+    mask.slice(0, 0, bad ? 1 : 0).fill_(-INFINITY);
+    return torch::softmax(y + mask, 1).square().mean();
+  });
+  CHECK(found.op.ends_with("softmax"));
+  CHECK(found.what.starts_with("4 of 12 output elements are NaN, "));
+  CHECK(found.fixes[0].text == "leave at least one element in each row that is not -Inf");
+}
+
+TEST_CASE("NaN that data brings into a sum is told of the sum") {
+  const Finding found = found_of([](const at::Tensor& y, bool bad) {
+    return (y + torch::full({3, 4}, bad ? NAN : 1)).square().mean();
+  });
+  CHECK(found.op == "aten::add");
+}
+
 TEST_CASE("The inverse of a root of 0 is told, not what squared before it") {
   const Finding found = found_of([](at::Tensor y, bool bad) {
     if (bad) y = y * 0;
