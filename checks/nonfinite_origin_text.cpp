@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <optional>
+
 #include "checks/finding_text.h"
 #include "checks/nonfinite_fixes.h"
 #include "checks/nonfinite_text.h"
@@ -131,6 +134,57 @@ Finding describe_origin(const NonfiniteOutputEvent& event, const NonfiniteTrail&
   finding.facts.push_back({fact::kVictimsCount, event.victims});
   add_batch(event.at, state, finding);
   return finding;
+}
+
+namespace {
+/// In float16 that eps is 0.
+bool is_lost_in_half(const std::optional<double>& eps) {
+  return eps.has_value() && *eps <= 0x1p-25;
+}
+
+/// That stepped this parameter in float16 before `step`, or others which the program may write to
+/// it, and has such an eps; null: there is none.
+const OptimizerState* without_eps(const TensorState& source, std::int64_t step,
+                                  const RunState& state) {
+  // Where hooks rested, nobody counted its steps.
+  const auto may_have_stepped = [&](const OptimizerState& optimizer) {
+    return step > 1 && optimizer.first_seen_step < step &&
+           (source.is_owned_by(optimizer.id) || (source.owners.empty() && source.is_written()));
+  };
+  // What is known of its type may be older than a call of to().
+  const auto is_half = [&](const OptimizerMember& member) {
+    const TensorState* tensor = state.tensor(member.tensor);
+    return tensor == &source || (tensor != nullptr && tensor->info.dtype == "float16");
+  };
+  for (const auto& [id, optimizer] : state.optimizers()) {
+    if (!may_have_stepped(optimizer) || optimizer.options.size() != optimizer.groups.size()) {
+      continue;
+    }
+    for (std::size_t i = 0; i < optimizer.groups.size(); ++i) {
+      if (!is_lost_in_half(optimizer.options[i].eps)) continue;
+      if (std::ranges::any_of(optimizer.groups[i], is_half)) return &optimizer;
+    }
+  }
+  return nullptr;
+}
+}  // namespace
+
+bool say_lost_eps(TensorId source, const RunState& state, Finding& finding) {
+  const TensorState* tensor = state.tensor(source);
+  const OptimizerState* optimizer =
+      tensor == nullptr ? nullptr : without_eps(*tensor, finding.step, state);
+  if (optimizer == nullptr) return false;
+  finding.why += fmt::format(
+      "; {} steps it in float16, where its eps is 0, and so is the square of a small gradient: it "
+      "divides by 0",
+      optimizer_label(*optimizer));
+  std::erase_if(finding.fixes,
+                [](const Fix& fix) { return fix.text.starts_with("look at what wrote it last"); });
+  const std::vector<Fix> fixes = {
+      {"let the optimizer step float32 copies, and copy them back", kLikely},
+      {"eps of 1e-4 or more, which float16 holds beside small roots", kLikely}};
+  finding.fixes.insert(finding.fixes.begin(), fixes.begin(), fixes.end());
+  return true;
 }
 
 void say_growth(const NonfiniteTrail& trail, Finding& finding) {

@@ -25,6 +25,8 @@ class NumericNonfiniteForward final : public NonfiniteCheck {
     tell(findings);
     reported_step_ = step;
     held_ = describe_origin(event, trail(), state);
+    half_source_ = event.source_dtype == "float16" ? event.source : 0;
+    explain_half(state);
     may_be_scaled_ = may_be_scaled(event, state);
     zeroed_ = false;
     // Where no gradient waits for its step, only one optimizer tells which step is meant.
@@ -50,10 +52,12 @@ class NumericNonfiniteForward final : public NonfiniteCheck {
   }
   void on_optimizer_step(const OptimizerStepEvent& event, const RunState& state,
                          Findings& findings) override {
+    explain_half(state);
     NonfiniteCheck::on_optimizer_step(event, state, findings);
     if (waiting().empty()) tell(findings);
   }
-  void on_exit(const ExitEvent&, const RunState&, Findings& findings) override {
+  void on_exit(const ExitEvent&, const RunState& state, Findings& findings) override {
+    explain_half(state);
     if (!may_be_scaled_) tell(findings);
   }
 
@@ -85,6 +89,12 @@ class NumericNonfiniteForward final : public NonfiniteCheck {
     tell_handled("computed it again, finite, in the same step()", findings);
   }
 
+  // The members of its optimizer may be told with the step alone.
+  void explain_half(const RunState& state) {
+    if (half_source_ == 0 || !held_.has_value()) return;
+    if (say_lost_eps(half_source_, state, *held_)) half_source_ = 0;
+  }
+
   void tell(Findings& findings) {
     if (held_.has_value()) findings.push_back(std::move(*held_));
     held_.reset();
@@ -100,6 +110,7 @@ class NumericNonfiniteForward final : public NonfiniteCheck {
 
   std::int64_t reported_step_ = -1;
   std::optional<Finding> held_;  ///< until its step is made or skipped
+  TensorId half_source_ = 0;     ///< the parameter in float16 that it names
   bool may_be_scaled_ = false;
   bool zeroed_ = false;  ///< by zero_grad(), since it is held
 };

@@ -95,6 +95,7 @@ void NonfiniteSearch::see(const at::Tensor& saved) {
   if (maker == nullptr && !values.is_finite() && reads.source == 0) {
     reads.source = capture_.announce(saved);
     reads.source_values = values;
+    reads.source_dtype = dtype_name(saved.scalar_type());
   }
 }
 
@@ -117,6 +118,7 @@ bool NonfiniteSearch::reads_bad_leaf(const Node& node, NonfiniteOutputEvent& eve
   if (reads != nullptr && reads->source != 0) {
     event.source = reads->source;
     event.source_values = reads->source_values;
+    event.source_dtype = reads->source_dtype;
     return true;
   }
   return std::ranges::any_of(node.next_edges(), [&](const torch::autograd::Edge& edge) {
@@ -131,6 +133,7 @@ bool NonfiniteSearch::is_bad_parameter(const Node& node, NonfiniteOutputEvent& e
   if (values.is_finite()) return false;
   event.source = capture_.announce(leaf->variable);
   event.source_values = values;
+  event.source_dtype = dtype_name(leaf->variable.scalar_type());
   return true;
 }
 

@@ -52,6 +52,7 @@ class NonfiniteSearch {
     int tensors = 0;
     TensorId source = 0;  // the first leaf that is not finite
     ValueRange source_values;
+    std::string source_dtype;
   };
 
   const Result* result_of(const Node& node) const;

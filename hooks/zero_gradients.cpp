@@ -58,10 +58,16 @@ GroupOptions options_with(double weight_decay, double momentum,
   return {.weight_decay = weight_decay, .momentum = momentum, .others = hash.value()};
 }
 
+GroupOptions with_eps(double eps, GroupOptions options) {
+  options.eps = eps;
+  return options;
+}
+
 template <class Adam>
 GroupOptions options_of_adam(const Adam& adam) {
   const auto [first, second] = adam.betas();
-  return options_with(adam.weight_decay(), first, {second, adam.eps(), double(adam.amsgrad())});
+  return with_eps(adam.eps(), options_with(adam.weight_decay(), first,
+                                           {second, adam.eps(), double(adam.amsgrad())}));
 }
 
 /// All but the rate.
@@ -74,11 +80,13 @@ std::optional<GroupOptions> decays_of(const OptimizerOptions& options) {
   if (const auto* adam = as<AdamOptions>(options)) return options_of_adam(*adam);
   if (const auto* adam = as<AdamWOptions>(options)) return options_of_adam(*adam);
   if (const auto* prop = as<RMSpropOptions>(options)) {
-    return options_with(prop->weight_decay(), prop->momentum(),
-                        {prop->alpha(), prop->eps(), double(prop->centered())});
+    return with_eps(prop->eps(),
+                    options_with(prop->weight_decay(), prop->momentum(),
+                                 {prop->alpha(), prop->eps(), double(prop->centered())}));
   }
   if (const auto* grad = as<AdagradOptions>(options)) {
-    return options_with(grad->weight_decay(), 0, {grad->lr_decay(), grad->eps()});
+    return with_eps(grad->eps(),
+                    options_with(grad->weight_decay(), 0, {grad->lr_decay(), grad->eps()}));
   }
   if (as<LBFGSOptions>(options) != nullptr) return GroupOptions{};
   return std::nullopt;

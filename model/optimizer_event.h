@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,7 +20,8 @@ struct GroupOptions {
   double weight_decay = 0;
   double momentum = 0;  ///< beta1 of Adam
   double learning_rate = 0;
-  std::uint64_t others = 0;  ///< a hash: second beta, eps, dampening, flags
+  std::optional<double> eps = {};  ///< added to what the step divides by
+  std::uint64_t others = 0;        ///< a hash: second beta, eps, dampening, flags
 };
 
 /// The members of an optimizer by group. Sent before the step in which they or the options but the

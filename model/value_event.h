@@ -45,6 +45,7 @@ struct NonfiniteOutputEvent {
   /// The parameter, buffer or other leaf that the operator read and that was not finite; 0: none.
   TensorId source = 0;
   ValueRange source_values;
+  std::string source_dtype = {};
   std::optional<Doing> made;  ///< where the operator ran
   /// Operators after it that could be the first as well: what they read is gone. Those nearest to
   /// the root come first.

@@ -78,4 +78,36 @@ TEST_CASE("numeric-nonfinite-forward tells what computes such a batch in surveye
   CHECK(cause_of(finding) == "batch");
 }
 
+TEST_CASE("A parameter that a step in float16 spoilt is told with the eps of the optimizer",
+          "[check]") {
+  const auto [dtype, eps, is_lost] = GENERATE(table<std::string, double, bool>(
+      {{"float16", 1e-8, true}, {"float16", 1e-4, false}, {"float32", 1e-8, false}}));
+  Program program("numeric-nonfinite-forward");
+  program.optimizer_type = "torch::optim::Adam";
+  program.group_options = {{.eps = eps}};
+  program.attach(1, {{.id = 1, .path = "head.weight"}});
+  program.optimizer(1, {1});
+  program.backward({1});
+  program.step(1);
+  program.send_now(LossEvent{.loss = 30, .value = NAN});
+  program.backward_without_survey({1});
+  program.send_now(NonfiniteOutputEvent{.op = "aten::addmm",
+                                        .source = 1,
+                                        .source_values = nans(2, 4),
+                                        .source_dtype = dtype,
+                                        .victims = 3});
+  program.step(1);
+  program.exit();
+  REQUIRE(program.findings.size() == 1);
+  const Finding& finding = program.findings[0];
+  CHECK((finding.why.find("; Adam steps it in float16, where its eps is 0") != std::string::npos) ==
+        is_lost);
+  CHECK(finding.fixes.at(0).text.starts_with("let the optimizer step float32 copies") == is_lost);
+}
+
+TEST_CASE("Softmax whose input nobody kept may have read a row of -Inf", "[check]") {
+  const NonfiniteOutputEvent origin{.op = GENERATE("aten::_softmax", "aten::softmax")};
+  CHECK(inputs_text(origin).ends_with("a row of -Inf alone, as where a mask leaves out all of it"));
+}
+
 }  // namespace ddpscope::test::nonfinite_fixes_test

@@ -118,4 +118,19 @@ TEST_CASE("An epsilon that float16 does not have is found") {
   CHECK(text_fact(*found, "dtype") == "float16");
 }
 
+TEST_CASE("An epsilon of the optimizer that float16 does not have is told of its NaN") {
+  torch::nn::Sequential net(Linear(8, 6), torch::nn::ReLU(), Linear(6, 2));
+  attach_diagnostics(*net, quiet());
+  net->to(torch::kHalf);
+  torch::optim::Adam optimizer(net->parameters(), 0.01);
+  const at::Tensor x = torch::randn({4, 8}, at::kHalf) * 1e-3;
+  train(
+      optimizer, [&] { return net->forward(x).to(torch::kFloat).square().mean(); }, 4);
+  const auto all = findings();
+  const Finding* found = find(all, "numeric-nonfinite-forward");
+  REQUIRE(found != nullptr);
+  CHECK(found->step == 2);
+  CHECK(found->why.find("; Adam steps it in float16, where its eps is 0") != std::string::npos);
+}
+
 }  // namespace ddpscope::test::finite_values_test
