@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "checks/check.h"
+#include "checks/other_divisor.h"
 #include "checks/rank_sides.h"
 #include "checks/reduction_text.h"
 #include "checks/unreduced_gradients.h"
@@ -74,6 +75,7 @@ class GradReducedWrongScale final : public Check {
           WrongScale{"divided_twice", lasting(has_ratio(1 / ranks))},
           WrongScale{"divided_twice", share < 1 ? lasting(has_ratio(share)) : ReductionRun()},
           WrongScale{"accumulation", lasting(is_divided_by_period)},
+          WrongScale{kOtherDivisor, steps_with_other_divisor(cohort)},
           WrongScale{"sum_not_divided", lasting(is_partly_sum)},
           WrongScale{"lost", lasting(is_lost)}, WrongScale{"not_linear", lasting(is_not_linear)}}) {
       if (found.first == nullptr) continue;
@@ -129,6 +131,7 @@ class GradReducedWrongScale final : public Check {
     finding.why = wrong_scale_why(step, cause, lasts, scope);
     finding.fixes = wrong_scale_fixes(step, cause, lasts, scope);
     if (cause == "sum_not_divided") tell_parts_of_loss(run, finding);
+    if (cause == kOtherDivisor) tell_unseen_divisor(run, finding);
     finding.facts = wrong_scale_facts(step, cause, cohort.ranks.size(), place);
     return finding;
   }

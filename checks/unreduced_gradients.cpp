@@ -184,7 +184,8 @@ Finding finding_of(const ReductionRun& run, const ReductionStep& step, const Coh
 }  // namespace
 
 bool was_left_out(const ReductionStep& step) {
-  const bool is_counted = step.backwards > 0 && step.backwards_per_rank.empty();
+  const bool is_counted =
+      (step.backwards > 0 || step.is_counted) && step.backwards_per_rank.empty();
   return step.differing > 0 && is_counted &&
          (step.calls == 0 || !step.reduces_last || !step.factors.empty());
 }

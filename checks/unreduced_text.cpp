@@ -61,7 +61,9 @@ std::string why_none_seen(const ReductionStep& step, const std::string& calls) {
            ", of the parameters themselves and not of their gradients: each rank steps with its "
            "own";
   }
-  return step.calls == 0 ? calls : calls + ", of a few numbers alone";
+  if (step.calls == 0) return calls;
+  return calls + (step.brings_activations ? ", of what forwards computed and of few numbers alone"
+                                          : ", of a few numbers alone");
 }
 
 std::string why_changed(const ReductionStep& step, const std::string& calls) {

@@ -8,6 +8,7 @@
 
 #include "checks/call_text.h"
 #include "checks/finding_text.h"
+#include "checks/other_divisor.h"
 #include "checks/rank_sides.h"
 #include "checks/reduction_text.h"
 #include "model/fact_keys.h"
@@ -99,8 +100,35 @@ std::string why_not_linear(const ReductionStep& step, bool lasts) {
 }
 }  // namespace
 
+namespace {
+/// Each rank divided by the number of ranks, and has the sum all the same.
+bool is_summed_twice(const ReductionStep& step, std::size_t ranks) {
+  return step.undivided == 0 && step.weight > 0 &&
+         is_same_ratio(step.weight * static_cast<double>(ranks), 1);
+}
+
+std::string why_summed_twice(const ReductionStep& step, std::size_t ranks) {
+  const std::string calls =
+      step.times_reduced > 1
+          ? fmt::format("{}, {} of each gradient", calls_text(step.calls), step.times_reduced)
+          : calls_text(step.calls);
+  return fmt::format(
+      "{}, and the result was divided by the {} ranks once: what a second call adds up is the sum "
+      "of all ranks already",
+      calls, ranks);
+}
+}  // namespace
+
 std::string wrong_scale_why(const ReductionStep& step, std::string_view cause, bool lasts,
                             const ReductionScope& scope) {
+  if (cause == kOtherDivisor) {
+    return fmt::format("{}, and {} over {} ranks is divided by {}", calls_text(step.calls),
+                       is_divisor_seen(step) ? "what they summed up" : "what arrives of the sum",
+                       scope.ranks, step.divisor);
+  }
+  if (cause == "sum_not_divided" && is_summed_twice(step, scope.ranks)) {
+    return why_summed_twice(step, scope.ranks);
+  }
   if (cause == "sum_not_divided") {
     const std::string first =
         step.undivided > 0 ? "; the first of these is " + step.first_undivided.path : "";
@@ -138,6 +166,21 @@ std::vector<Fix> fixes_for_lost() {
       {"none, where it is to be 0; requires_grad_(false) spares its backward", kNeedsDecision}};
 }
 
+std::vector<Fix> fixes_for_sum(const ReductionStep& step, const ReductionScope& scope,
+                               const Fix& intended) {
+  if (is_summed_twice(step, scope.ranks)) return {{"reduce each gradient once", kSafe}, intended};
+  return {{"`grad.div_(world_size)` after wait()", kSafe},
+          {"use the average as reduce operation", kSafe},
+          intended};
+}
+
+std::vector<Fix> fixes_for_divisor(const ReductionScope& scope, const Fix& intended) {
+  return {
+      {fmt::format("divide by {}, the number of ranks that add up their gradients", scope.ranks),
+       kLikely},
+      intended};
+}
+
 std::vector<Fix> fixes_for_divided(const ReductionStep& step, const ReductionScope& scope,
                                    const Fix& intended) {
   if (!is_divided_by_world(step, scope)) {
@@ -158,11 +201,8 @@ std::vector<Fix> wrong_scale_fixes(const ReductionStep& step, std::string_view c
                                    const ReductionScope& scope) {
   const Fix intended = {"intended, with a scaled learning rate: suppress it with that reason",
                         kNeedsDecision};
-  if (cause == "sum_not_divided") {
-    return {{"`grad.div_(world_size)` after wait()", kSafe},
-            {"use the average as reduce operation", kSafe},
-            intended};
-  }
+  if (cause == kOtherDivisor) return fixes_for_divisor(scope, intended);
+  if (cause == "sum_not_divided") return fixes_for_sum(step, scope, intended);
   if (cause == "divided_twice") return fixes_for_divided(step, scope, intended);
   if (cause == "accumulation") {
     return {{"divide by the number of backwards once: the loss or the gradient", kSafe}, intended};

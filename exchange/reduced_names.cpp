@@ -32,6 +32,7 @@ void ReducedNames::tell_calls(std::uint32_t model, ReductionStep& step) {
   step.to_one_rank = calls_.go_to_one_rank(step.step, weights / 10);
   step.to_all = calls_.go_to_all(step.step, weights / 10);
   step.of_parameters = calls_.are_of_registered(step.step, weights / 10 + 1);
+  step.times_reduced = calls_.times_reduced(step.step);
   step.with_itself = calls_.most_ranks(step.step) == 1;
   step.brings_activations = calls_.may_bring_activations(step.step, weights);
 }

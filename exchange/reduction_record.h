@@ -25,6 +25,10 @@ struct ToldReduction {
 /// The weight of a loss that the ranks divided by a count of all of them: equal to none.
 inline constexpr double kNoWeight = std::numeric_limits<double>::quiet_NaN();
 
+/// The same of a loss that each rank divided by the rows of its own batch: what else the program
+/// made of that count is not known.
+inline constexpr double kOwnWeight = std::numeric_limits<double>::infinity();
+
 /// Of a step in which factors were not seen.
 inline constexpr double kUnknownWeight = 0;
 

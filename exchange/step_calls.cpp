@@ -9,9 +9,23 @@
 
 namespace ddpscope {
 
+namespace {
+std::set<std::uint64_t> sizes_of_parameters(const RingReader& ring) {
+  std::set<std::uint64_t> sizes;
+  std::uint64_t all = 0;
+  for (const auto& [model, list] :
+       lists_at(ring.blobs(), std::numeric_limits<std::int64_t>::max())) {
+    for (const ListedTensor& tensor : list.tensors) sizes.insert(elements_of(tensor));
+    all += *sizes.insert(trained_elements(list)).first;
+  }
+  sizes.insert(all);
+  return sizes;
+}
+}  // namespace
+
 StepCalls::StepCalls(const RingReader& ring, const std::set<std::uint64_t>* groups,
                      std::size_t ranks)
-    : known_from_(std::numeric_limits<std::int64_t>::max()) {
+    : known_from_(std::numeric_limits<std::int64_t>::max()), sizes_(sizes_of_parameters(ring)) {
   struct Owner {
     bool is_gradient = false;
     bool may_be = false;  ///< or holds some
@@ -34,17 +48,25 @@ StepCalls::StepCalls(const RingReader& ring, const std::set<std::uint64_t>* grou
     if (!is_broadcast) (is_registered ? registered_ : others_)[call->step] += call->elements;
     if (!is_broadcast && !owner.is_gradient) elements_[call->step].push_back(call->elements);
     add_way(*call, ranks);
+    if (owner.is_gradient) add_sum(*call);
     if (owner.may_be) {
       std::int64_t& most = most_ranks_[call->step];
       most = std::max(most, group_size(call->group));
     }
-    if (call->owner == 0)
-      add_unnamed(*call, ring.name(call->dtype).find("float") != std::string::npos);
+    const bool is_floating = ring.name(call->dtype).find("float") != std::string::npos;
+    if (call->owner == 0) add_unnamed(*call, is_floating);
     if (is_broadcast && call->step <= 1) continue;
+    if (brings_outputs(*call, is_floating)) continue;
     std::uint64_t& sum = sums_[call->step];
     const bool is_known = !owner.is_gradient && sum != kOfGradient;
     sum = is_known ? std::min(sum + call->elements, kOfGradient - 1) : kOfGradient;
   }
+}
+
+void StepCalls::add_sum(const CallRecord& gradient) {
+  const bool is_sum =
+      gradient.reduce == ReduceKind::kSum && gradient.kind == CollectiveKind::kAllReduce;
+  if (is_sum && gradient.list == 1) ++summed_[gradient.step][gradient.owner];
 }
 
 void StepCalls::add_way(const CallRecord& call, std::size_t ranks) {
@@ -72,6 +94,13 @@ void StepCalls::add_unnamed(const CallRecord& call, bool is_floating) {
   } else if (is_before && (call.kind == kAllGather || call.kind == kAllToAll)) {
     unnamed.gathered += call.elements * static_cast<std::uint64_t>(group_size(call.group));
   }
+}
+
+bool StepCalls::brings_outputs(const CallRecord& call, bool is_floating) const {
+  using enum CollectiveKind;
+  const bool is_gather = call.kind == kAllGather || call.kind == kAllToAll;
+  return is_gather && is_floating && call.owner == 0 && call.phase == Phase::kForward &&
+         !sizes_.contains(call.elements);
 }
 
 bool StepCalls::may_hold(std::int64_t step, const std::vector<std::uint64_t>& gradients,
@@ -125,6 +154,13 @@ bool StepCalls::are_of_registered(std::int64_t step, std::uint64_t elements) con
 std::int64_t StepCalls::most_ranks(std::int64_t step) const {
   const auto found = most_ranks_.find(step);
   return found == most_ranks_.end() ? 0 : found->second;
+}
+
+std::int64_t StepCalls::times_reduced(std::int64_t step) const {
+  const auto found = summed_.find(step);
+  if (found == summed_.end()) return 0;
+  return std::ranges::min_element(found->second, {}, [](const auto& one) { return one.second; })
+      ->second;
 }
 
 bool StepCalls::may_bring_activations(std::int64_t step, std::uint64_t weights) const {

@@ -22,7 +22,8 @@ class StepCalls {
   bool may_hold(std::int64_t step, const std::vector<std::uint64_t>& gradients,
                 std::uint64_t all) const;
   /// Whether no call of that step was of a gradient, and all of them together had fewer elements;
-  /// broadcasts in the first step, which make replicas equal, left out.
+  /// broadcasts in the first step, which make replicas equal, left out, and gathers in a forward of
+  /// what has the sizes of no parameters, as features.
   bool have_fewer(std::int64_t step, std::uint64_t elements) const;
   /// Whether that holds of each step.
   bool always_have_fewer(std::uint64_t elements) const;
@@ -39,6 +40,9 @@ class StepCalls {
   std::int64_t most_ranks(std::int64_t step) const;
   /// Whether some call of that step was given a gradient itself; true where that is not known.
   bool may_be_of_gradients(std::int64_t step) const { return !have_fewer(step, kOfGradient); }
+  /// How often in that step each gradient that some call was given by itself was summed up; the
+  /// fewest times.
+  std::int64_t times_reduced(std::int64_t step) const;
   /// Whether ranks gave each other what a forward or backward computes: they gathered or exchanged
   /// more than a few numbers before the gradients were there, sent some and received others, and it
   /// was not all of their `weights`. True where calls of the step are no longer in the ring.
@@ -54,9 +58,12 @@ class StepCalls {
     bool received = false;
   };
   void add_way(const CallRecord& call, std::size_t ranks);
+  void add_sum(const CallRecord& gradient);
   void add_unnamed(const CallRecord& call, bool is_floating);
+  bool brings_outputs(const CallRecord& call, bool is_floating) const;
 
   std::int64_t known_from_ = 0;
+  std::set<std::uint64_t> sizes_;  ///< of the parameters, one by one and together
   std::map<std::int64_t, std::uint64_t> sums_;
   std::map<std::int64_t, std::vector<std::uint64_t>> elements_;
   std::map<std::int64_t, std::map<ReduceKind, std::uint64_t>> reduced_;
@@ -67,6 +74,7 @@ class StepCalls {
   std::map<std::int64_t, std::uint64_t> others_;
   std::map<std::int64_t, std::int64_t> most_ranks_;
   std::map<std::int64_t, Unnamed> unnamed_;
+  std::map<std::int64_t, std::map<NameId, std::int64_t>> summed_;  ///< calls by their gradient
 };
 
 /// Whether the rank exchanged gradients or weights, as far as sizes tell: some step's collectives

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstdlib>
 #include <optional>
 #include <utility>
 
@@ -16,6 +17,16 @@ constexpr double kClearly = 1e-3;     // beside the largest gradient
 
 bool is_factor(double value, double target) {
   return std::abs(value - target) <= kSameFactor * std::abs(target);
+}
+
+/// Nothing but the number of its backwards divides the loss.
+bool is_plain_loss(const Step& step) {
+  return step.loss_scale == 0 || is_factor(step.loss_scale, 1) ||
+         is_factor(step.loss_scale * static_cast<double>(step.backwards), 1);
+}
+
+bool is_of_all_ranks(const std::map<std::string, RankList>& values, std::size_t ranks) {
+  return values.size() == 1 && values.begin()->second.size() == ranks;
 }
 
 /// How far the ranks are from their mean.
@@ -34,6 +45,12 @@ StepComparison::StepComparison(std::int64_t number, const Step& step, std::size_
   result_.calls = step.calls;
   if (step.calls > 0) result_.silent = step.silent;
   result_.backwards = step.backwards;
+  std::size_t counted = 0;
+  for (const auto& [backwards, of] : step.backwards_on) counted += of.size();
+  result_.is_counted = counted == ranks;
+  if (is_of_all_ranks(step.factors, ranks)) {
+    result_.weight = std::strtod(step.factors.begin()->first.c_str(), nullptr);
+  }
   result_.divides_by_period = step.divides_by_period;
   result_.second_order = step.second_order;
   result_.reduces_last = step.reduce_last >= ranks;
@@ -75,7 +92,25 @@ ReductionStep StepComparison::run(std::uint32_t model, std::span<const Step* con
     result_.backwards_per_rank = as_sides(step_.backwards_on);
   }
   find_ratio();
+  find_divisor();
   return std::move(result_);
+}
+
+// A sum may be divided by the number of parts that it has, of all ranks: rows, backwards, or what
+// else each rank has as many of.
+void StepComparison::find_divisor() {
+  constexpr double kWhole = 2e-2;
+  if (!result_.ratio.has_value() || is_unscaled_ || !is_plain_loss(step_)) return;
+  if (*result_.ratio <= 0 || !is_of_all_ranks(step_.backwards_on, ranks_)) return;
+  const auto ranks = static_cast<std::int64_t>(ranks_);
+  const double quotient = static_cast<double>(ranks) / *result_.ratio;
+  const bool has_rows = step_.least_rows == step_.most_rows && quotient < step_.least_rows;
+  if (!has_rows || quotient < 1.5) return;
+  const auto divisor = static_cast<std::int64_t>(std::llround(quotient));
+  const bool is_whole = std::abs(quotient - static_cast<double>(divisor)) <= kWhole;
+  const bool is_of_parts =
+      divisor % ranks == 0 || (step_.backwards > 1 && divisor % step_.backwards == 0);
+  if (is_whole && !is_of_parts) result_.divisor = divisor;
 }
 
 void StepComparison::find_ratio() {
@@ -156,7 +191,7 @@ void StepComparison::add_to_sum(const ReducedPlace& place, const Parameter& para
     return;
   }
   const bool is_own_sum = parameter.was_cleared && !step_.of_gradients;
-  if (is_own_sum && !is_linear) return;
+  if ((is_own_sum || parameter.is_of_own_count) && !is_linear) return;
   add_averaged(parameter, is_linear);
   if (!best->cancels) {
     least_ = std::min(least_, best->ratio);

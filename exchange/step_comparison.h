@@ -30,8 +30,9 @@ struct Parameter {
   bool is_finite = true;
   bool is_summed = true;    ///< what arrived is known, and nothing but sums and factors changed it
   bool is_weighed = false;  ///< by another factor on each rank
-  double weight = 1;        ///< of the first rank
-  Sums unweighed = {};      ///< what that steps with, without clip and weight
+  bool is_of_own_count = false;    ///< a loss was divided by it, and others may weigh by it
+  double weight = 1;               ///< of the first rank
+  Sums unweighed = {};             ///< what that steps with, without clip and weight
   bool differs_unweighed = false;  ///< so that factors are not all that the ranks differ in
   bool was_cleared = false;
   std::size_t brought = 0;  ///< ranks on which it is not zero
@@ -50,6 +51,8 @@ struct Step {
   std::size_t reduce_last = 0;  ///< ranks whose collectives ran after their last backward began
   std::int64_t backwards = 0;
   std::map<std::string, RankList> backwards_on;
+  double least_rows = std::numeric_limits<double>::infinity();  ///< of the batch of one rank
+  double most_rows = 0;
   double loss_scale = 0;           ///< the last that is known, of any rank
   bool scale_is_known = false;     ///< in this very step
   bool divides_loss = false;       ///< some rank did, by the number of ranks and of backwards
@@ -79,6 +82,7 @@ class StepComparison {
 
  private:
   void find_ratio();
+  void find_divisor();
   void add_differing(const ReducedPlace& place, const Parameter& parameter);
   void add_averaged(const Parameter& parameter, bool is_linear);
   bool is_lost(const Parameter& parameter) const;

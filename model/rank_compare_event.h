@@ -144,6 +144,8 @@ struct ReductionStep {
   std::int64_t calls = 0;                    ///< collectives in this step; the most of one rank
   RankList silent;                           ///< those without any, beside others
   std::int64_t backwards = 0;                ///< the most of one rank
+  std::int64_t times_reduced = 0;            ///< each gradient that calls name; the fewest times
+  bool is_counted = false;                   ///< it is known of each rank how many it made
   std::vector<RankSide> backwards_per_rank;  ///< of gradients that differ, where these do as well
   bool reduces_last = false;         ///< on all ranks collectives ran after the last backward began
   std::int64_t differing = 0;        ///< not bit-equal on all ranks when their optimizer stepped
@@ -166,6 +168,9 @@ struct ReductionStep {
   double largest_difference = 0;     ///< norm of ranks less their mean, over that of the mean
   std::optional<double> ratio;       ///< to the mean of what arrived, clipping left out; 1 is right
   bool second_order = false;         ///< the last backward was autograd::grad() with create_graph
+  /// Of the sum of what arrived, where it is a number of nothing that is known; 0: none.
+  std::int64_t divisor = 0;
+  double weight = 0;                 ///< the factor that each rank was seen to multiply all with
   bool divides_by_period = false;    ///< the loss, on some rank, by the number of backwards
   std::int64_t undivided = 0;        ///< sums over the ranks, where all others are the mean
   ReducedParameter first_undivided;  ///< in registered order

@@ -28,7 +28,7 @@ void RankDigest::on(const BackwardEvent& event, const RunState&) {
   trains_ = true;
   lone_.on_backward(last_);
   scale_.on_backward(event);
-  trained_with_.on_backward(event, scale_.is_product());
+  trained_with_.on_backward(event, scale_);
   scale_known_ = event.surveyed;
   second_order_ = !event.accumulates && event.creates_graph;
 }

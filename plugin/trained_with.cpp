@@ -1,6 +1,7 @@
 #include "plugin/trained_with.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "exchange/reduction_record.h"
@@ -18,10 +19,14 @@ bool exchanges_few(const CollectiveEvent& event) {
 }
 }  // namespace
 
-void TrainedWith::on_backward(const BackwardEvent& event, bool is_product) {
+void TrainedWith::on_backward(const BackwardEvent& event, const LossScale& loss) {
+  constexpr double kSameNumber = 1e-6;
   calls_ = 0;
   backwards_ += event.accumulates;
-  is_shared_sum_ = is_product && few_exchanged_;
+  is_shared_sum_ = loss.is_product() && few_exchanged_;
+  if (const auto factor = loss.now()) {
+    divides_by_rows_ = rows_ > 1 && std::abs(*factor * rows_ - 1) < kSameNumber;
+  }
 }
 
 void TrainedWith::on(const CollectiveEvent& event) {
@@ -68,9 +73,10 @@ void TrainedWith::weigh(const GradientsScaledEvent& event) {
 void TrainedWith::on(const ReducedGradientsEvent& event) {
   for (const auto& [id, model] : models_) {
     // Of a sum that is divided by the count of all ranks, the sum over ranks is the mean.
+    const double of_sum = divides_by_rows_ ? kOwnWeight : kNoWeight;
     ToldReductions told{.clip_factor = clip_factor_,
                         .weight = !event.watched   ? kUnknownWeight
-                                  : is_shared_sum_ ? kNoWeight
+                                  : is_shared_sum_ ? of_sum
                                                    : weight_,
                         .calls = calls_,
                         .gradients = {}};

@@ -6,6 +6,7 @@
 #include <set>
 #include <string>
 
+#include "checks/loss_scale.h"
 #include "exchange/rank_ring.h"
 #include "plugin/model_tensors.h"
 
@@ -19,8 +20,8 @@ class TrainedWith {
   TrainedWith(const Models& models, std::function<void(const Blob&)> blob)
       : models_(models), blob_(std::move(blob)) {}
 
-  /// `is_product`: the loss is something times, or divided by, something.
-  void on_backward(const BackwardEvent& event, bool is_product);
+  /// `loss`: what is known of its root.
+  void on_backward(const BackwardEvent& event, const LossScale& loss);
   void on(const CollectiveEvent& event);
   void on(const GradientsScaledEvent& event);
   void on(const ReducedGradientsEvent& event);
@@ -57,11 +58,12 @@ class TrainedWith {
   std::uint64_t calls_ = 0;  // collectives since the last backward began
   std::int64_t losses_ = 0;  // of that step, as what follows
   std::int64_t targets_ = 0;
-  bool few_exchanged_ = false;  // a few numbers, which may be counts of targets
-  bool is_weighed_ = false;     // a loss, by what may come of them
-  bool is_shared_sum_ = false;  // the loss of the last backward, divided by what may come of them
-  double rows_ = 0;             // of its batch
-  std::int64_t backwards_ = 0;  // of that step
+  bool few_exchanged_ = false;    // a few numbers, which may be counts of targets
+  bool is_weighed_ = false;       // a loss, by what may come of them
+  bool is_shared_sum_ = false;    // the loss of the last backward, divided by what may come of them
+  bool divides_by_rows_ = false;  // the root of the last surveyed one does, by those of its batch
+  double rows_ = 0;               // of that batch
+  std::int64_t backwards_ = 0;    // of that step
   std::set<std::int64_t> averaged_;
   BatchRequestEvent request_;  // the last one
   std::string sync_told_ = "-";

@@ -36,6 +36,12 @@ TEST_CASE("grad-not-reduced tells steps that are left out now and then", "[check
     step.factors = {{"1", {0}}, {"0.5", {1}}};
     why = "4 collectives were issued in that step, and each rank multiplied its gradients by a fac";
   }
+  SECTION("without any backward that accumulates") {
+    step.calls = 0;
+    step.backwards = 0;
+    step.is_counted = true;
+    why = "no collective was issued in that step; so in 2 of 12 compared steps, the last of them ";
+  }
   SECTION("or not, where no digest tells of the step before") {
     step.calls = 0;
     step.backwards = 0;

@@ -235,6 +235,24 @@ TEST_CASE("Of a loss divided by what ranks exchanged the sum of gradients has no
   CHECK(std::isnan(told.value().weight) == is_weighed);
 }
 
+TEST_CASE("Of a loss divided by the rows of its rank the sum of gradients has its own weight",
+          "[rank_digest]") {
+  const auto [rows, is_own] = GENERATE(table<std::int64_t, bool>({{24, true}, {48, false}}));
+  Rank rank;
+  rank.send_large(net());
+  rank.send_large(BatchEvent{.at = rank.now(), .fingerprint = 9, .shape = {rows, 10}});
+  rank.send_large(sum_of(1));
+  rank.send_large(OpEvent{
+      .at = rank.now(), .op = "aten::div", .outputs = {TensorInfo{.id = 70}}, .factor = 1.0 / 24});
+  rank.send_large(BackwardEvent{.at = rank.now(), .surveyed = true, .roots = {70}});
+  rank.send(BackwardEndEvent{.at = rank.now()});
+  rank.send_large(ReducedGradientsEvent{.at = rank.now(), .gradients = {{.tensor = kWeight}}});
+  rank.end_step();
+  const auto told = decode_reductions(rank.of(BlobKind::kReductions).at(0).bytes);
+  CHECK(std::isinf(told.value().weight) == is_own);
+  CHECK(std::isnan(told.value().weight) == !is_own);
+}
+
 TEST_CASE("Factors of gradients but a clip weigh them", "[rank_digest]") {
   Rank rank;
   rank.send_large(net());
