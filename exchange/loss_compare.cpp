@@ -15,12 +15,16 @@ struct Window {
   double ratio = 0;  ///< above which its median speaks
 };
 constexpr std::array<Window, 2> kWindows = {{{.steps = 10, .ratio = 3}, {50, 1.5}}};
+constexpr Window kByPeriod = {.steps = 10, .ratio = 1.5};  // of ranks whose periods differ, in each
+
+constexpr double kSameNumber = 1e-6;
 
 /// What a rank says of the loss of one step.
 struct ToldLoss {
   double targets = 0;
   std::string_view kind;  ///< operator, classes and module
   std::int64_t backwards = 0;
+  bool divides_by_backwards = false;  ///< it is a part of a mean over all of the step
 };
 using ToldLosses = std::map<std::int64_t, ToldLoss>;
 
@@ -29,6 +33,7 @@ struct LossRow {
   double ratio = 1;
   std::vector<double> targets;  ///< by rank
   ToldLoss of_first;
+  bool is_by_period = false;  ///< the ranks' losses have as many, and each rank adds other numbers
 };
 
 void add_kinds(const RingReader& ring, ToldLosses& told) {
@@ -45,14 +50,19 @@ void add_kinds(const RingReader& ring, ToldLosses& told) {
 ToldLosses losses_of(const RingReader& ring) {
   ToldLosses told;
   std::optional<std::int64_t> backwards;  // until the step before
+  double loss_scale = 0;                  // known of surveyed steps
   for (auto place = ring.first_digest(); place < ring.digest_count(); ++place) {
     const auto digest = ring.digest(place);
     if (!digest || digest->phase == Phase::kReduce) continue;
     const std::int64_t since = backwards ? digest->backwards - *backwards : 0;
     backwards = digest->backwards;
+    if (digest->loss_scale > 0) loss_scale = digest->loss_scale;
     if (!std::isfinite(digest->targets) || digest->targets <= 0) continue;
-    told[digest->step] = {
-        .targets = digest->targets, .kind = {}, .backwards = std::max<std::int64_t>(since, 0)};
+    const double of_all = loss_scale * static_cast<double>(since);
+    told[digest->step] = {.targets = digest->targets,
+                          .kind = {},
+                          .backwards = std::max<std::int64_t>(since, 0),
+                          .divides_by_backwards = std::abs(of_all - 1) < kSameNumber};
   }
   if (!told.empty()) add_kinds(ring, told);
   return told;
@@ -73,6 +83,9 @@ class LossComparison {
       for (const Window& window : kWindows) {
         if (auto told = judge(window)) return told;
       }
+      if (are_by_period()) {
+        if (auto told = judge(kByPeriod)) return told;
+      }
     }
     return std::nullopt;
   }
@@ -81,14 +94,28 @@ class LossComparison {
   /// Nothing where a rank tells no loss of that step, or another one.
   std::optional<LossRow> row_of(std::int64_t step, const ToldLoss& first) const {
     LossRow row{.step = step, .ratio = 1, .targets = {}, .of_first = first};
+    bool are_parts = true;
+    std::vector<double> of_steps;
     for (const ToldLosses& of_rank : losses_) {
       const auto told = of_rank.find(step);
       if (told == of_rank.end() || told->second.kind != first.kind) return std::nullopt;
       row.targets.push_back(told->second.targets);
+      of_steps.push_back(told->second.targets * static_cast<double>(told->second.backwards));
+      are_parts &= told->second.divides_by_backwards;
     }
+    const auto [fewest, largest] = std::ranges::minmax(row.targets);
+    row.is_by_period = are_parts && fewest == largest;
+    if (are_parts) row.targets = of_steps;
     const auto [least, most] = std::ranges::minmax(row.targets);
     row.ratio = most / least;
     return row;
+  }
+
+  bool are_by_period() const {
+    if (rows_.size() < kByPeriod.steps) return false;
+    return std::all_of(rows_.end() - kByPeriod.steps, rows_.end(), [](const LossRow& row) {
+      return row.is_by_period && row.ratio > kByPeriod.ratio;
+    });
   }
 
   std::optional<LossWeights> judge(const Window& window) const {

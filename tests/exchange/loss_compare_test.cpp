@@ -13,6 +13,8 @@ struct LossRun {
   std::size_t ranks = 2;
   bool averages = true;
   std::function<std::string(std::size_t rank)> kind = [](std::size_t) { return kCriterion; };
+  std::vector<std::int32_t> backwards = {2, 2, 2, 2};  // of a step, by rank
+  std::vector<double> loss_scale = {0, 0, 0, 0};       // in each 8th step
 };
 
 std::vector<LossWeights> weights_of(const Targets& targets, const LossRun& how = {}) {
@@ -22,7 +24,8 @@ std::vector<LossWeights> weights_of(const Targets& targets, const LossRun& how =
     run[rank].writer.put(Blob{.kind = BlobKind::kLoss, .number = 0, .step = 1, .bytes = kind});
     for (std::int64_t step = 1; step <= how.steps; ++step) {
       run[rank].digest({.step = step,
-                        .backwards = static_cast<std::int32_t>(2 * step),
+                        .loss_scale = step % 8 == 1 ? how.loss_scale[rank] : 0,
+                        .backwards = how.backwards[rank] * static_cast<std::int32_t>(step),
                         .averages = how.averages,
                         .targets = static_cast<float>(targets(rank, step))});
     }
@@ -61,6 +64,30 @@ TEST_CASE("a smaller difference is told after fifty steps, with the step of the 
   CHECK(told[0].at_step == 25);
   CHECK(told[0].ratio == Approx(1.75));
   CHECK(told[0].backwards == 2);
+}
+
+TEST_CASE("ranks that average over other numbers of micro-batches are told after ten steps",
+          "[compare]") {
+  const Targets alike = [](std::size_t, std::int64_t) { return 16.0; };
+  const auto told =
+      weights_of(alike, {.steps = 12, .backwards = {4, 2}, .loss_scale = {0.25, 0.5}});
+  REQUIRE(told.size() == 1);
+  CHECK(told[0].steps == 10);
+  CHECK(told[0].ratio == 2);
+  CHECK(told[0].targets == std::vector<double>{64, 32});
+}
+
+TEST_CASE("ranks with other numbers of micro-batches are silent", "[compare]") {
+  LossRun run = {.backwards = {4, 2}, .loss_scale = {0.25, 0.5}};
+  double first = 16;
+  SECTION("where one number divides all of them") { run.loss_scale = {1.0 / 3, 1.0 / 3}; }
+  SECTION("or that of the rank with most of them") { run.loss_scale = {0.25, 0.25}; }
+  SECTION("or none does") { run.loss_scale = {1, 1}; }
+  SECTION("where these have as many targets together") { first = 8; }
+  SECTION("where the ranks average nothing") { run.averages = false; }
+  CHECK(
+      weights_of([first](std::size_t rank, std::int64_t) { return rank == 0 ? first : 16.0; }, run)
+          .empty());
 }
 
 TEST_CASE("of four ranks the largest and the smallest count decide", "[compare]") {
