@@ -8,6 +8,7 @@
 
 #include "checks/check.h"
 #include "checks/clip_finder.h"
+#include "checks/kept_scale.h"
 #include "checks/loss_scale.h"
 #include "checks/run_state.h"
 #include "model/fact_keys.h"
@@ -30,10 +31,12 @@ class ClipBeforeUnscale final : public Check {
     copies_ = {};
     finder_.on_backward();
     scale_.on_backward(event);
+    kept_.on_backward(scale_);
   }
 
   void on_gradient_values(const GradientValuesEvent& event, const RunState&, Findings&) override {
     finder_.on_gradient_values(event);
+    kept_.on_gradient_values(event);
   }
 
   void on_gradients_scaled(const GradientsScaledEvent& event, const RunState& state,
@@ -60,7 +63,13 @@ class ClipBeforeUnscale final : public Check {
     }
   }
 
-  void on_optimizer_step(const OptimizerStepEvent&, const RunState&, Findings&) override {
+  void on_optimizer_step(const OptimizerStepEvent& event, const RunState& state,
+                         Findings& findings) override {
+    const double scale = scale_.last().value_or(1);
+    const bool is_of_it = pending_.has_value() && is_step_of(event, pending_->first, state);
+    if (is_of_it && kept_.lasts(*pending_, scale)) {
+      findings.push_back(clip_before_unscale(*pending_, scale, "clip, step", state));
+    }
     pending_.reset();
     copies_ = {};
   }
@@ -69,6 +78,7 @@ class ClipBeforeUnscale final : public Check {
     pending_.reset();
     finder_.on_dropped();
     scale_.clear();
+    kept_.on_dropped();
     seen_.clear();
   }
 
@@ -87,14 +97,6 @@ class ClipBeforeUnscale final : public Check {
     return 1 / factor;
   }
 
-  /// Whether the limit is one of scaled gradients: it is closer to their norms than to the true
-  /// one.
-  static bool is_scaled_limit(double limit, double scale, double true_norm) {
-    const double scaled = std::abs(std::log2(limit / (scale * true_norm)));
-    const double plain = std::abs(std::log2(limit / true_norm));
-    return scaled <= 1 || scaled <= plain || limit >= scale * true_norm;
-  }
-
   struct Seen {
     std::int64_t cycle = 0;
     std::vector<double> true_norms;
@@ -109,29 +111,7 @@ class ClipBeforeUnscale final : public Check {
     seen.true_norms.push_back(clip.norm / scale);
     if (seen.true_norms.size() < kClippedCycles) return;
     if (is_scaled_limit(clip.limit, scale, quantile(seen.true_norms, 0.5))) return;
-    findings.push_back(describe(event, clip, scale, state));
-  }
-
-  static Finding describe(const GradientsScaledEvent& event, const Clip& clip, double scale,
-                          const RunState& state) {
-    const double norm = clip.norm / scale;
-    Finding finding = about_gradients_of(clip.first, state);
-    finding.severity = Severity::kError;
-    finding.step = event.at.step;
-    finding.what = fmt::format(
-        "gradients were clipped to norm {:.4g} before they were divided by the loss scale {:.6g}",
-        clip.limit, scale);
-    finding.why = fmt::format(
-        "norm before the clip {:.2g}, true norm {:.2g}: factor {:.2g} instead of {:.2g}", clip.norm,
-        norm, clip.factor, std::min(1.0, clip.limit / norm));
-    finding.fixes = {
-        {"divide the gradients by the scale, then clip, then step()", Applicability::kLikely},
-        {"clip to max_norm times the scale", Applicability::kLikely}};
-    finding.facts = {
-        {fact::kLossScale, scale},    {fact::kMaxNorm, clip.limit},
-        {fact::kNormSeen, clip.norm}, {fact::kNormUnscaled, norm},
-        {fact::kFactor, clip.factor}, {fact::kOrder, std::string("clip, unscale, step")}};
-    return finding;
+    findings.push_back(clip_before_unscale(clip, scale, "clip, unscale, step", state));
   }
 
   std::optional<Clip> pending_;
@@ -139,6 +119,7 @@ class ClipBeforeUnscale final : public Check {
   LossScale scale_;
   std::map<TensorId, Seen> seen_;
   ClipFinder finder_;
+  KeptScale kept_;
 };
 }  // namespace
 

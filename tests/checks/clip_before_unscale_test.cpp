@@ -74,6 +74,48 @@ TEST_CASE("clip-before-unscale follows a scale that is adapted between surveys",
   CHECK(fact_of<double>(loop.program.findings[0], "loss_scale") == 4 * kScale);
 }
 
+namespace {
+struct KeptScales {
+  std::vector<double> scales = {1024, 2048, 4096};
+  double taken_off = 1;  ///< of a copy, before the clip
+  double limit = 1;
+  bool by_scale = false;  ///< the limit is multiplied with it
+};
+
+Findings of_kept_scales(const KeptScales& how) {
+  Loop loop;
+  for (const double scale : how.scales) {
+    loop.backward(scale);
+    arrived(loop.program, 3.2 * scale);
+    clip(loop.program, how.limit * (how.by_scale ? scale : 1),
+         3.2 * scale / (how.taken_off == 1 ? 1 : scale));
+    loop.program.step(1);
+  }
+  return loop.program.findings;
+}
+}  // namespace
+
+TEST_CASE("clip-before-unscale reports a scale that nothing takes off", "[check]") {
+  const Findings findings = of_kept_scales({});
+  REQUIRE(findings.size() == 1);
+  CHECK(findings[0].severity == Severity::kError);
+  CHECK(findings[0].what ==
+        "gradients were clipped to norm 1 and stepped with, and nothing divided out the loss scale "
+        "4096");
+  CHECK(fact_of<std::string>(findings[0], "order") == "clip, step");
+}
+
+TEST_CASE("clip-before-unscale is silent on steps without a division", "[check]") {
+  KeptScales how;
+  SECTION("of a loss that has one weight") { how.scales = {1024, 1024, 1024}; }
+  SECTION("of a small one") { how.scales = {2, 4, 8}; }
+  SECTION("of one that is no power of two") { how.scales = {1000, 2000, 4000}; }
+  SECTION("where a copy was divided before the clip") { how.taken_off = 2; }
+  SECTION("of a limit that has the scale, too") { how.by_scale = true; }
+  SECTION("of one step") { how.scales.resize(2); }
+  CHECK(of_kept_scales(how).empty());
+}
+
 TEST_CASE("clip-before-unscale knows a clip whose factor the program computes", "[check]") {
   Loop loop;
   for (const double norm : {3.0, 4.0, 5.0, 6.0}) {
