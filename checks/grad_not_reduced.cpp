@@ -36,7 +36,7 @@ class GradNotReduced final : public Check {
       find_unreduced(cohort, like(cohort, run), run.live, findings);
       find_unreduced_parts(cohort, findings);
     }
-    if (run.apart) find_split(*run.apart, findings);
+    find_split(run, findings);
   }
 
  private:

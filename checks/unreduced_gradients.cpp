@@ -11,6 +11,7 @@
 #include "checks/rank_sides.h"
 #include "checks/reduction_text.h"
 #include "checks/unreduced_text.h"
+#include "checks/wrong_scale_text.h"
 #include "model/fact_keys.h"
 
 namespace ddpscope {
@@ -230,7 +231,29 @@ void find_unreduced(const Cohort& cohort, const Cohort* like, bool is_live, Find
   findings.push_back(std::move(finding));
 }
 
-void find_split(const Cohort& apart, Findings& findings) {
+namespace {
+/// Whether groups of a part of the ranks divide by the number of all of them.
+bool are_divided_by_all(const RanksComparedEvent& run) {
+  constexpr std::int64_t kScaledSteps = 3;
+  return std::ranges::any_of(run.cohorts, [&run](const Cohort& cohort) {
+    const auto share =
+        static_cast<double>(cohort.ranks.size()) / static_cast<double>(run.world_size);
+    const auto is_divided = [share](const ReductionStep& step) {
+      // Gradients may be divided by the number of backwards.
+      const bool is_period =
+          step.backwards > 1 && is_same_ratio(share, 1.0 / static_cast<double>(step.backwards));
+      return step.differing == 0 && step.ratio.has_value() && !is_period &&
+             is_same_ratio(*step.ratio, share);
+    };
+    return cohort.averages && cohort.ranks.size() > 1 && share < 1 &&
+           first_run_of(cohort.reductions, kScaledSteps, is_divided).first != nullptr;
+  });
+}
+}  // namespace
+
+void find_split(const RanksComparedEvent& run_of_all, Findings& findings) {
+  if (!run_of_all.apart) return;
+  const Cohort& apart = *run_of_all.apart;
   const auto by_part = [](const ReductionStep& step) {
     return step.differing > 0 && step.differs_by_part;
   };
@@ -239,13 +262,20 @@ void find_split(const Cohort& apart, Findings& findings) {
   Finding finding = finding_of(run, *run.first, apart, "split");
   const bool are_alone =
       std::ranges::all_of(apart.parts, [](const RankList& part) { return part.size() == 1; });
-  finding.severity = are_alone ? Severity::kWarning : Severity::kNote;
+  const bool are_of_all = are_divided_by_all(run_of_all);
+  finding.severity = are_alone || are_of_all ? Severity::kWarning : Severity::kNote;
   finding.why =
       "all ranks began as equal replicas, and nothing was exchanged since but within smaller "
       "groups";
   if (are_alone) finding.why += ", of one rank each";
   finding.fixes = {{"average over a process group of all ranks", kNeedsDecision}};
-  if (!are_alone) tell_meant(apart, /*local=*/{}, /*by_part=*/true, finding);
+  if (are_of_all) {
+    finding.why += fmt::format(
+        "; each of them divides by the {} ranks of the run: the sum was to be over all of these",
+        run_of_all.world_size);
+  } else if (!are_alone) {
+    tell_meant(apart, /*local=*/{}, /*by_part=*/true, finding);
+  }
   findings.push_back(std::move(finding));
 }
 

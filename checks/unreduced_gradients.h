@@ -15,7 +15,8 @@ bool was_left_out(const ReductionStep& step);
 /// replicas, that average theirs; or null.
 void find_unreduced(const Cohort& cohort, const Cohort* like, bool is_live, Findings& findings);
 
-/// The same of ranks that average within smaller groups alone, which may be meant: a note.
-void find_split(const Cohort& apart, Findings& findings);
+/// The same of ranks that average within smaller groups alone, which may be meant: a note, but for
+/// groups that divide what they sum up by the number of all ranks.
+void find_split(const RanksComparedEvent& run, Findings& findings);
 
 }  // namespace ddpscope

@@ -189,10 +189,11 @@ std::vector<Fix> fixes_for_divided(const ReductionStep& step, const ReductionSco
              kSafe},
             intended};
   }
-  return {{fmt::format("divide by the {} ranks of the group, not by the {} of the run", scope.ranks,
-                       scope.world),
-           kSafe},
-          {"average over a process group of all ranks", kNeedsDecision},
+  return {{"average over a process group of all ranks, where they train one model", kLikely},
+          {fmt::format("divide by the {} ranks of the group, not by the {} of the run, where each "
+                       "group trains a model of its own",
+                       scope.ranks, scope.world),
+           kLikely},
           intended};
 }
 }  // namespace

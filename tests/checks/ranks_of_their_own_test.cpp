@@ -76,4 +76,28 @@ TEST_CASE("grad-not-reduced names factors that ranks have of their own", "[check
         FactValue(std::vector<FactScalar>{std::string("1: 0.5"), std::string("0,2-3: 0.25")}));
 }
 
+TEST_CASE("grad-not-reduced warns of groups that divide by the number of all ranks", "[check]") {
+  const double ratio = GENERATE(0.5, 1.0);
+  const std::int64_t backwards = GENERATE(1, 2);
+  RanksComparedEvent run = four_ranks();
+  run.cohorts = {{.ranks = {0, 1}, .averages = true}, {.ranks = {2, 3}, .averages = true}};
+  Cohort& apart = run.apart.emplace(Cohort{.ranks = {0, 1, 2, 3}, .parts = {{0, 1}, {2, 3}}});
+  for (std::int64_t number = 1; number <= 3; ++number) {
+    run.cohorts[0].reductions.push_back(
+        {.step = number, .sampled = 6, .backwards = backwards, .ratio = ratio});
+    ReductionStep step = differing_step();
+    step.step = number;
+    step.differs_by_part = true;
+    apart.reductions.push_back(step);
+  }
+  const Findings findings = judge_run(run, "grad-not-reduced");
+  REQUIRE(findings.size() == 1);
+  const bool is_of_all = ratio < 1 && backwards == 1;
+  CHECK(findings[0].severity == (is_of_all ? Severity::kWarning : Severity::kNote));
+  CHECK(findings[0].why.ends_with("each of them divides by the 4 ranks of the run: the sum was to "
+                                  "be over all of these") == is_of_all);
+  CHECK(findings[0].fixes.at(is_of_all ? 0 : 1).text ==
+        "average over a process group of all ranks");
+}
+
 }  // namespace ddpscope::test::ranks_of_their_own_test
