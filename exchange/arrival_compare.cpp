@@ -30,6 +30,7 @@ struct RankStep {
   std::uint64_t seq = 0;
   std::int64_t first_ns = 0;  ///< issue of its first call
   std::int64_t last_ns = 0;   ///< end of its last one
+  double messages_ms = 0;     ///< waits for single ranks before the first call, after those before
   std::int64_t ended_ns = 0;  ///< of the step; 0: not known
   double wait_ms = 0;
   double forward_ms = 0;
@@ -40,6 +41,7 @@ using RankSteps = std::map<std::int64_t, RankStep>;
 /// The way of one rank to its first call, in milliseconds.
 struct Way {
   double whole = 0;
+  double own = 0;  ///< without what it waited for single ranks, as another stage
   std::array<double, kParts.size()> parts = {};
   bool parts_known = false;
   bool batch_seen = false;
@@ -57,9 +59,10 @@ std::optional<double> ms_between(std::int64_t from_ns, std::int64_t to_ns) {
   return static_cast<double>(to_ns - from_ns) / 1e6;
 }
 
-void add(const CallRecord& call, RankSteps& steps) {
+void add(const CallRecord& call, double messages_ms, RankSteps& steps) {
   RankStep& step = steps[call.step];
   if (step.group == 0) {
+    step.messages_ms = messages_ms;
     step.group = call.group;
     step.seq = call.seq;
     step.first_ns = call.unix_ns;
@@ -80,10 +83,16 @@ RankSteps read_steps(const RingReader& ring, std::int64_t after) {
     step.forward_ms = digest->forward_us / 1e3;
     step.batch_seen = digest->batch != 0;
   }
+  double messages_ms = 0;
   for (auto place = ring.first_call(); place < ring.call_count(); ++place) {
     const auto call = ring.call(place);
-    if (!call || !is_of_group(*call) || call->state != CallState::kCompleted) continue;
-    if (steps.contains(call->step)) add(*call, steps);
+    if (!call || call->state != CallState::kCompleted) continue;
+    if (call->kind == CollectiveKind::kSend || call->kind == CollectiveKind::kReceive) {
+      messages_ms += call->waited_us / 1e3;
+    } else if (is_of_group(*call)) {
+      if (steps.contains(call->step)) add(*call, messages_ms, steps);
+      messages_ms = 0;
+    }
   }
   return steps;
 }
@@ -91,12 +100,12 @@ RankSteps read_steps(const RingReader& ring, std::int64_t after) {
 std::optional<Way> way_between(const RankStep& before, const RankStep& step) {
   const auto whole = ms_between(before.last_ns, step.first_ns);
   if (!whole) return std::nullopt;
-  Way way{.whole = *whole};
+  Way way{.whole = *whole, .own = std::max(*whole - step.messages_ms, 0.0)};
   way.batch_seen = step.batch_seen;
   way.parts[0] = ms_between(before.last_ns, before.ended_ns).value_or(0);
   way.parts[1] = step.wait_ms;
   way.parts[2] = step.forward_ms;
-  way.parts[3] = std::max(*whole - way.parts[0] - way.parts[1] - way.parts[2], 0.0);
+  way.parts[3] = std::max(way.own - way.parts[0] - way.parts[1] - way.parts[2], 0.0);
   way.parts_known = step.wait_ms > 0 && step.forward_ms > 0;
   return way;
 }
@@ -151,9 +160,13 @@ class ArrivalComparison {
     return median(std::move(values));
   }
 
+  /// What it waited for single ranks is no time of its own, and whoever waits less is not late.
   double lost_by(std::size_t rank, const StepWays& row) const {
-    return row.ways[rank].whole -
-           of_others(rank, [&row](std::size_t other) { return row.ways[other].whole; });
+    const auto lost = [&](double Way::*way) {
+      return row.ways[rank].*way -
+             of_others(rank, [&row, way](std::size_t other) { return row.ways[other].*way; });
+    };
+    return std::min(lost(&Way::whole), lost(&Way::own));
   }
 
   static bool is_late(double lost_ms, const StepWays& row) {

@@ -12,7 +12,8 @@ struct Work {
   std::int64_t forward = 5;
   std::int64_t backward = 4;
   std::int64_t optimizer = 1;
-  std::int64_t rows = 0;  ///< of its batch, where it changed
+  std::int64_t messages = 0;  ///< waits for another rank alone, before the forward
+  std::int64_t rows = 0;      ///< of its batch, where it changed
 };
 using Plan = std::function<Work(std::size_t rank, std::int32_t step)>;
 
@@ -29,6 +30,14 @@ void run_step(TestRun& run, std::int32_t step, const Plan& plan, const Ranks& ra
   for (std::size_t rank = 0; rank < ranks.count; ++rank) {
     const Work work = plan(rank, step);
     run[rank].at_step(step);
+    if (work.messages > 0) {
+      run[rank].enter(group_key(5 << 21, 2));
+      run[rank].call({.kind = CollectiveKind::kReceive,
+                      .waited_us = static_cast<std::uint32_t>(1000 * work.messages),
+                      .took_ms = work.messages,
+                      .phase = Phase::kForward});
+      run[rank].enter(group_key(7 << 21, static_cast<std::int64_t>(ranks.count)));
+    }
     run[rank].pass_ms(work.data + work.forward + work.backward);
     const std::int64_t own = rank + 1 == ranks.count ? ranks.clock_ahead_ms : 0;
     latest = std::max(latest, run[rank].now() / kMsNs - own);
@@ -55,6 +64,7 @@ void run_step(TestRun& run, std::int32_t step, const Plan& plan, const Ranks& ra
 
 std::vector<Straggler> stragglers(const Plan& plan, const Ranks& ranks = {}) {
   TestRun run(static_cast<std::int64_t>(ranks.count));
+  for (auto& rank : run) rank->enter(group_key(7 << 21, static_cast<std::int64_t>(ranks.count)));
   run[ranks.count - 1].pass_ms(ranks.clock_ahead_ms);
   for (std::int32_t step = 1; step <= kSteps; ++step) run_step(run, step, plan, ranks);
   const RanksComparedEvent event = run.compared();
@@ -91,6 +101,16 @@ TEST_CASE("the part of the step in which a rank is slow is told", "[compare]") {
   CHECK(part_of({.data = 20}) == "data");
   CHECK(part_of({.backward = 20}) == "backward");
   CHECK(part_of({.optimizer = 20}) == "optimizer");
+}
+
+TEST_CASE("a rank that is slow beside one that waits for messages is told", "[compare]") {
+  const auto told = stragglers([](std::size_t rank, std::int32_t) {
+    return Work{.backward = rank == 2 ? 34 : 4, .messages = rank == 1 ? 10 : 0};
+  });
+  REQUIRE(told.size() == 1);
+  CHECK(told[0].rank == 2);
+  CHECK(told[0].lost_ms == Approx(20));
+  CHECK(told[0].phase == "backward");
 }
 
 TEST_CASE("clocks of hosts that differ by seconds make no rank late", "[compare]") {
@@ -161,6 +181,16 @@ TEST_CASE("nothing is said of ranks", "[compare]") {
   SECTION("that are late by less than a twentieth of the step") {
     CHECK(stragglers([](std::size_t rank, std::int32_t) {
             return Work{.data = 100, .forward = rank == 2 ? 10 : 5};
+          }).empty());
+  }
+  SECTION("that wait for messages of another rank") {
+    CHECK(stragglers([](std::size_t rank, std::int32_t) {
+            return Work{.messages = rank == 1 ? 20 : 0};
+          }).empty());
+  }
+  SECTION("that come no later than others that waited for messages") {
+    CHECK(stragglers([](std::size_t rank, std::int32_t) {
+            return Work{.forward = rank == 2 ? 25 : 5, .messages = rank == 2 ? 0 : 20};
           }).empty());
   }
   SECTION("that exchange nothing") { CHECK(stragglers(slow_last, {.average = false}).empty()); }
