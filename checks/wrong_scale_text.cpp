@@ -234,7 +234,7 @@ std::vector<Fix> wrong_scale_fixes(const ReductionStep& step, std::string_view c
 }
 
 void tell_parts_of_loss(const ReductionRun& run, Finding& finding) {
-  if (!std::all_of(run.first, run.last + 1, std::mem_fn(&ReductionStep::brings_activations))) {
+  if (!std::all_of(run.first, run.last + 1, std::mem_fn(&ReductionStep::shares_activations))) {
     return;
   }
   finding.severity = Severity::kNote;

@@ -9,6 +9,7 @@
 #include "exchange/rank_ring.h"
 #include "exchange/step_calls.h"
 #include "exchange/tensor_list.h"
+#include "exchange/unnamed_calls.h"
 #include "model/rank_compare_event.h"
 
 namespace ddpscope {
@@ -19,12 +20,14 @@ struct ReducedPlace {
   friend auto operator<=>(const ReducedPlace&, const ReducedPlace&) = default;
 };
 
-/// What parameters are called at a step, and how large they are. Of one ring, which outlives it, of
-/// `ranks` that are compared.
+/// What parameters are called at a step, and how large they are. Of the first of these rings, which
+/// outlive it.
 class ReducedNames {
  public:
-  ReducedNames(const RingReader& ring, std::size_t ranks)
-      : blobs_(ring.blobs()), calls_(ring, nullptr, ranks) {}
+  explicit ReducedNames(const RingList& rings)
+      : blobs_(rings.front()->blobs()),
+        calls_(*rings.front(), nullptr, rings.size()),
+        among_(unnamed_calls_among(rings)) {}
 
   ReducedParameter at(const ReducedPlace& place, std::int64_t step);
   /// Whether the calls of the step may have been of copies of these gradients, of one model.
@@ -42,6 +45,7 @@ class ReducedNames {
 
   std::vector<Blob> blobs_;
   StepCalls calls_;
+  UnnamedCalls among_;
   std::map<const Blob*, TensorList> lists_;
 };
 

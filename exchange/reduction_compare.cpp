@@ -100,7 +100,7 @@ void compare_reductions(const RingList& rings, bool complete, Cohort& cohort) {
   if (rings.size() < 2 || rings.size() < cohort.ranks.size()) return;
   if (cohort.lists_differ) return;  // the same place may be another parameter
   Steps steps = reductions::steps_of(rings, cohort);
-  ReducedNames names(*rings.front(), rings.size());
+  ReducedNames names(rings);
   for (auto& [number, step] : steps) step.of_gradients = names.may_be_of_gradients(number);
   // Two models may step in turn: what lasts is told by the steps of one.
   for (const std::uint32_t model : models_in(steps)) {

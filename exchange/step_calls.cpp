@@ -54,7 +54,7 @@ StepCalls::StepCalls(const RingReader& ring, const std::set<std::uint64_t>* grou
       most = std::max(most, group_size(call->group));
     }
     const bool is_floating = ring.name(call->dtype).find("float") != std::string::npos;
-    if (call->owner == 0) add_unnamed(*call, is_floating);
+    if (call->owner == 0) unnamed_.add(*call, is_floating);
     if (is_broadcast && call->step <= 1) continue;
     if (brings_outputs(*call, is_floating)) continue;
     std::uint64_t& sum = sums_[call->step];
@@ -80,20 +80,6 @@ void StepCalls::add_way(const CallRecord& call, std::size_t ranks) {
   if (call.kind == kReduce || call.kind == kGather) to_one_rank_[call.step] += call.elements;
   const bool is_of_start = call.step <= 1 && call.phase < Phase::kBackward;
   if (call.kind == kBroadcast && !is_of_start) broadcast_[call.step] += call.elements;
-}
-
-void StepCalls::add_unnamed(const CallRecord& call, bool is_floating) {
-  using enum CollectiveKind;
-  constexpr std::uint64_t kFewNumbers = 64;
-  if (!is_floating || call.elements <= kFewNumbers || call.norm_call != 0) return;
-  const bool is_before = call.phase == Phase::kForward || call.phase == Phase::kBackward;
-  Unnamed& unnamed = unnamed_[call.step];
-  if (call.kind == kSend || call.kind == kReceive) {
-    (call.kind == kSend ? unnamed.sent : unnamed.received) = true;
-    unnamed.before_gradients |= is_before;
-  } else if (is_before && (call.kind == kAllGather || call.kind == kAllToAll)) {
-    unnamed.gathered += call.elements * static_cast<std::uint64_t>(group_size(call.group));
-  }
 }
 
 bool StepCalls::brings_outputs(const CallRecord& call, bool is_floating) const {
@@ -164,14 +150,7 @@ std::int64_t StepCalls::times_reduced(std::int64_t step) const {
 }
 
 bool StepCalls::may_bring_activations(std::int64_t step, std::uint64_t weights) const {
-  if (step < known_from_) return true;
-  const auto found = unnamed_.find(step);
-  if (found == unnamed_.end()) return false;
-  const Unnamed& unnamed = found->second;
-  // Parts of weights have some elements more together, where all parts have one size.
-  const bool are_weights = unnamed.gathered >= weights && unnamed.gathered <= weights + weights / 8;
-  if (unnamed.gathered > 0 && !are_weights) return true;
-  return unnamed.before_gradients && unnamed.sent && unnamed.received;
+  return step < known_from_ || unnamed_.may_bring_activations(step, weights);
 }
 
 namespace {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "exchange/rank_ring.h"
+#include "exchange/unnamed_calls.h"
 
 namespace ddpscope {
 
@@ -43,23 +44,15 @@ class StepCalls {
   /// How often in that step each gradient that some call was given by itself was summed up; the
   /// fewest times.
   std::int64_t times_reduced(std::int64_t step) const;
-  /// Whether ranks gave each other what a forward or backward computes: they gathered or exchanged
-  /// more than a few numbers before the gradients were there, sent some and received others, and it
-  /// was not all of their `weights`. True where calls of the step are no longer in the ring.
+  /// UnnamedCalls::may_bring_activations(); true where calls of the step are no longer in the ring.
   bool may_bring_activations(std::int64_t step, std::uint64_t weights) const;
+  /// Whether calls of that step are no longer in the ring.
+  bool are_overwritten(std::int64_t step) const { return step < known_from_; }
 
  private:
   static constexpr std::uint64_t kOfGradient = UINT64_MAX;
-  /// Of tensors without a name.
-  struct Unnamed {
-    std::uint64_t gathered = 0;  ///< elements of all ranks, before the gradients
-    bool before_gradients = false;
-    bool sent = false;
-    bool received = false;
-  };
   void add_way(const CallRecord& call, std::size_t ranks);
   void add_sum(const CallRecord& gradient);
-  void add_unnamed(const CallRecord& call, bool is_floating);
   bool brings_outputs(const CallRecord& call, bool is_floating) const;
 
   std::int64_t known_from_ = 0;
@@ -73,7 +66,7 @@ class StepCalls {
   std::map<std::int64_t, std::uint64_t> registered_;  ///< elements of those tensors
   std::map<std::int64_t, std::uint64_t> others_;
   std::map<std::int64_t, std::int64_t> most_ranks_;
-  std::map<std::int64_t, Unnamed> unnamed_;
+  UnnamedCalls unnamed_;
   std::map<std::int64_t, std::map<NameId, std::int64_t>> summed_;  ///< calls by their gradient
 };
 

@@ -68,10 +68,10 @@ TEST_CASE("grad-reduced-wrong-scale names what is 0 on all ranks in three steps"
 
 TEST_CASE("grad-reduced-wrong-scale is a note on sums of parts of one loss", "[check]") {
   auto steps = steps_with(4);
-  for (ReductionStep& step : steps) step.brings_activations = true;
-  steps[7].brings_activations = GENERATE(true, false);
+  for (ReductionStep& step : steps) step.brings_activations = step.shares_activations = true;
+  steps[7].shares_activations = GENERATE(true, false);  // else with stages that average apart
   const Finding finding = judged(steps).at(0);
-  const bool may_be_right = steps[7].brings_activations;
+  const bool may_be_right = steps[7].shares_activations;
   CHECK(finding.severity == (may_be_right ? Severity::kNote : Severity::kWarning));
   CHECK(finding.fixes.at(0).text.starts_with("none, where each rank") == may_be_right);
   CHECK(fact_in(finding, "cause") == text_of("sum_not_divided"));

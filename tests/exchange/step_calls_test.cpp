@@ -73,7 +73,38 @@ TEST_CASE("ranks that give each other activations are told from others", "[compa
         {.owner = "fc1.weight", .elements = 96, .kind = kAllGather, .phase = Phase::kForward});
   }
   ranks.step(1, kSum, kSum);
-  CHECK(ranks.compared().at(0).brings_activations == are_activations);
+  const ReductionStep step = ranks.compared().at(0);
+  CHECK(step.brings_activations == are_activations);
+  CHECK(step.shares_activations == are_activations);
+}
+
+TEST_CASE("activations for ranks that average apart are not those that ranks share", "[compare]") {
+  using enum CollectiveKind;
+  TwoRanks ranks;
+  const auto exchange = [&ranks](std::int32_t peer) {
+    for (const CollectiveKind kind : {kSend, kReceive}) {
+      ranks.call({.elements = 96,
+                  .kind = kind,
+                  .reduce = ReduceKind::kNone,
+                  .root = peer,
+                  .phase = Phase::kForward});
+    }
+  };
+  bool are_shared = false;
+  SECTION("of a group that others of them are in") {
+    ranks.enter(/*of_both=*/true);
+    exchange(/*peer=*/1);
+    are_shared = true;
+  }
+  SECTION("of a group of their own") {
+    ranks.enter(/*of_both=*/false);
+    exchange(/*peer=*/1);
+  }
+  SECTION("of the group of all, with another rank") { exchange(/*peer=*/3); }
+  ranks.step(1, kSum, kSum);
+  const ReductionStep step = ranks.compared().at(0);
+  CHECK(step.brings_activations);
+  CHECK(step.shares_activations == are_shared);
 }
 
 TEST_CASE("calls of parameters themselves are told from those of gradients", "[compare]") {
