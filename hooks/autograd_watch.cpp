@@ -113,7 +113,10 @@ DDPSCOPE_HOT void begin_backward(Capture& capture, const edge_list& roots,
   LoopPhase::enter(Phase::kBackward);
   DeviceWaits::see_backward();
   StepWait::see_backward(capture);
-  if (Capture::watch() == Watch::kNothing) return;
+  if (Capture::watch() == Watch::kNothing) {
+    if (asked.accumulates && capture.options().compares_ranks) ReplicaBits::see_backward(capture);
+    return;
+  }
   attach_discovered(capture);
   if (asked.accumulates) {
     see_accumulating(capture);

@@ -104,7 +104,9 @@ void Capture::clock_moved(const Stamp& before, StepClock::Change change) {
   // First, as what follows belongs to the next cycle.
   if (change.cycle_ended) tell_cycle(before);
   OutputsOfStep::step_ended(*this);
-  if (watch() != Watch::kNothing) modules_.look_again(*this, /*step_ended=*/true);
+  // Ranks at rest know what others do of the layers that they compare.
+  const bool watched = watch() != Watch::kNothing;
+  if (watched || ReplicaBits::reads_after(*this, before)) modules_.look_again(*this, watched);
   sink_.take_turn();  // the cycle that was watched pays for it
   if (change.cycle_ended) choose_watch();
   const bool rests = watch() == Watch::kNothing;

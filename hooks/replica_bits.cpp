@@ -53,6 +53,17 @@ bool are_small(const std::vector<at::Tensor>& tensors) {
   return tensors.size() <= kSmallTensors && elements_of(tensors) <= kSmallElements;
 }
 
+// A few microseconds, in one of so many steps.
+constexpr std::size_t kTinyTensors = 64;
+constexpr std::int64_t kTinyElements = 1 << 14;
+constexpr std::int64_t kTinyEvery = 4;
+constinit std::atomic<bool> is_tiny{false};  ///< what was trained when it was looked at last
+
+bool are_tiny(const std::vector<at::Tensor>& tensors) {
+  return !tensors.empty() && tensors.size() <= kTinyTensors &&
+         elements_of(tensors) <= kTinyElements;
+}
+
 void tell(Capture& capture, std::int64_t step, bool of_buffers,
           const std::vector<at::Tensor>& tensors) {
   TensorBitsEvent event{.step = step, .of_buffers = of_buffers, .tensors = {}, .ran = {}};
@@ -73,16 +84,20 @@ void tell_buffers(Capture& capture, std::int64_t step) {
 /// `summed` elements over the ranks since the last step may have been weights.
 void tell_parameters(Capture& capture, std::int64_t step, std::int64_t summed) {
   const std::vector<at::Tensor> tensors = capture.modules().own_tensors(/*buffers=*/false);
-  if (is_compared_step(step - lone_steps.load(std::memory_order_relaxed)) ||
+  const std::int64_t own = step - lone_steps.load(std::memory_order_relaxed);
+  const bool tiny = are_tiny(tensors);
+  is_tiny.store(tiny, std::memory_order_relaxed);
+  if (is_compared_step(own) || (own % kTinyEvery == 0 && tiny) ||
       (step <= kComparesEachUntil && are_small(tensors)) ||
-      (summed > 0 && 2 * summed >= elements_of(tensors))) {
+      (summed > 0 && 2 * summed >= elements_of(tensors) && Capture::watch() != Watch::kNothing)) {
     tell(capture, step, /*of_buffers=*/false, tensors);
   }
 }
 
 bool compares_parameters(std::int64_t step) {
-  return step <= kComparesEachUntil ||
-         is_compared_step(step - lone_steps.load(std::memory_order_relaxed));
+  const std::int64_t own = step - lone_steps.load(std::memory_order_relaxed);
+  return step <= kComparesEachUntil || is_compared_step(own) ||
+         (own % kTinyEvery == 0 && is_tiny.load(std::memory_order_relaxed));
 }
 }  // namespace
 
@@ -134,6 +149,10 @@ void ReplicaBits::see_backward(Capture& capture) {
   // What the first step begins with is told as step 0.
   tell_parameters(capture, done == 0 ? 0 : done + 1, summed);
   modules_that_ran().clear();
+}
+
+bool ReplicaBits::reads_after(const Capture& capture, const Stamp& at) noexcept {
+  return compares_replicas(capture) && compares_parameters(at.step + 1);
 }
 
 void ReplicaBits::step_ended(Capture& capture, const Stamp& at) {

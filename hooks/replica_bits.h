@@ -22,7 +22,7 @@ bool compares_replicas(const Capture& capture);
 /// Reads fingerprints of the registered tensors of this thread's models where ranks are compared:
 /// buffers when a model comes, before the first forward and at the end of the steps that all ranks
 /// compare, parameters before the first backward of such a step, of one after weights were averaged
-/// and, of a small model, of each of the first 64; hooks at rest or not.
+/// and, of a small model, of each of the first 64, of a tiny one of each 4th; hooks at rest or not.
 class ReplicaBits {
  public:
   /// A model came; before the first step it is read.
@@ -51,6 +51,8 @@ class ReplicaBits {
   }
   static void see_backward(Capture& capture);
   static void step_ended(Capture& capture, const Stamp& at);
+  /// Whether parameters are read in the step that follows.
+  static bool reads_after(const Capture& capture, const Stamp& at) noexcept;
   static void layer_called() noexcept;
 
  private:
