@@ -1,9 +1,7 @@
 #include "hooks/optimizer_watch.h"
 
-#include <c10/util/Type.h>
 #include <torch/optim.h>
 
-#include <bit>
 #include <utility>
 
 #include "hooks/capture.h"
@@ -12,6 +10,7 @@
 #include "hooks/loop_phase.h"
 #include "hooks/model_discovery.h"
 #include "hooks/near_tls.h"
+#include "hooks/optimizer_members.h"
 #include "hooks/optimizer_state.h"
 #include "hooks/optimizer_table.h"
 #include "hooks/pending_gradients.h"
@@ -19,7 +18,6 @@
 #include "hooks/spoilt_gradients.h"
 #include "hooks/write_scope.h"
 #include "hooks/zero_gradients.h"
-#include "model/hash.h"
 #include "model/hot_code.h"
 
 namespace ddpscope {
@@ -40,81 +38,6 @@ using InterposedZeroGrad = Interposed<ZeroGrad, void(Optimizer*, bool)>;
 DDPSCOPE_NEAR thread_local OptimizerId stepping = 0;
 DDPSCOPE_NEAR thread_local int step_depth = 0;
 
-std::uint64_t hash_members(Capture& capture, const std::vector<OptimizerParamGroup>& groups,
-                           bool remember) {
-  Hash hash;
-  for (const GroupOptions& options : options_of(groups)) {
-    hash.fold(std::bit_cast<std::uint64_t>(options.weight_decay));
-    hash.fold(std::bit_cast<std::uint64_t>(options.momentum));
-    hash.fold(options.others);
-  }
-  for (const OptimizerParamGroup& group : groups) {
-    hash.fold(group.params().size());
-    for (const at::Tensor& member : group.params()) {
-      if (!member.defined()) continue;
-      TensorSlot& slot = capture.tensors().slot(member);
-      hash.fold((slot.id << 2) | (member.requires_grad() ? 2 : 0) | (has_gradient(member) ? 1 : 0));
-      if (remember) remember_gradient(slot, member, capture.writes().next());
-    }
-  }
-  return hash.value();
-}
-
-struct Members {
-  std::vector<std::vector<at::Tensor>> groups;
-  std::vector<GroupOptions> options;
-};
-
-Members members_of(const Optimizer& optimizer) {
-  Members members{.options = options_of(optimizer.param_groups())};
-  for (const OptimizerParamGroup& group : optimizer.param_groups()) {
-    members.groups.push_back(group.params());
-  }
-  return members;
-}
-
-void tell_members(Capture& capture, Members&& told, const KnownOptimizer& known, std::string type) {
-  OptimizerMembersEvent event{.at = capture.marker().now(),
-                              .optimizer = known.id,
-                              .type = std::move(type),
-                              .name = known.name,
-                              .options = std::move(told.options)};
-  for (const std::vector<at::Tensor>& group : told.groups) {
-    auto& members = event.groups.emplace_back();
-    for (const at::Tensor& member : group) {
-      if (!member.defined()) continue;
-      const Memory memory = memory_of(member);
-      const TensorId id = capture.announce(member);
-      if (capture.tensors().slot(member).computed) {  // told by its operator, for that step alone
-        capture.put_large(TensorEvent{.at = event.at, .tensor = describe(member, id)});
-      }
-      members.push_back({.tensor = id,
-                         .requires_grad = member.requires_grad(),
-                         .grad_defined = has_gradient(member),
-                         .storage = memory.storage,
-                         .storage_offset_bytes = memory.offset_bytes});
-    }
-  }
-  capture.put_large(std::move(event));
-}
-
-/// Of one whose constructor has returned, by the name of its class.
-void tell_built(Capture& capture, const Optimizer& optimizer, const KnownOptimizer& known) {
-  tell_members(capture, members_of(optimizer), known, c10::demangle(typeid(optimizer).name()));
-}
-
-// Schedulers change a rate at every step: without the members. Where ranks are not compared, only
-// whether all rates are 0, or one below, is asked for.
-void tell_rates(Capture& capture, const std::vector<OptimizerParamGroup>& groups,
-                KnownOptimizer& known) {
-  std::vector<GroupOptions> options = options_of(groups);
-  const bool exactly = capture.options().compares_ranks;
-  const std::uint64_t told = exactly ? hash_rates(options) : kind_of_rates(options);
-  if (told == std::exchange(known.told_rates, told)) return;
-  capture.put_large(OptimizerRatesEvent{
-      .at = capture.marker().now(), .optimizer = known.id, .options = std::move(options)});
-}
-
 void tell_created(Capture& capture, const KnownOptimizer& known) {
   capture.optimizer_created();
   capture.put(OptimizerCreatedEvent{.at = capture.marker().now(), .optimizer = known.id});
@@ -128,11 +51,7 @@ struct StepEnd {
 
 void tell_step(Capture& capture, Optimizer& optimizer, KnownOptimizer& known, const StepEnd& end) {
   const auto& groups = optimizer.param_groups();
-  const std::uint64_t hash = hash_members(capture, groups, /*remember=*/true);
-  if (hash != known.told_hash) {
-    known.told_hash = hash;
-    tell_built(capture, optimizer, known);
-  }
+  tell_if_changed(capture, optimizer, known);
   tell_rates(capture, groups, known);
   const Stamp now = capture.marker().now();
   if (std::vector<ZeroGradient> moved = end.zero.moved(capture, groups);
@@ -151,7 +70,12 @@ void tell_step(Capture& capture, Optimizer& optimizer, KnownOptimizer& known, co
 
 DDPSCOPE_HOT void after_step(Capture& capture, Optimizer& optimizer, KnownOptimizer& known,
                              const StepEnd& end) {
-  if (Capture::watch() != Watch::kNothing) tell_step(capture, optimizer, known, end);
+  if (Capture::watch() != Watch::kNothing) {
+    tell_step(capture, optimizer, known, end);
+  } else if (capture.options().compares_ranks) {
+    if (!known.told_hash.has_value()) tell_now(capture, optimizer, known);
+    tell_rates(capture, optimizer.param_groups(), known);
+  }
   known.backwards_at_step = capture.marker().backwards();
   if (end.threw) return;
   LoopPhase::enter(Phase::kForward);
@@ -221,7 +145,8 @@ void on_add_group(Optimizer* self, const OptimizerParamGroup& group) {
     if (has_discovered()) attach_discovered(capture);
     const KnownOptimizer& known = OptimizerTable::get().entry(*self, is_new);
     if (is_new) tell_created(capture, known);
-    tell_members(capture, members_of(*self), known, name_by_options(*self));
+    tell_members(capture, members_of(*self), known,
+                 known.told_hash.has_value() ? name_of(*self) : name_by_options(*self));
   });
 }
 
@@ -290,8 +215,7 @@ void watch_optimizer(Optimizer& optimizer, const std::string& name) {
   as_guest("optimizer", [&](Capture& capture) {
     KnownOptimizer& known = OptimizerTable::known(optimizer);
     known.name = name;
-    known.told_hash = hash_members(capture, optimizer.param_groups(), /*remember=*/false);
-    tell_built(capture, optimizer, known);
+    tell_now(capture, optimizer, known);
   });
 }
 

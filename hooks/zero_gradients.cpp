@@ -149,10 +149,15 @@ std::vector<GroupOptions> options_of(const ParamGroups& groups) {
   return all;
 }
 
-std::uint64_t hash_rates(const std::vector<GroupOptions>& groups) {
+std::uint64_t hash_options(const ParamGroups& groups) {
   Hash hash;
-  for (const GroupOptions& options : groups) {
-    hash.fold(std::bit_cast<std::uint64_t>(options.learning_rate));
+  for (const OptimizerParamGroup& group : groups) {
+    const auto options = options_of(group);
+    if (!options.has_value()) return 1;
+    hash.fold(std::bit_cast<std::uint64_t>(options->learning_rate));
+    hash.fold(std::bit_cast<std::uint64_t>(options->weight_decay));
+    hash.fold(std::bit_cast<std::uint64_t>(options->momentum));
+    hash.fold(options->others);
   }
   return hash.value();
 }

@@ -40,7 +40,8 @@ class ZeroGradients {
 
 /// Weight decay, momentum and rate by group; empty when the options of a group are of an own class.
 std::vector<GroupOptions> options_of(const ParamGroups& groups);
-std::uint64_t hash_rates(const std::vector<GroupOptions>& groups);
+/// Of the same; allocates nothing.
+std::uint64_t hash_options(const ParamGroups& groups);
 /// 1 where all learning rates are 0, 2 where one is below, else 0.
 std::uint64_t kind_of_rates(const std::vector<GroupOptions>& groups);
 

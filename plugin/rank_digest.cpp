@@ -101,13 +101,6 @@ void RankDigest::look_at(ModelId id, const RunState& state) {
   start_changed_ = !steps_began_;
 }
 
-void RankDigest::on(const OptimizerStepEvent&, const RunState& state) {
-  // Its first step makes an optimizer one of those that are compared.
-  for (const auto& [id, optimizer] : state.optimizers()) {
-    if (optimizer.steps == 1) optimizers_changed_ = true;
-  }
-}
-
 void RankDigest::on(const TensorBitsEvent& event, const RunState& state) {
   if (event.step == kAtAttach) {
     for (const TensorBits& one : event.tensors) attached_[one.tensor] = one.fingerprint;
@@ -174,14 +167,9 @@ void RankDigest::on(const StepEndEvent& event, const RunState& state) {
                     .evaluated = statistics_.were_used(),
                     .second_order = second_order_};
   if (event.whole && !lost_events_) {
-    add_structure(digest);
-    add_gradients(digest, state, is_compared_step(digest.step - lone_.steps()));
-    add_optimizers(digest, state);
-    trained_with_.add_whole_to(digest);
-    trained_with_.tell_sync_pattern(digest.step);
-    // Weighed by its batch or what ranks exchanged, a loss has a factor of its own on each of them.
-    const double scale = scale_known_ ? scale_.now().value_or(0) : 0;
-    if (!trained_with_.may_weigh_by(scale)) digest.loss_scale = scale;
+    add_whole(digest, state);
+  } else if (!lost_any_) {
+    add_rested_optimizers(digest, state);
   }
   trained_with_.add_to(digest);
   add_values(digest);
@@ -193,6 +181,17 @@ void RankDigest::on(const StepEndEvent& event, const RunState& state) {
   trained_with_.step_ended();
   statistics_.step_ended();
   lost_events_ = scale_known_ = in_progress_told_ = second_order_ = false;
+}
+
+void RankDigest::add_whole(StepDigest& digest, const RunState& state) {
+  add_structure(digest);
+  add_gradients(digest, state, is_compared_step(digest.step - lone_.steps()));
+  add_optimizers(digest, state);
+  trained_with_.add_whole_to(digest);
+  trained_with_.tell_sync_pattern(digest.step);
+  // Weighed by its batch or what ranks exchanged, a loss has a factor of its own on each of them.
+  const double scale = scale_known_ ? scale_.now().value_or(0) : 0;
+  if (!trained_with_.may_weigh_by(scale)) digest.loss_scale = scale;
 }
 
 void RankDigest::settle(const RunState& state) {
@@ -271,7 +270,8 @@ void RankDigest::add_values(StepDigest& digest) {
     for (const auto& [id, model] : models_) {
       if (some_train && !model.has_received()) continue;
       const std::uint64_t one = model.fingerprint(bits_, of_buffers);
-      any |= one != 0;
+      if (one == 0) continue;  // as of one that is gone
+      any = true;
       hash.add(one);
     }
     (of_buffers ? digest.buffers : digest.parameters) = any ? hash.value() : 0;

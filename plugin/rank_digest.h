@@ -49,7 +49,7 @@ class RankDigest {
   void on(const OptimizerStateEvent& event, const RunState&) {
     first_states_[event.optimizer] = event;
   }
-  void on(const OptimizerRatesEvent&, const RunState&) { optimizers_changed_ = true; }
+  void on(const OptimizerRatesEvent& event, const RunState&);
   void on(const OptimizerStepEvent&, const RunState&);
   void on(const TensorBitsEvent& event, const RunState& state);
   void on(const GradientsScaledEvent& event, const RunState&) { trained_with_.on(event); }
@@ -61,7 +61,7 @@ class RankDigest {
   void on(const StepEndEvent& event, const RunState& state);
   void on(const EvaluationEvent&, const RunState&) { statistics_.used(buffer_elements()); }
   void on(const ArchiveTensorEvent& event, const RunState&);
-  void on(const DroppedEvent&, const RunState&) { lost_events_ = true; }
+  void on(const DroppedEvent&, const RunState&) { lost_events_ = lost_any_ = true; }
   void on(const ExitEvent&, const RunState& state);
   template <class T>
   void on(const T&, const RunState&) {}
@@ -72,11 +72,17 @@ class RankDigest {
   void put_list(ModelId model, const std::string& bytes);
   void put_start(const RunState& state);
   void put_in_progress(const RunState& state);
+  /// Of a step that hooks saw all of.
+  void add_whole(StepDigest& digest, const RunState& state);
   void add_structure(StepDigest& digest);
   void add_gradients(StepDigest& digest, const RunState& state, bool with_bits);
   void add_optimizers(StepDigest& digest, const RunState& state);
+  /// Hooks rested in it, or in a part.
+  void add_rested_optimizers(StepDigest& digest, const RunState& state);
+  void add_options(StepDigest& digest, const RunState& state) const;
   std::int64_t local_members(const OptimizerState& optimizer) const;
-  StepDigest look_at_optimizers(const RunState& state) const;
+  StepDigest look_at_optimizers(const RunState& state);
+  std::set<OptimizerId> in_use(const RunState& state) const;
   void add_values(StepDigest& digest);
   void show(const StepDigest& digest);
 
@@ -97,8 +103,13 @@ class RankDigest {
   std::map<OptimizerId, OptimizerStateEvent> first_states_;
   bool start_changed_ = false;
   bool steps_began_ = false;
+  std::set<OptimizerId> stepped_;      // those that told their rates, as they do in a step
+  std::vector<OptimizerId> compared_;  // whose options are compared
+  bool optimizers_apart_ = true;       // which those are is known without their steps
   bool optimizers_changed_ = true;
+  bool rates_changed_ = false;
   bool lost_events_ = false;
+  bool lost_any_ = false;
   bool averages_ = false;
   UsedStatistics statistics_;
   bool trains_ = false;         // a backward began

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <set>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "model/hash.h"
@@ -8,7 +9,7 @@
 
 namespace ddpscope {
 namespace {
-void add_options(Hash& hash, const OptimizerState& optimizer) {
+void add_to(Hash& hash, const OptimizerState& optimizer) {
   hash.add(std::string_view(optimizer.type));
   hash.add(std::uint64_t{optimizer.groups.size()});
   for (const GroupOptions& options : optimizer.options) {
@@ -48,20 +49,44 @@ bool is_replaced(const OptimizerState& optimizer, const RunState& state) {
   });
 }
 
-std::set<OptimizerId> in_use(const RunState& state) {
-  std::set<OptimizerId> ids;
+bool share_members(const RunState& state) {
+  std::vector<TensorId> all;
   for (const auto& [id, optimizer] : state.optimizers()) {
-    if (optimizer.steps > 0 && !is_replaced(optimizer, state)) ids.insert(id);
+    for (const TensorId member : members_of(optimizer)) all.push_back(member);
   }
-  return ids;
+  std::ranges::sort(all);
+  return std::ranges::adjacent_find(all) != all.end();
 }
 }  // namespace
 
+// Steps in which hooks rest are not counted.
+std::set<OptimizerId> RankDigest::in_use(const RunState& state) const {
+  std::set<OptimizerId> ids;
+  for (const auto& [id, optimizer] : state.optimizers()) {
+    const bool has_stepped = optimizer.steps > 0 || stepped_.contains(id);
+    if (has_stepped && !is_replaced(optimizer, state)) ids.insert(id);
+  }
+  return ids;
+}
+
+void RankDigest::on(const OptimizerStepEvent&, const RunState& state) {
+  // Its first step makes an optimizer one of those that are compared.
+  for (const auto& [id, optimizer] : state.optimizers()) {
+    if (optimizer.steps == 1) optimizers_changed_ = true;
+  }
+}
+
+void RankDigest::on(const OptimizerRatesEvent& event, const RunState&) {
+  rates_changed_ = true;
+  optimizers_changed_ |= stepped_.insert(event.optimizer).second;
+}
+
 void RankDigest::add_optimizers(StepDigest& digest, const RunState& state) {
   if (optimizers_changed_ || digest.gradients != optimizers_.gradients) {
-    optimizers_changed_ = false;
     optimizers_ = look_at_optimizers(state);
     optimizers_.gradients = digest.gradients;
+  } else if (std::exchange(rates_changed_, false)) {
+    add_options(optimizers_, state);
   }
   digest.optimizers = optimizers_.optimizers;
   digest.learning_rate = optimizers_.learning_rate;
@@ -70,6 +95,42 @@ void RankDigest::add_optimizers(StepDigest& digest, const RunState& state) {
   digest.groups = optimizers_.groups;
   digest.members = optimizers_.members;
   digest.state = optimizers_.state;
+}
+
+// Members that received no gradient here are not told apart from those that never do.
+void RankDigest::add_rested_optimizers(StepDigest& digest, const RunState& state) {
+  if (optimizers_changed_) {
+    optimizers_ = look_at_optimizers(state);
+    optimizers_.gradients = 0;  // looked at again where those are known
+  } else if (std::exchange(rates_changed_, false)) {
+    add_options(optimizers_, state);
+  }
+  if (!optimizers_apart_) return;
+  digest.optimizers = optimizers_.optimizers;
+  digest.learning_rate = optimizers_.learning_rate;
+  digest.weight_decay = optimizers_.weight_decay;
+  digest.momentum = optimizers_.momentum;
+  digest.groups = optimizers_.groups;
+}
+
+void RankDigest::add_options(StepDigest& digest, const RunState& state) const {
+  Hash hash;
+  digest.optimizers = 0;
+  digest.groups = 0;
+  for (const OptimizerId id : compared_) {
+    const auto known = state.optimizers().find(id);
+    if (known == state.optimizers().end()) continue;
+    const OptimizerState& optimizer = known->second;
+    if (digest.groups == 0 && !optimizer.options.empty()) {
+      const GroupOptions& first = optimizer.options.front();
+      digest.learning_rate = first.learning_rate;
+      digest.weight_decay = first.weight_decay;
+      digest.momentum = first.momentum;
+    }
+    add_to(hash, optimizer);
+    digest.optimizers = hash.value();
+    digest.groups += static_cast<std::int32_t>(optimizer.groups.size());
+  }
 }
 
 std::int64_t RankDigest::local_members(const OptimizerState& optimizer) const {
@@ -82,9 +143,10 @@ std::int64_t RankDigest::local_members(const OptimizerState& optimizer) const {
   return local;
 }
 
-StepDigest RankDigest::look_at_optimizers(const RunState& state) const {
+StepDigest RankDigest::look_at_optimizers(const RunState& state) {
+  optimizers_changed_ = rates_changed_ = false;
+  compared_.clear();
   StepDigest digest;
-  Hash hash;
   Hash states;
   std::int64_t with_state = 0;
   bool states_known = true;
@@ -94,15 +156,7 @@ StepDigest RankDigest::look_at_optimizers(const RunState& state) const {
     std::int64_t members = -local;
     for (const auto& group : optimizer.groups) members += std::ssize(group);
     if (!used.contains(id) || members == 0 || lone_.is_of_it(optimizer)) continue;
-    if (digest.groups == 0 && !optimizer.options.empty()) {
-      const GroupOptions& first = optimizer.options.front();
-      digest.learning_rate = first.learning_rate;
-      digest.weight_decay = first.weight_decay;
-      digest.momentum = first.momentum;
-    }
-    add_options(hash, optimizer);
-    digest.optimizers = hash.value();
-    digest.groups += static_cast<std::int32_t>(optimizer.groups.size());
+    compared_.push_back(id);
     digest.members += static_cast<std::int32_t>(members);
     const auto began = first_states_.find(id);
     // What each of them began with is not told apart.
@@ -116,6 +170,8 @@ StepDigest RankDigest::look_at_optimizers(const RunState& state) const {
       models_, [&](const auto& entry) { return entry.second.all_are_owned(state, used); });
   if (!complete) digest.members = 0;
   if (states_known) digest.state = state_word(with_state, states.value());
+  add_options(digest, state);
+  optimizers_apart_ = !share_members(state) && lone_.steps() == 0;
   return digest;
 }
 

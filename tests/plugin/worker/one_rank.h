@@ -90,14 +90,10 @@ class Rank {
   }
   void end_step(bool whole = true, OptimizerId optimizer = kSgd) {
     send(OptimizerStepEvent{.at = now(), .optimizer = optimizer});
-    send(StepEndEvent{.at = now(),
-                      .whole = whole,
-                      .unix_ns = 1000 * steps_,
-                      .forwards = backwards_,
-                      .backwards = backwards_,
-                      .optimizer_steps = static_cast<std::int32_t>(steps_ + 1)});
-    ++steps_;
+    told_end(whole);
   }
+  /// Ends a step in which hooks rest: nothing else is told of it.
+  void rest() { told_end(/*whole=*/false); }
   void step(const std::vector<TensorId>& leaves = {kWeight, kBias, kHead}) {
     backward(leaves);
     end_step();
@@ -111,6 +107,16 @@ class Rank {
   }
 
  private:
+  void told_end(bool whole) {
+    send(StepEndEvent{.at = now(),
+                      .whole = whole,
+                      .unix_ns = 1000 * steps_,
+                      .forwards = backwards_,
+                      .backwards = backwards_,
+                      .optimizer_steps = static_cast<std::int32_t>(steps_ + 1)});
+    ++steps_;
+  }
+
   std::int64_t steps_ = 0;
   std::int32_t backwards_ = 0;
   RunState state_;

@@ -192,7 +192,7 @@ TEST_CASE("A step in which hooks rested, or events were lost, claims nothing tha
   CHECK(digest.step == 2);
   CHECK(digest.structure == 0);
   CHECK(digest.gradients == 0);
-  CHECK(digest.optimizers == 0);
+  CHECK(digest.optimizers == (lost ? 0 : rank.digests[1].optimizers));
   CHECK(digest.members == 0);
   CHECK(digest.optimizer_steps == 2);
   rank.step();
