@@ -80,7 +80,8 @@ class OptimMissingParameter final : public Check {
       // A copy that is overwritten from elsewhere is not trained on purpose.
       if (tensor.written_by == "aten::copy_" || tensor.is_given_data()) continue;
       // Two addresses may come by turns: cycles in a row, or many, show that it keeps its memory.
-      if (!at_exit && tensor.cycles_kept == 0 && tensor.reached_steps < kStepsApart) continue;
+      const std::int64_t steps = at_exit ? kFirstCycles : kStepsApart;
+      if (tensor.cycles_kept == 0 && tensor.reached_steps < steps) continue;
       if (lapsed.how != Lapse::kNone && is_updated(tensor)) continue;
       reported_.insert(id);
       missing[kind_of(state, tensor, lapsed)].push_back(&tensor);
