@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -107,8 +108,17 @@ bool is_of_logits(const OutOfRangeEvent& event) {
   return event.op == "aten::binary_cross_entropy_with_logits";
 }
 
-/// LibTorch makes NaN of what is below 0.
+/// LibTorch makes NaN of targets below 0, and takes any input.
 void explain_divergence(const OutOfRangeEvent& event, Finding& finding) {
+  if (event.argument == "input") {
+    finding.what = fmt::format("its input lies in [{:.3g}, {:.3g}]: no logarithms of probabilities",
+                               event.minimum, event.maximum);
+    finding.why =
+        "kl_div takes logarithms, which are 0 at most: of probabilities it makes the negative "
+        "product with the targets";
+    finding.fixes = {{"log_softmax in place of softmax before kl_div", kLikely}};
+    return;
+  }
   finding.why =
       "its targets are probabilities unless log_target is set, and the logarithm of one below 0 is "
       "NaN";
@@ -132,6 +142,10 @@ void explain_probabilities(const OutOfRangeEvent& event, Finding& finding) {
     finding.why =
         "its targets are probabilities, and these are none; LibTorch takes them, and their loss "
         "falls without end";
+    if (event.tensor.requires_grad) {
+      finding.fixes.push_back(
+          {"the logits first and the targets second, where they are swapped", kLikely});
+    }
   }
   if (event.argument == "target") add_target_fixes(event, finding);
   if (event.nan_count > 0) finding.fixes.push_back({"find where the NaN came from", kLikely});
@@ -186,10 +200,12 @@ Finding out_of_range(const OutOfRangeEvent& event, const RunState& state) {
   }
   add_site("called", event.stack, state, finding);
   finding.facts = {{fact::kOpArgument, event.argument},
-                   {fact::kAllowedMin, value_fact(event, event.allowed_min)},
                    {fact::kOffendersCount, event.offenders_count},
                    {fact::kFirstIndex, event.first_index},
                    {fact::kNanCount, event.nan_count}};
+  if (event.allowed_min > std::numeric_limits<double>::lowest()) {
+    finding.facts.push_back({fact::kAllowedMin, value_fact(event, event.allowed_min)});
+  }
   if (event.nan_count < event.judged_count) {
     finding.facts.push_back({fact::kMinimum, value_fact(event, event.minimum)});
     finding.facts.push_back({fact::kMaximum, value_fact(event, event.maximum)});

@@ -17,6 +17,7 @@
 #include <ATen/ops/scatter_add_ops.h>
 #include <ATen/ops/scatter_ops.h>
 
+#include <limits>
 #include <tuple>
 #include <utility>
 
@@ -162,7 +163,8 @@ struct Logits {
     const auto& weight = std::get<2>(all);
     const bool may_leave_out =
         std::get<4>(all) == at::Reduction::None || (weight.has_value() && weight->defined());
-    if (may_leave_out || !c10::GradMode::is_enabled() || !input.requires_grad()) return;
+    const bool is_trained = input.requires_grad() || target.requires_grad();  // or swapped
+    if (may_leave_out || !c10::GradMode::is_enabled() || !is_trained) return;
     if (!has_shape(target)) return;
     // Some smooth the labels of a discriminator up to 1.2, on purpose.
     const auto scan =
@@ -174,8 +176,17 @@ struct Logits {
 
 struct Divergence {
   using Op = ops::kl_div;
+  /// Logarithms of probabilities are 0 at most: these are probabilities.
+  static void look_at_input(Capture& capture, const at::Tensor& input) {
+    constexpr double kNoMinimum = std::numeric_limits<double>::lowest();
+    if (!has_shape(input) || !input.requires_grad() || !c10::GradMode::is_enabled()) return;
+    const auto scan = scan_range(readable(capture, input), {.maximum = 1});
+    if (!scan.has_value() || scan->offenders_count > 0 || scan->maximum <= 0) return;
+    look(capture, {Op::name, "input"}, input, {.minimum = kNoMinimum, .maximum = 0});
+  }
   template <class All>
   static void look_at(Capture& capture, const All& all) {
+    look_at_input(capture, std::get<0>(all));
     const at::Tensor& target = std::get<1>(all);
     const bool holds_logarithms = std::get<3>(all);
     const bool may_leave_out = std::get<2>(all) == at::Reduction::None;

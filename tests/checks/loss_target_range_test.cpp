@@ -1,3 +1,5 @@
+#include <limits>
+
 #include "tests/support/catch.h"
 #include "tests/support/events.h"
 
@@ -117,6 +119,11 @@ TEST_CASE("loss-target-range warns of targets whose loss falls without end", "[c
     event.maximum = 3;
     fix = "cross_entropy and one output for each class, where targets are classes";
   }
+  SECTION("that are trained, as logits in their place") {
+    event.minimum = -3.5;
+    event.tensor.requires_grad = true;
+    fix = "the logits first and the targets second, where they are swapped";
+  }
   SECTION("of any numbers") {
     event.minimum = 0.5;
     event.maximum = 1.7;
@@ -126,6 +133,22 @@ TEST_CASE("loss-target-range warns of targets whose loss falls without end", "[c
   CHECK(finding.severity == Severity::kWarning);
   CHECK(finding.why.ends_with("LibTorch takes them, and their loss falls without end"));
   CHECK(finding.fixes[0].text == fix);
+}
+
+TEST_CASE("loss-target-range tells probabilities as the input of a divergence", "[check]") {
+  OutOfRangeEvent event = labels_from_one();
+  event.op = "aten::kl_div";
+  event.argument = "input";
+  event.tensor.floating = true;
+  event.minimum = 0.125;
+  event.maximum = 0.75;
+  event.allowed_min = std::numeric_limits<double>::lowest();
+  event.allowed_max = 0;
+  const Finding finding = found(event);
+  CHECK(finding.severity == Severity::kError);
+  CHECK(finding.what == "its input lies in [0.125, 0.75]: no logarithms of probabilities");
+  CHECK(find_fact(finding, "allowed_min") == nullptr);
+  CHECK(fact_of<double>(finding, "allowed_max") == 0);
 }
 
 TEST_CASE("loss-target-range tells logarithms from logits in a divergence", "[check]") {

@@ -89,6 +89,18 @@ TEST_CASE("Targets of -1 and 1 are a warning with logits") {
   CHECK(found.op == "aten::binary_cross_entropy_with_logits");
 }
 
+TEST_CASE("Logits in the place of their targets are told") {
+  train_with(
+      [](const at::Tensor& y, bool) {
+        return F::binary_cross_entropy_with_logits(torch::ones({8, 4}), y * 1000);
+      },
+      always);
+  const auto all = findings();
+  const Finding& found = only(all, "loss-target-range");
+  CHECK(found.severity == "warning");
+  CHECK(found.fixes.at(0).text.ends_with("where they are swapped"));
+}
+
 TEST_CASE("Targets with logits that are smoothed, masked or weighted are silent") {
   train_with(
       [](const at::Tensor& y, bool) {
@@ -119,6 +131,19 @@ TEST_CASE("Logarithms as targets of a divergence are told as the origin of its N
   CHECK(found->op == "aten::kl_div");
   CHECK(found->what.starts_with("32 of 32 targets are outside [0, ...]: minimum -"));
   CHECK(find(all, "numeric-nonfinite-forward")->caused_by == found->fingerprint);
+}
+
+TEST_CASE("Probabilities as the input of a divergence are told") {
+  train_with(
+      [](const at::Tensor& y, bool) {
+        return F::kl_div(y.softmax(1), torch::full({8, 4}, 0.25));
+      },
+      always);
+  const auto all = findings();
+  const Finding* found = find(all, "loss-target-range");
+  REQUIRE(found != nullptr);
+  CHECK(found->severity == "error");
+  CHECK(found->what.ends_with("no logarithms of probabilities"));
 }
 
 TEST_CASE("Divergences of probabilities, logarithms and masked targets are silent") {
