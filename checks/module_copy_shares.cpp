@@ -40,6 +40,9 @@ class ModuleCopyShares final : public Check {
     if (!writes_.parameters().empty() || std::ranges::any_of(with_grad_, is_used_apart)) {
       for (const SharedRoots& roots : roots_.shared(state)) tell(roots, findings);
     }
+    for (const SharedRoots& roots : sharing_memory(writes_.in_shared_memory(), state)) {
+      tell_memory(roots, findings);
+    }
     writes_.clear();
     with_grad_.clear();
     without_grad_.clear();
@@ -68,6 +71,14 @@ class ModuleCopyShares final : public Check {
     findings.back().severity = severity;
   }
 
+  void tell_memory(const SharedRoots& roots, Findings& findings) {
+    Told& told = told_[{roots.first, roots.second}];
+    if (++told.cycles < kMinCycles || told.severity.has_value()) return;
+    told.severity = Severity::kWarning;
+    findings.push_back(describe(roots, writes_.by()));
+    findings.back().severity = Severity::kWarning;
+  }
+
   static Finding describe(const SharedRoots& roots, const std::string& writer) {
     using enum Applicability;
     const auto shared = static_cast<std::int64_t>(roots.shared.size());
@@ -77,13 +88,20 @@ class ModuleCopyShares final : public Check {
     finding.what = fmt::format("shares {} of {} with {}", shared, counted(roots.total, "parameter"),
                                roots.first);
     finding.why = fmt::format(
-        "copying a module or its holder copies handles: {}, so {} follows {} exactly",
+        "{}: {}, so {} follows {} exactly",
+        roots.by_memory ? "set_data() of another tensor shares its memory"
+                        : "copying a module or its holder copies handles",
         !writer.empty() ? writer + " from one to the other wrote parameters onto themselves"
                         : "the same parameters are used with and without grad mode in each cycle",
         roots.second, roots.first);
     finding.fixes = {
         {"construct a second module and copy values under torch::NoGradGuard", kLikely},
         {"derive from torch::nn::Cloneable and call clone()", kLikely}};
+    if (roots.by_memory) {
+      finding.fixes = {
+          {"copy the values: parameter.copy_(source) under torch::NoGradGuard", kLikely},
+          {"set_data(source.detach().clone())", kLikely}};
+    }
     finding.facts = {{fact::kRootA, roots.first},
                      {fact::kRootB, roots.second},
                      {fact::kSharedCount, shared},

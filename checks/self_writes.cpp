@@ -30,6 +30,7 @@ void SelfWrites::on(const OpEvent& event, const RunState& state) {
   const std::string name = name_in_program(event.op);
   const bool scales = name == "mul_";
   if (!scales && name != "copy_" && name != "lerp_" && name != "add_") return;
+  if (!scales && event.outputs.size() == 1) see_memory(event, state);
   std::set<TensorId> seen;
   for (const TensorId input : event.inputs) {
     const TensorId id = parameter_of(input, state);
@@ -42,8 +43,27 @@ void SelfWrites::on(const OpEvent& event, const RunState& state) {
   }
 }
 
+// Where a parameter lies is known of what is written now, and of what a backward reached lately.
+void SelfWrites::see_memory(const OpEvent& event, const RunState& state) {
+  const TensorInfo& written = event.outputs.front();
+  const bool is_known = written.storage != 0 && is_parameter(state.tensor(written.id));
+  const std::string name = name_in_program(event.op);
+  if (!is_known || (name == "add_" && !scaled_.contains(written.id))) return;
+  for (const TensorId input : event.inputs) {
+    const TensorState* source = state.tensor(input);
+    if (input == written.id || !is_parameter(source) || source->gradients == 0) continue;
+    const bool shares = source->info.storage == written.storage &&
+                        source->info.storage_offset_bytes == written.storage_offset_bytes &&
+                        source->info.elements == written.elements;
+    if (!shares) continue;
+    in_shared_memory_[written.id] = input;
+    by_ = name;
+  }
+}
+
 void SelfWrites::clear() {
   scaled_.clear();
+  in_shared_memory_.clear();
   written_.clear();
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iterator>
 #include <set>
+#include <utility>
 
 namespace ddpscope {
 namespace {
@@ -30,6 +31,28 @@ void AttachedRoots::on(const TreeEvent& event) {
       event.label == event.class_name || event.label.starts_with(event.class_name + "#");
   const bool is_known = std::ranges::find(known.names, event.label) != known.names.end();
   if (!is_default && !is_known) known.names.push_back(event.label);
+}
+
+std::vector<SharedRoots> sharing_memory(const std::map<TensorId, TensorId>& sources,
+                                        const RunState& state) {
+  std::map<std::pair<ModelId, ModelId>, std::vector<TensorId>> found;
+  for (const auto& [id, source] : sources) {
+    const ModelId second = state.tensor(id)->registrations.front().model;
+    const ModelId first = state.tensor(source)->registrations.front().model;
+    if (first != second) found[{first, second}].push_back(id);
+  }
+  std::vector<SharedRoots> all;
+  for (auto& [models, ids] : found) {
+    const ModelState& model = state.models().at(models.second);
+    const auto total = static_cast<std::int64_t>(parameters_of(model).size());
+    if (static_cast<double>(ids.size()) < kMinRatio * static_cast<double>(total)) continue;
+    all.push_back({.first = state.models().at(models.first).label,
+                   .second = model.label,
+                   .shared = std::move(ids),
+                   .total = total,
+                   .by_memory = true});
+  }
+  return all;
 }
 
 std::vector<SharedRoots> AttachedRoots::shared(const RunState& state) const {

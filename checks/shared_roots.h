@@ -16,7 +16,12 @@ struct SharedRoots {
   std::int64_t total = 0;  ///< parameters of the second
   /// One object that was attached twice without a name: by chance, or as an object and its copy.
   bool is_nameless = false;
+  bool by_memory = false;  ///< the parameters are others, and lie in the memory of those
 };
+
+/// Of parameters and those in whose memory they lie: pairs of models of which that is most.
+std::vector<SharedRoots> sharing_memory(const std::map<TensorId, TensorId>& sources,
+                                        const RunState& state);
 
 /// Remembers how the program attached its models.
 class AttachedRoots {

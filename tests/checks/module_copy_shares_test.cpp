@@ -125,6 +125,53 @@ TEST_CASE("module-copy-shares tells an average that is taken of the parameter it
         std::string::npos);
 }
 
+namespace {
+/// Two models of one parameter each, 42 and 43, of which the second lies in `storage`.
+void attach_in_memory(Program& program, std::uint64_t storage) {
+  for (const ModelId model : {3, 4}) {
+    auto tree = std::make_unique<TreeEvent>();
+    tree->at = program.now();
+    tree->model = model;
+    tree->label = model == 3 ? "online" : "target";
+    tree->modules = {{.id = 900 + model}};
+    tree->tensors = {
+        {.name = "w", .tensor = {.id = 39 + model, .elements = 4, .requires_grad = true}}};
+    tree->tensors[0].tensor.storage = model == 3 ? 7 : storage;
+    program.send(std::move(tree));
+  }
+}
+
+/// Writes the second one from the first, as it lies in `storage` now.
+void average_into(Program& program, std::uint64_t storage) {
+  auto event = std::make_unique<OpEvent>();
+  event->at = program.now();
+  event->op = "aten::lerp_";
+  event->grad_mode = false;
+  event->inputs = {43, 42};
+  event->outputs = {{.id = 43, .elements = 4, .storage = storage, .requires_grad = true}};
+  program.send(std::move(event));
+}
+}  // namespace
+
+TEST_CASE("module-copy-shares tells parameters that set_data() put into shared memory", "[check]") {
+  Program program("module-copy-shares");
+  const bool shares = GENERATE(true, false);
+  const std::uint64_t storage = shares ? 7 : 8;
+  attach_in_memory(program, storage);
+  program.optimizer(1, {42});
+  for (int i = 0; i < 4; ++i) {
+    program.backward({42});
+    program.step(1);
+    if (i > 0) CHECK(program.findings.size() == (shares && i > 1 ? 1U : 0U));
+    average_into(program, storage);
+  }
+  if (!shares) return;
+  REQUIRE(program.findings.size() == 1);
+  CHECK(program.findings[0].what == "shares 1 of 1 parameter with online");
+  CHECK(program.findings[0].why.starts_with("set_data() of another tensor shares its memory"));
+  CHECK(program.findings[0].model == "target");
+}
+
 TEST_CASE("module-copy-shares tells one module that was given two names", "[check]") {
   Program program("module-copy-shares");
   named(program, "Net");

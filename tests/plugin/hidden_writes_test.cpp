@@ -190,4 +190,35 @@ TEST_CASE("A hidden write to some of the columns of a saved matrix is found") {
   check_findings({"autograd-silent-overwrite error - - - aten::mul"});
 }
 
+namespace {
+/// An average of the parameters, in their own memory or in a copy of it.
+void average_into(bool shares) {
+  Net online, target;
+  attach_diagnostics(online, quiet()).name("online");
+  attach_diagnostics(target, quiet()).name("target");
+  const auto sources = online->parameters();
+  const auto targets = target->parameters();
+  for (std::size_t i = 0; i < sources.size(); ++i) {
+    targets[i].set_data(shares ? sources[i].detach() : sources[i].detach().clone());
+  }
+  torch::optim::SGD optimizer(sources, 0.01);
+  for (int step = 0; step < 6; ++step) {
+    train(
+        optimizer, [&] { return online->loss(); }, 1);
+    const torch::NoGradGuard guard;
+    for (std::size_t i = 0; i < sources.size(); ++i) targets[i].mul_(0.9).add_(sources[i], 0.1);
+  }
+}
+}  // namespace
+
+TEST_CASE("A target network in the memory of the online one is found") {
+  average_into(/*shares=*/true);
+  check_findings({"module-copy-shares warning - - - -"});
+}
+
+TEST_CASE("A target network in a copy of that memory is silent") {
+  average_into(/*shares=*/false);
+  check_silent(2);
+}
+
 }  // namespace ddpscope::test
