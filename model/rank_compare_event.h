@@ -168,10 +168,10 @@ struct ReductionStep {
   std::vector<RankSide> factors;     ///< by which ranks multiplied them, where these differ
   double largest_difference = 0;     ///< norm of ranks less their mean, over that of the mean
   std::optional<double> ratio;       ///< to the mean of what arrived, clipping left out; 1 is right
-  bool second_order = false;         ///< the last backward was autograd::grad() with create_graph
   /// Of the sum of what arrived, where it is a number of nothing that is known; 0: none.
   std::int64_t divisor = 0;
   double weight = 0;                 ///< the factor that each rank was seen to multiply all with
+  bool second_order = false;         ///< the last backward was autograd::grad() with create_graph
   bool divides_by_period = false;    ///< the loss, on some rank, by the number of backwards
   std::int64_t undivided = 0;        ///< sums over the ranks, where all others are the mean
   ReducedParameter first_undivided;  ///< in registered order
