@@ -25,9 +25,8 @@ HeldCopy held_copy_of(const std::vector<const TensorState*>& parameters, const R
   for (const TensorState* parameter : parameters) wanted.insert(parameter->info.shape);
   const std::int64_t since = state.now().cycle - cycles;
   for (const auto& [id, optimizer] : state.optimizers()) {
-    if (optimizer.steps == 0 || !optimizer.members_known || optimizer.last_step_cycle < since) {
-      continue;
-    }
+    if (optimizer.steps == 0 || !optimizer.members_known) continue;
+    if (optimizer.has_ended(state.now())) continue;
     std::map<std::string, std::pair<Shapes, std::vector<std::string>>> held;  // by model
     HeldCopy copy{.optimizer = &optimizer};
     for (const auto& group : optimizer.groups) {

@@ -39,8 +39,8 @@ bool lies_in_member(const RunState& state, const TensorInfo& part) {
     return before >= 0 && before + bytes_of(part) <= bytes_of(whole->info);
   };
   return std::ranges::any_of(state.optimizers(), [&](const auto& entry) {
-    return std::ranges::any_of(
-        entry.second.groups, [&](const auto& group) { return std::ranges::any_of(group, holds); });
+    const auto some = [&](const auto& group) { return std::ranges::any_of(group, holds); };
+    return !entry.second.has_ended(state.now()) && std::ranges::any_of(entry.second.groups, some);
   });
 }
 }  // namespace

@@ -45,6 +45,13 @@ struct OptimizerState {
   std::int64_t last_step = 0;
   std::int64_t last_step_event = 0;  ///< number of that event
   std::int64_t longest_rest = 0;     ///< in steps, between two of its own or before the first
+
+  /// Of an earlier loop: it steps no more, or was made long ago and was never seen to. It and its
+  /// members may be gone, and their memory belong to others.
+  bool has_ended(const Stamp& now) const {
+    constexpr std::int64_t kLong = 64;
+    return steps > 0 ? last_step_cycle < now.cycle - 1 : first_seen_step + kLong < now.step;
+  }
 };
 
 /// What all checks ask about the run so far. The judge shows it every event before the checks.
