@@ -35,8 +35,8 @@ void ReducedNames::tell_calls(std::uint32_t model, ReductionStep& step) {
   step.times_reduced = calls_.times_reduced(step.step);
   step.with_itself = calls_.most_ranks(step.step) == 1;
   step.brings_activations = calls_.may_bring_activations(step.step, weights);
-  step.shares_activations = calls_.are_overwritten(step.step) ||
-                            among_.may_bring_activations(step.step, weights);
+  step.shares_activations =
+      calls_.are_overwritten(step.step) || among_.may_bring_activations(step.step, weights);
 }
 
 const TensorList& ReducedNames::list_at(std::uint32_t model, std::int64_t step) {
