@@ -31,6 +31,7 @@ Finding finding_of(const json& record) {
   for (const auto& [key, value] : record.at("facts").items()) {
     std::visit([&, name = key](const auto& held) { finding.facts[name] = held; }, scalar_of(value));
   }
+  for (const json& fix : record.at("fixes")) finding.fixes.push_back({.text = fix.at("text")});
   if (!record.at("caused_by").is_null()) finding.caused_by = record.at("caused_by");
   return finding;
 }
