@@ -48,6 +48,34 @@ void named(Program& program, const std::string& label, ModelId model = 1) {
   tree->tensors = {{.name = "w", .tensor = {.id = 1, .requires_grad = true, .floating = true}}};
   program.send(std::move(tree));
 }
+
+/// Two models of one parameter each, 42 and 43 or one of both, of which the second's lies in
+/// `storage`.
+void attach_in_memory(Program& program, std::uint64_t storage, bool as_one = false) {
+  for (const ModelId model : {3, 4}) {
+    const TensorId parameter = as_one ? 42 : 39 + model;
+    auto tree = std::make_unique<TreeEvent>();
+    tree->at = program.now();
+    tree->model = model;
+    tree->label = model == 3 ? "online" : "target";
+    tree->modules = {{.id = 900 + model}};
+    tree->tensors = {
+        {.name = "w", .tensor = {.id = parameter, .elements = 4, .requires_grad = true}}};
+    tree->tensors[0].tensor.storage = model == 3 ? 7 : storage;
+    program.send(std::move(tree));
+  }
+}
+
+/// Writes the second one from the first, as it lies in `storage` now.
+void average_into(Program& program, std::uint64_t storage) {
+  auto event = std::make_unique<OpEvent>();
+  event->at = program.now();
+  event->op = "aten::lerp_";
+  event->grad_mode = false;
+  event->inputs = {43, 42};
+  event->outputs = {{.id = 43, .elements = 4, .storage = storage, .requires_grad = true}};
+  program.send(std::move(event));
+}
 }  // namespace
 
 TEST_CASE("module-copy-shares tells a target network that is the online one", "[check]") {
@@ -107,16 +135,7 @@ TEST_CASE("module-copy-shares tells an average that is taken of the parameter it
     by = "copy_";
     program.leaf_in_storage(40, 4, 0);
     program.leaf_in_storage(41, 4, 0);
-    for (const ModelId model : {3, 4}) {
-      auto tree = std::make_unique<TreeEvent>();
-      tree->at = program.now();
-      tree->model = model;
-      tree->label = model == 3 ? "online" : "target";
-      tree->modules = {{.id = 900 + model}};
-      tree->tensors = {{.name = "w", .tensor = {.id = 42, .elements = 4, .requires_grad = true}}};
-      tree->tensors[0].tensor.storage = 7;
-      program.send(std::move(tree));
-    }
+    attach_in_memory(program, 7, /*as_one=*/true);
     write(program, "aten::copy_", {40, 41});
   }
   train(program, 1, 1, 1, /*apart=*/false);
@@ -124,34 +143,6 @@ TEST_CASE("module-copy-shares tells an average that is taken of the parameter it
   CHECK(program.findings[0].why.find(by + " from one to the other wrote parameters onto") !=
         std::string::npos);
 }
-
-namespace {
-/// Two models of one parameter each, 42 and 43, of which the second lies in `storage`.
-void attach_in_memory(Program& program, std::uint64_t storage) {
-  for (const ModelId model : {3, 4}) {
-    auto tree = std::make_unique<TreeEvent>();
-    tree->at = program.now();
-    tree->model = model;
-    tree->label = model == 3 ? "online" : "target";
-    tree->modules = {{.id = 900 + model}};
-    tree->tensors = {
-        {.name = "w", .tensor = {.id = 39 + model, .elements = 4, .requires_grad = true}}};
-    tree->tensors[0].tensor.storage = model == 3 ? 7 : storage;
-    program.send(std::move(tree));
-  }
-}
-
-/// Writes the second one from the first, as it lies in `storage` now.
-void average_into(Program& program, std::uint64_t storage) {
-  auto event = std::make_unique<OpEvent>();
-  event->at = program.now();
-  event->op = "aten::lerp_";
-  event->grad_mode = false;
-  event->inputs = {43, 42};
-  event->outputs = {{.id = 43, .elements = 4, .storage = storage, .requires_grad = true}};
-  program.send(std::move(event));
-}
-}  // namespace
 
 TEST_CASE("module-copy-shares tells parameters that set_data() put into shared memory", "[check]") {
   Program program("module-copy-shares");
