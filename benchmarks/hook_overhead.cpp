@@ -26,6 +26,7 @@
 
 #include "benchmarks/gate_switch.h"
 #include "benchmarks/larger_tasks.h"
+#include "benchmarks/other_loops.h"
 #include "benchmarks/step_times.h"
 #include "benchmarks/watched.h"
 #include "samples/digits/net.h"
@@ -202,6 +203,9 @@ int main_of(std::vector<std::string> words) try {
       {"mlp", run<MlpTask>},
       {"chars", run<CharsTask>},
       {"gan", run<GanTask>},
+      {"search", run<SearchTask>},
+      {"infer", run<InferTask>},
+      {"grads", run<GradTask>},
       {"resnet", run<ResnetTask<>>},
       {"resnet-cuda", run<ResnetTask<c10::kCUDA, 128>>},
       {"resnet-cuda-4", run<ResnetTask<c10::kCUDA>>}};
@@ -223,7 +227,8 @@ int main_of(std::vector<std::string> words) try {
   return 0;
 } catch (const std::logic_error&) {
   std::fprintf(stderr,
-               "usage: hook_overhead digits|mlp|chars|gan|resnet|resnet-cuda|resnet-cuda-4 STEPS\n"
+               "usage: hook_overhead digits|mlp|chars|gan|resnet|resnet-cuda|resnet-cuda-4|\n"
+               "         search|infer|grads STEPS\n"
                "         [thread|hooks|gate|nothing|stale STEP], %zu or more, or\n"
                "       hook_overhead MODEL STEPS anomaly\n",
                2 * kWarmUp);
