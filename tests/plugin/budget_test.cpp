@@ -245,7 +245,7 @@ TEST_CASE("Accumulation, alternating parts, frozen parts and evaluation are sile
   });
   CAPTURE(summary.dump());
   CHECK(is_silent(summary));
-  CHECK(summary["watched"]["share"].get<double>() < 0.9);
+  CHECK(summary["overhead"]["grad-missing"]["coverage"].get<double>() < 0.9);
 }
 
 TEST_CASE("A GAN with five critic steps is silent between rests") {
@@ -272,7 +272,7 @@ TEST_CASE("A GAN with five critic steps is silent between rests") {
   });
   CAPTURE(summary.dump());
   CHECK(is_silent(summary));
-  CHECK(summary["watched"]["share"].get<double>() < 0.9);
+  CHECK(summary["overhead"]["grad-missing"]["coverage"].get<double>() < 0.9);
 }
 
 TEST_CASE("A stall between two steps at rest is found") {
