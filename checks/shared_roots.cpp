@@ -35,11 +35,17 @@ void AttachedRoots::on(const TreeEvent& event) {
 
 std::vector<SharedRoots> sharing_memory(const std::map<TensorId, TensorId>& sources,
                                         const RunState& state) {
+  // A model may have ended since.
+  const auto model_of = [&state](TensorId id) -> ModelId {
+    const TensorState* tensor = state.tensor(id);
+    return tensor == nullptr || tensor->registrations.empty() ? 0
+                                                              : tensor->registrations.front().model;
+  };
   std::map<std::pair<ModelId, ModelId>, std::vector<TensorId>> found;
   for (const auto& [id, source] : sources) {
-    const ModelId second = state.tensor(id)->registrations.front().model;
-    const ModelId first = state.tensor(source)->registrations.front().model;
-    if (first != second) found[{first, second}].push_back(id);
+    const std::pair models(model_of(source), model_of(id));
+    const bool are_both = models.first != 0 && models.second != 0;
+    if (are_both && models.first != models.second) found[models].push_back(id);
   }
   std::vector<SharedRoots> all;
   for (auto& [models, ids] : found) {

@@ -163,6 +163,20 @@ TEST_CASE("module-copy-shares tells parameters that set_data() put into shared m
   CHECK(program.findings[0].model == "target");
 }
 
+TEST_CASE("module-copy-shares outlives a model that ends after such a write", "[check]") {
+  Program program("module-copy-shares");
+  const ModelId ended = GENERATE(ModelId{3}, ModelId{4});
+  attach_in_memory(program, 7);
+  program.optimizer(1, {42});
+  program.backward({42});
+  program.step(1);
+  average_into(program, 7);
+  program.detach(ended);
+  program.backward({42});
+  program.step(1);
+  CHECK(program.findings.empty());
+}
+
 TEST_CASE("module-copy-shares tells one module that was given two names", "[check]") {
   Program program("module-copy-shares");
   named(program, "Net");
