@@ -8,11 +8,10 @@
 #include "checks/check.h"
 #include "checks/finding_text.h"
 #include "checks/run_state.h"
+#include "checks/step_habits.h"
 #include "checks/subtree.h"
-#include "checks/unstepped_optimizers.h"
 #include "checks/update_text.h"
 #include "checks/update_window.h"
-#include "checks/zero_rates.h"
 #include "model/fact_keys.h"
 
 namespace ddpscope {
@@ -34,8 +33,9 @@ class OptimUpdateSize final : public Check {
   void on_optimizer_step(const OptimizerStepEvent& event, const RunState& state,
                          Findings& findings) override {
     const auto optimizer = state.optimizers().find(event.optimizer);
-    if (optimizer == state.optimizers().end() || event.threw) return;
-    if (auto finding = zero_rates_.on(event, state)) findings.push_back(*std::move(finding));
+    if (optimizer == state.optimizers().end()) return;
+    habits_.on(event, state, findings);
+    if (event.threw) return;
     const std::int64_t step = state.steps_of(optimizer->second);
     if (!rounds_[event.optimizer].ends(optimizer->second.steps, step)) return;
     std::map<std::string, std::vector<const TensorState*>> affected;
@@ -46,11 +46,11 @@ class OptimUpdateSize final : public Check {
         const std::string cause = cause_of(*tensor, state);
         if (cause.empty()) continue;
         const bool has_rate = !windows_.at(member.tensor).never_had_rate();
-        if (has_rate || !zero_rates_.told(event.optimizer)) affected[cause].push_back(tensor);
+        if (has_rate || !habits_.told(event.optimizer)) affected[cause].push_back(tensor);
       }
     }
     for (const auto& [cause, tensors] : affected) {
-      zero_rates_.said(cause);
+      habits_.said(cause);
       for (const TensorGroup& group : collapse(state, tensors)) {
         findings.push_back(describe(group, cause, state));
       }
@@ -59,31 +59,29 @@ class OptimUpdateSize final : public Check {
   }
 
   void on_backward(const BackwardEvent& event, const RunState&, Findings&) override {
-    unstepped_.on(event);
+    habits_.on(event);
   }
   void on_nonfinite_gradient(const NonfiniteGradientEvent&, const RunState&, Findings&) override {
-    unstepped_.step_is_spoilt();
+    habits_.step_is_spoilt();
   }
   void on_spoilt_step(const SpoiltStepEvent&, const RunState&, Findings&) override {
-    unstepped_.step_is_spoilt();
+    habits_.step_is_spoilt();
   }
   void on_collective(const CollectiveEvent& event, const RunState& state, Findings&) override {
-    unstepped_.on(event, state);
+    habits_.on(event, state);
   }
   void on_zero_grad(const ZeroGradEvent& event, const RunState& state,
                     Findings& findings) override {
-    if (auto finding = unstepped_.on(event, state)) findings.push_back(*std::move(finding));
+    habits_.on(event, state, findings);
   }
 
   void on_exit(const ExitEvent&, const RunState& state, Findings& findings) override {
-    unstepped_.at_exit(state, findings);
-    zero_rates_.at_exit(state, findings);
+    habits_.at_exit(state, findings);
   }
 
   void on_dropped(const DroppedEvent&, const RunState&) override {
-    unstepped_.drop();
+    habits_.drop();
     windows_.clear();
-    zero_rates_.clear();
   }
 
   std::string unfinished(const RunState& state) const override {
@@ -140,8 +138,7 @@ class OptimUpdateSize final : public Check {
 
   UpdateWindows windows_;
   std::map<OptimizerId, UpdateRounds> rounds_;
-  UnsteppedOptimizers unstepped_;
-  ZeroRates zero_rates_;
+  StepHabits habits_;
 };
 }  // namespace
 

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "checks/finding_text.h"
+#include "checks/subtree.h"
 #include "model/fact_keys.h"
 
 namespace ddpscope {
@@ -23,6 +24,31 @@ std::string change_text(std::int64_t parameters, double ratio) {
                      ratio < kLeastRatio ? fmt::format("less than {:.2g}", kLeastRatio)
                                          : fmt::format("{:.2g}", ratio),
                      parameters == 1 ? "its" : "their");
+}
+
+std::vector<const TensorState*> trained_members(const OptimizerState& optimizer,
+                                                const RunState& state) {
+  std::vector<const TensorState*> members;
+  for (const auto& group : optimizer.groups) {
+    for (const OptimizerMember& member : group) {
+      const TensorState* tensor = state.tensor(member.tensor);
+      if (tensor != nullptr && tensor->gradients > 0) members.push_back(tensor);
+    }
+  }
+  return members;
+}
+
+Finding about_optimizer(const OptimizerState& optimizer, const std::string& cause,
+                        const RunState& state) {
+  const auto members = trained_members(optimizer, state);
+  Finding finding;
+  finding.phase = Phase::kOptimizer;
+  finding.severity = Severity::kWarning;
+  if (const ModelState* model = state.model_of(optimizer)) finding.model = model->label;
+  finding.facts = {{fact::kCause, cause},
+                   {fact::kParametersCount, std::ssize(members)},
+                   {fact::kElements, elements_of(members)}};
+  return finding;
 }
 
 void explain_update(const std::string& cause, const UpdateWindows& windows,

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "checks/finding_text.h"
-#include "checks/subtree.h"
+#include "checks/update_text.h"
 #include "model/fact_keys.h"
 
 namespace ddpscope {
@@ -25,33 +25,16 @@ bool may_have_rate(const OptimizerState& optimizer) {
          });
 }
 
-std::vector<const TensorState*> trained_members(const OptimizerState& optimizer,
-                                                const RunState& state) {
-  std::vector<const TensorState*> members;
-  for (const auto& group : optimizer.groups) {
-    for (const OptimizerMember& member : group) {
-      const TensorState* tensor = state.tensor(member.tensor);
-      if (tensor != nullptr && tensor->gradients > 0) members.push_back(tensor);
-    }
-  }
-  return members;
-}
-
 bool some_rate(const RunState& state) {
   return std::ranges::any_of(state.optimizers(), [](const auto& entry) {
     return entry.second.steps > 0 && may_have_rate(entry.second);
   });
 }
 
-Finding about_rate(const OptimizerState& optimizer, const std::vector<const TensorState*>& members,
-                   double rate, const std::string& cause, const RunState& state) {
-  Finding finding;
-  finding.phase = Phase::kOptimizer;
-  if (const ModelState* model = state.model_of(optimizer)) finding.model = model->label;
-  finding.facts = {{fact::kCause, cause},
-                   {fact::kParametersCount, std::ssize(members)},
-                   {fact::kElements, elements_of(members)},
-                   {fact::kLr, rate}};
+Finding about_rate(const OptimizerState& optimizer, double rate, const std::string& cause,
+                   const RunState& state) {
+  Finding finding = about_optimizer(optimizer, cause, state);
+  finding.facts.push_back({fact::kLr, rate});
   return finding;
 }
 
@@ -59,7 +42,7 @@ Finding rate_finding(const OptimizerState& optimizer,
                      const std::vector<const TensorState*>& members, std::int64_t steps,
                      const RunState& state) {
   using enum Applicability;
-  Finding finding = about_rate(optimizer, members, 0, "no_effect", state);
+  Finding finding = about_rate(optimizer, 0, "no_effect", state);
   finding.severity = Severity::kWarning;
   finding.what =
       fmt::format("step() changed nothing in {} steps: its learning rate is 0 (no_effect)", steps);
@@ -104,7 +87,7 @@ std::optional<Finding> ZeroRates::negative(const OptimizerState& optimizer, cons
     const double rate = optimizer.options[i].learning_rate;
     const auto members = trained_members(optimizer, state);
     if (rate >= 0 || members.empty()) continue;
-    Finding finding = about_rate(optimizer, members, rate, "negative_rate", state);
+    Finding finding = about_rate(optimizer, rate, "negative_rate", state);
     finding.severity = Severity::kError;
     finding.what = fmt::format(
         "step() goes up the slope of the loss: the learning rate of group {} "

@@ -130,6 +130,7 @@ void remember_after(TensorSlot* slot, const at::Tensor& leaf) noexcept {
   const Capture* const capture = Capture::active();
   if (slot == nullptr || capture == nullptr) return;
   remember_gradient(*slot, leaf, capture->writes().next());
+  slot->is_added_to.store(true, std::memory_order_relaxed);
   const c10::TensorImpl& impl = *leaf.unsafeGetTensorImpl();
   slot->version.store(version_of(impl), std::memory_order_relaxed);
   slot->values.store(values_of(impl), std::memory_order_relaxed);

@@ -13,24 +13,39 @@ namespace {
 using torch::optim::Optimizer;
 using torch::optim::OptimizerParamGroup;
 
-std::uint64_t hash_members(Capture& capture, const std::vector<OptimizerParamGroup>& groups,
-                           bool remember) {
-  Hash hash;
+struct Seen {
+  Hash members;
+  bool some_gradient = false;
+  bool changed = false;  ///< of some
+};
+
+/// The gradient of a member at a step; of another optimizer, too.
+void see_gradient(Capture& capture, TensorSlot& slot, const at::Tensor& member, Seen& seen) {
+  const bool is_added_to = slot.is_added_to.exchange(false, std::memory_order_relaxed);
+  seen.some_gradient |= has_gradient(member);
+  seen.changed |= is_added_to || (has_gradient(member) &&
+                                  gradient_before(slot, member, false) != GradientBefore::kKept);
+  remember_gradient(slot, member, capture.writes().next());
+}
+
+Seen see_members(Capture& capture, const std::vector<OptimizerParamGroup>& groups, bool at_step) {
+  Seen seen;
   for (const GroupOptions& options : options_of(groups)) {
-    hash.fold(std::bit_cast<std::uint64_t>(options.weight_decay));
-    hash.fold(std::bit_cast<std::uint64_t>(options.momentum));
-    hash.fold(options.others);
+    seen.members.fold(std::bit_cast<std::uint64_t>(options.weight_decay));
+    seen.members.fold(std::bit_cast<std::uint64_t>(options.momentum));
+    seen.members.fold(options.others);
   }
   for (const OptimizerParamGroup& group : groups) {
-    hash.fold(group.params().size());
+    seen.members.fold(group.params().size());
     for (const at::Tensor& member : group.params()) {
       if (!member.defined()) continue;
       TensorSlot& slot = capture.tensors().slot(member);
-      hash.fold((slot.id << 2) | (member.requires_grad() ? 2 : 0) | (has_gradient(member) ? 1 : 0));
-      if (remember) remember_gradient(slot, member, capture.writes().next());
+      seen.members.fold((slot.id << 2) | (member.requires_grad() ? 2 : 0) |
+                        (has_gradient(member) ? 1 : 0));
+      if (at_step) see_gradient(capture, slot, member, seen);
     }
   }
-  return hash.value();
+  return seen;
 }
 
 /// Of one whose constructor has returned, by the name of its class.
@@ -75,15 +90,18 @@ void tell_members(Capture& capture, Members&& told, const KnownOptimizer& known,
 std::string name_of(const Optimizer& built) { return c10::demangle(typeid(built).name()); }
 
 void tell_now(Capture& capture, const Optimizer& optimizer, KnownOptimizer& known) {
-  known.told_hash = hash_members(capture, optimizer.param_groups(), /*remember=*/false);
+  known.told_hash =
+      see_members(capture, optimizer.param_groups(), /*at_step=*/false).members.value();
   tell_built(capture, optimizer, known);
 }
 
-void tell_if_changed(Capture& capture, const Optimizer& optimizer, KnownOptimizer& known) {
-  const std::uint64_t hash = hash_members(capture, optimizer.param_groups(), /*remember=*/true);
-  if (hash == known.told_hash) return;
-  known.told_hash = hash;
-  tell_built(capture, optimizer, known);
+bool tell_if_changed(Capture& capture, const Optimizer& optimizer, KnownOptimizer& known) {
+  const Seen seen = see_members(capture, optimizer.param_groups(), /*at_step=*/true);
+  if (const std::uint64_t hash = seen.members.value(); hash != known.told_hash) {
+    known.told_hash = hash;
+    tell_built(capture, optimizer, known);
+  }
+  return seen.some_gradient && !seen.changed;
 }
 
 // Schedulers change a rate at every step: without the members. Where ranks are not compared, only

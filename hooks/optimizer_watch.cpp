@@ -43,6 +43,10 @@ void tell_created(Capture& capture, const KnownOptimizer& known) {
   capture.put(OptimizerCreatedEvent{.at = capture.marker().now(), .optimizer = known.id});
 }
 
+void begin_first_step(Capture& capture, const Optimizer& optimizer, KnownOptimizer& known) {
+  if (!std::exchange(known.has_begun, true)) tell_first_state(capture, optimizer, known.id);
+}
+
 struct StepEnd {
   bool with_closure = false;
   bool threw = false;
@@ -51,7 +55,7 @@ struct StepEnd {
 
 void tell_step(Capture& capture, Optimizer& optimizer, KnownOptimizer& known, const StepEnd& end) {
   const auto& groups = optimizer.param_groups();
-  tell_if_changed(capture, optimizer, known);
+  const bool repeated = tell_if_changed(capture, optimizer, known);
   tell_rates(capture, groups, known);
   const Stamp now = capture.marker().now();
   if (std::vector<ZeroGradient> moved = end.zero.moved(capture, groups);
@@ -64,8 +68,11 @@ void tell_step(Capture& capture, Optimizer& optimizer, KnownOptimizer& known, co
     capture.put_large(
         ParameterUpdatesEvent{.at = now, .optimizer = known.id, .members = std::move(updates)});
   }
-  capture.put(OptimizerStepEvent{
-      .at = now, .optimizer = known.id, .with_closure = end.with_closure, .threw = end.threw});
+  capture.put(OptimizerStepEvent{.at = now,
+                                 .optimizer = known.id,
+                                 .with_closure = end.with_closure,
+                                 .threw = end.threw,
+                                 .repeated = repeated});
 }
 
 DDPSCOPE_HOT void after_step(Capture& capture, Optimizer& optimizer, KnownOptimizer& known,
@@ -95,7 +102,7 @@ class OutermostStep {
     as_guest("zero_gradient", [&](Capture& capture) {
       known_ = &OptimizerTable::known(optimizer);
       stepping = known_->id;
-      if (!std::exchange(known_->has_begun, true)) tell_first_state(capture, optimizer, stepping);
+      begin_first_step(capture, optimizer, *known_);
       if (Capture::watch() != Watch::kNothing) tell_scaling(capture);
       tell_repaired_or_spoilt(capture, optimizer.param_groups());
       if (!with_closure && capture.options().values)
@@ -158,6 +165,7 @@ DDPSCOPE_HOT void on_zero_grad(Optimizer* self, bool set_to_none) {
     const bool own_step = step_depth == 0 &&
                           capture.marker().backwards() > known.backwards_at_step &&
                           !ships_with_torch(*self);
+    if (own_step) begin_first_step(capture, *self, known);
     if (own_step) after_step(capture, *self, known, {});
     if (step_depth == 0) capture.marker().gradients_cleared();
     if (watched) ReducedGradients::cleared(capture, self->param_groups());

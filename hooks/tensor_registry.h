@@ -31,6 +31,7 @@ struct TensorSlot {
   std::atomic<const void*> gradient_values{nullptr};  ///< where they lie, as last seen
   std::atomic<NameId> gradient_name{0};               ///< in the call log; 0: not asked yet
   std::atomic<std::uint64_t> next_write{0};           ///< when it was last seen; 0: it was not
+  std::atomic<bool> is_added_to{false};  ///< the gradient, since a step of an optimizer
   // The tensor itself when a gradient was last added.
   std::atomic<std::uint32_t> version{0};
   std::atomic<const void*> values{nullptr};

@@ -42,10 +42,12 @@ struct OptimizerRatesEvent {
   std::vector<GroupOptions> options;  ///< by group
 };
 
-/// The state with which an optimizer begins its first step, where ranks are compared and its class
-/// is known.
+/// An optimizer begins its first step, hooks at rest or not; with its state, where ranks are
+/// compared and its class is known.
 struct OptimizerStateEvent {
+  Stamp at;
   OptimizerId optimizer = 0;
+  bool is_known = false;
   std::int64_t members = 0;  ///< that have any
   std::uint64_t fingerprint = 0;
 };
@@ -74,6 +76,7 @@ struct OptimizerStepEvent {
   OptimizerId optimizer = 0;
   bool with_closure = false;
   bool threw = false;
+  bool repeated = false;  ///< some members have gradients, and all are as at the last step of these
 };
 
 /// Gradients were cleared through an optimizer or through a module.

@@ -118,4 +118,42 @@ TEST_CASE("A learning rate that falls below 0 is told") {
   CHECK(causes() == std::vector<std::string>{"negative_rate"});
 }
 
+TEST_CASE("A step() that is called twice is told, not one with gradients that changed between") {
+  Net net;
+  attach_diagnostics(net, quiet());
+  SGD optimizer(net->parameters(), 0.01);
+  const auto steps = [&](auto&& between) {
+    for (int i = 0; i < 10; ++i) {
+      optimizer.zero_grad();
+      net->loss().backward();
+      optimizer.step();
+      between();
+      optimizer.step();
+    }
+  };
+  steps([&] {
+    for (const at::Tensor& parameter : net->parameters()) parameter.mutable_grad().mul_(0.5);
+  });
+  steps([&] {
+    for (const at::Tensor& parameter : net->parameters()) {
+      parameter.mutable_grad() = parameter.grad() * 0.5;
+    }
+  });
+  CHECK(causes().empty());
+  steps([] {});
+  CHECK(causes() == std::vector<std::string>{"applied_twice"});
+}
+
+TEST_CASE("An optimizer with averages that is built anew for each step is told") {
+  Net net;
+  attach_diagnostics(net, quiet());
+  for (int i = 0; i < 20; ++i) {
+    torch::optim::Adam optimizer(net->parameters());
+    net->loss().backward();
+    optimizer.step();
+    optimizer.zero_grad();
+  }
+  CHECK(causes() == std::vector<std::string>{"state_lost"});
+}
+
 }  // namespace ddpscope::test::update_sizes_test

@@ -191,7 +191,8 @@ void Program::step(OptimizerId optimizer, bool with_closure) {
   members(optimizer, members_[optimizer], frozen_[optimizer]);
   const Stamp at = now();
   const StepClock::Change change = clock_.optimizer_stepped(optimizer);
-  send(OptimizerStepEvent{.at = at, .optimizer = optimizer, .with_closure = with_closure});
+  send(OptimizerStepEvent{
+      .at = at, .optimizer = optimizer, .with_closure = with_closure, .repeated = repeats});
   end_cycle(at, change);
 }
 

@@ -113,6 +113,7 @@ class Program {
   void gradient_undefined(TensorId leaf) {
     send(GradientEvent{now(), leaf, GradientBefore::kUndefined, false});
   }
+  bool repeats = false;  ///< the steps that follow apply gradients that one has applied
   void step(OptimizerId optimizer, bool with_closure = false);
   /// So many steps in which hooks rest.
   void rest(OptimizerId optimizer, int steps) {
