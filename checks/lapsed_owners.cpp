@@ -12,7 +12,7 @@ constexpr std::int64_t kClearsUnused = 16;
 
 /// It may belong to a phase that comes again: of one that rested before, twice as long is waited.
 bool is_idle(const RunState& state, const OptimizerState& optimizer) {
-  const std::int64_t rest = state.now().step - optimizer.last_step;
+  const std::int64_t rest = state.watched_step() - optimizer.last_step;
   return optimizer.steps > 0 && rest > std::max(kWindowSteps, 2 * optimizer.longest_rest);
 }
 
@@ -58,7 +58,7 @@ bool is_forgotten(const RunState& state, const OptimizerState& optimizer) {
   return !has_member(state, optimizer, [&](const TensorState& member) {
     return !member.written_by.empty() || member.is_copied ||
            std::ranges::any_of(member.owners, [&state](OptimizerId owner) {
-             return state.optimizers().at(owner).steps > 0;
+             return !state.optimizers().at(owner).never_stepped();
            });
   });
 }
@@ -93,9 +93,9 @@ Lapsed LapsedOwners::of(const RunState& state, const TensorState& tensor) {
   if (!is_any_idle_ || tensor.gradients == 0) return {};
   const OptimizerState* owner = last_owner_of(state, tensor);
   if (owner == nullptr || unused_cycles(tensor, *owner) < kUnusedCycles) return {};
-  if (owner->steps == 0 && !at_exit_) return {};
+  if (owner->steps == 0 && (owner->has_begun || !at_exit_)) return {};
   const OptimizerState* other = successor_of(state, *owner);
-  if (owner->steps == 0) {
+  if (owner->never_stepped()) {
     return other == nullptr ? Lapsed{} : Lapsed{Lapse::kNeverStepped, owner, other};
   }
   if (other != nullptr) return {Lapse::kFollowed, owner, other};

@@ -85,6 +85,11 @@ void RunState::on(const OptimizerCreatedEvent& event) {
   optimizer(event.optimizer).creation_seen = true;
 }
 
+void RunState::on(const OptimizerStateEvent& event) {
+  begin_cycle_if_new(event.at);
+  optimizer(event.optimizer).has_begun = true;
+}
+
 void RunState::on(const BackwardEndEvent& event) {
   begin_cycle_if_new(event.at);
   trace_.backward_ended();

@@ -37,6 +37,7 @@ struct OptimizerState {
   std::vector<GroupOptions> options;
   bool members_known = false;
   bool creation_seen = false;
+  bool has_begun = false;       ///< its first step, which hooks may have seen no more of
   std::int64_t first_seen = 0;  ///< number of the event that named it first
   std::int64_t first_seen_step = 0;
   std::int64_t steps = 0;
@@ -46,6 +47,7 @@ struct OptimizerState {
   std::int64_t last_step_event = 0;  ///< number of that event
   std::int64_t longest_rest = 0;     ///< in steps, between two of its own or before the first
 
+  bool never_stepped() const { return steps == 0 && !has_begun; }
   /// Of an earlier loop: it steps no more, or was made long ago and was never seen to. It and its
   /// members may be gone, and their memory belong to others.
   bool has_ended(const Stamp& now) const {
@@ -60,6 +62,9 @@ class RunState {
   void apply(const Event& event);
 
   const Stamp& now() const { return now_; }
+  /// At the end of a program, where hooks may have rested for long, that of the last watched cycle;
+  /// else that of `now`.
+  std::int64_t watched_step() const { return has_ended_ ? watched_step_ : now_.step; }
   std::int64_t events_count() const { return event_number_; }
   /// Where stacks become frames; null where none are taken.
   SiteSource* sites() const { return sites_; }
@@ -139,10 +144,14 @@ class RunState {
   void on(const GradientEvent& event);
   void on(const OptimizerStepEvent& event);
   void on(const ZeroGradEvent& event);
-  void on(const CycleEndEvent& event) { now_ = event.at; }
+  void on(const CycleEndEvent& event) {
+    now_ = event.at;
+    watched_step_ = event.at.step;
+  }
   void on(const OptimizerCreatedEvent& event);
   void on(const BackwardEndEvent& event);
   void on(const ExitEvent& event) {
+    has_ended_ = true;
     if (event.at.step > 0) now_ = event.at;
   }
   void on(const DroppedEvent&) { trace_.clear(); }
@@ -198,7 +207,7 @@ class RunState {
   void on(const RestedStepEvent&) {}
   void on(const TensorBitsEvent&) {}
   void on(const EvaluationEvent&) {}
-  void on(const OptimizerStateEvent&) {}
+  void on(const OptimizerStateEvent& event);
   void on(const BatchRequestEvent&) {}
   void on(const LossTargetsEvent&) {}
   void on(const OptimizerRatesEvent& event);
@@ -215,6 +224,8 @@ class RunState {
   void place_modules(const TreeEvent& event);
 
   Stamp now_;
+  std::int64_t watched_step_ = 0;  // of the last cycle that hooks saw the end of
+  bool has_ended_ = false;
   std::int64_t world_size_ = 1;
   SiteSource* sites_ = nullptr;
   std::int64_t event_number_ = 0;

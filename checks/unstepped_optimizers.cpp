@@ -67,7 +67,7 @@ bool UnsteppedOptimizers::may_tell(const RunState& state) const {
   // A line search may be within its first step, and one of the program's own class step unseen.
   const auto may_step = [](const auto& one) {
     const OptimizerState& optimizer = one.second;
-    return optimizer.steps > 0 || optimizer.type.empty() || optimizer.type == "LBFGS";
+    return !optimizer.never_stepped() || optimizer.type.empty() || optimizer.type == "LBFGS";
   };
   return !is_told_ && !is_excused_ && left_ > 0 && !state.several_threads_train() &&
          std::ranges::none_of(state.optimizers(), may_step);

@@ -48,22 +48,27 @@ bool add_state(Hash& hash, const OptimizerParamState& state) {
          add_as<Ada>(hash, state, Part<Ada, std::int64_t>(&Ada::step),
                      Part<Ada, at::Tensor>(&Ada::sum));
 }
-}  // namespace
 
-void tell_first_state(Capture& capture, const torch::optim::Optimizer& optimizer, OptimizerId id) {
-  if (!compares_replicas(capture)) return;
-  OptimizerStateEvent event{.optimizer = id};
+/// False: of a class that is not known.
+bool add_states(OptimizerStateEvent& event, const torch::optim::Optimizer& optimizer) {
   const auto& states = optimizer.state();
   for (const auto& group : optimizer.param_groups()) {
     for (const at::Tensor& member : group.params()) {
       const auto found = states.find(member.unsafeGetTensorImpl());
       if (found == states.end()) continue;
       Hash hash;
-      if (found->second == nullptr || !add_state(hash, *found->second)) return;
+      if (found->second == nullptr || !add_state(hash, *found->second)) return false;
       event.fingerprint += hash.value();  // ranks may list their members in another order
       ++event.members;
     }
   }
+  return true;
+}
+}  // namespace
+
+void tell_first_state(Capture& capture, const torch::optim::Optimizer& optimizer, OptimizerId id) {
+  OptimizerStateEvent event{.at = capture.marker().now(), .optimizer = id};
+  event.is_known = compares_replicas(capture) && add_states(event, optimizer);
   capture.put(event);
 }
 

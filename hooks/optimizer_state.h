@@ -10,8 +10,8 @@ namespace ddpscope {
 
 class Capture;
 
-/// Tells a fingerprint of the state with which an optimizer begins its first step, as a checkpoint
-/// gave it one: momentum, averages, counts of steps. Only where ranks are compared.
+/// Tells that an optimizer begins its first step; where ranks are compared, with a fingerprint of
+/// its state, as a checkpoint gave it one: momentum, averages, counts of steps.
 void tell_first_state(Capture& capture, const torch::optim::Optimizer& optimizer, OptimizerId id);
 
 }  // namespace ddpscope

@@ -47,7 +47,7 @@ class RankDigest {
   void on(const DeclarationEvent& event, const RunState& state);
   void on(const OptimizerMembersEvent&, const RunState&) { optimizers_changed_ = true; }
   void on(const OptimizerStateEvent& event, const RunState&) {
-    first_states_[event.optimizer] = event;
+    if (event.is_known) first_states_[event.optimizer] = event;
   }
   void on(const OptimizerRatesEvent& event, const RunState&);
   void on(const OptimizerStepEvent&, const RunState&);

@@ -86,6 +86,21 @@ TEST_CASE("optim-missing-parameter notes at exit what no optimizer steps any mor
   CHECK(run.program.findings[0].fixes[0].text.starts_with("requires_grad_(false)"));
 }
 
+TEST_CASE("optim-missing-parameter tells what never stepped where hooks rest at the end",
+          "[check]") {
+  Run run;
+  run.program.optimizer(1, {1, 2});
+  run.program.optimizer(2, {3});
+  run.forget_second(20);
+  const bool has_begun = GENERATE(false, true);
+  if (has_begun) run.program.send_now(OptimizerStateEvent{.optimizer = 2});
+  run.program.rest(1, 200);
+  run.program.send_now(LossEvent{});
+  run.program.exit();
+  REQUIRE(run.program.findings.size() == (has_begun ? 0 : 1));
+  if (!has_begun) CHECK(cause_of(run.program.findings[0]) == "never_stepped");
+}
+
 TEST_CASE("optim-missing-parameter asks nothing of the optimizers of other phases", "[check]") {
   Run run;
   SECTION("of parameters that were frozen") {
