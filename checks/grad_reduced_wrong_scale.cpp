@@ -37,6 +37,7 @@ class GradReducedWrongScale final : public Check {
       if (cohort.ranks.size() < 2) continue;
       if (cohort.averages) {
         judge(cohort, findings);
+        judge({.ranks = cohort.ranks, .averages = true, .reductions = cohort.owned}, findings);
       } else {
         find_sent(cohort, findings);
       }

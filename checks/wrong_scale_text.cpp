@@ -93,6 +93,12 @@ std::string why_not_linear(const ReductionStep& step, bool lasts) {
         "{}, and most of what they reduced they reduced by {}, not by sum or average",
         calls_text(step.calls), reduce_word(step.reduce));
   }
+  if (lasts && step.to_one_rank) {
+    return calls_text(step.calls) +
+           ", some by reduce or gather to one rank: where another one than that steps, "
+           "or "
+           "sends it on, what reaches the optimizer is no sum; so is a part that was not reduced";
+  }
   return lasts ? "something else than the sum reached the optimizer: a part that was not reduced, "
                  "another group, or a write before wait() had returned"
                : "the steps before and after it were right: what some ranks alone wrote to their "

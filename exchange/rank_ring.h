@@ -20,7 +20,7 @@ namespace ddpscope {
 // the process. Little endian, version in its head, internal: only ddpscope of this version reads
 // it.
 
-inline constexpr std::uint32_t kRingVersion = 11;
+inline constexpr std::uint32_t kRingVersion = 12;
 inline constexpr std::size_t kDigestSlots = 4096;
 
 struct RingSizes {
@@ -50,6 +50,7 @@ enum class BlobKind : std::uint32_t {
   kEpoch = 14,        ///< recent: number of batches of an epoch, at the step of its first
   kRan = 15,   ///< recent: one byte; a model that no gradient reached ran before the backward
   kLoad = 16,  ///< recent: one byte; parameters were read from an archive
+  kLeft = 17,  ///< recent: as kReductions, of gradients that the optimizer does not have
 };
 
 struct Blob {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "exchange/averaged_values.h"
+#include "exchange/owned_gradients.h"
 #include "exchange/reduced_names.h"
 #include "exchange/reduction_steps.h"
 #include "exchange/step_comparison.h"
@@ -81,6 +82,7 @@ void add_names(ReducedNames& names, std::uint32_t model, const StepComparison& c
     result.may_be_copies = names.may_be_copied(comparison.arrived(), number);
     result.of_few_numbers = names.are_of_few_numbers(model, number);
   }
+  if (result.of_owner > 0) result.first_of_owner = names.at(comparison.of_owner(), number);
   if (result.lost > 0) result.first_lost = names.at(comparison.lost(), number);
   if (result.undivided > 0) result.first_undivided = names.at(comparison.undivided(), number);
   if (result.noise > 0) result.worst = names.at(comparison.residual(), number);
@@ -94,15 +96,15 @@ void leave_calls_to_others(std::vector<ReductionStep>& steps) {
   }
   for (ReductionStep& step : steps) step.may_be_copies &= step.calls > models_back[step.step];
 }
-}  // namespace
 
-void compare_reductions(const RingList& rings, bool complete, Cohort& cohort) {
-  if (rings.size() < 2 || rings.size() < cohort.ranks.size()) return;
-  if (cohort.lists_differ) return;  // the same place may be another parameter
-  Steps steps = reductions::steps_of(rings, cohort);
-  ReducedNames names(rings);
-  for (auto& [number, step] : steps) step.of_gradients = names.may_be_of_gradients(number);
-  // Two models may step in turn: what lasts is told by the steps of one.
+struct Compared {
+  std::size_t ranks = 0;
+  bool complete = false;
+};
+
+/// Two models may step in turn: what lasts is told by the steps of one.
+void compare_steps(const Steps& steps, const Compared& of, ReducedNames& names,
+                   std::vector<ReductionStep>& results) {
   for (const std::uint32_t model : models_in(steps)) {
     std::vector<const Step*> before;
     Overlap overlap;
@@ -111,7 +113,7 @@ void compare_reductions(const RingList& rings, bool complete, Cohort& cohort) {
     for (const auto& [number, step] : steps) {
       const bool follows = !before.empty() && number == last + 1;
       if (!follows) before.clear();
-      StepComparison comparison(number, step, rings.size(), complete);
+      StepComparison comparison(number, step, of.ranks, of.complete);
       ReductionStep result = comparison.run(model, before);
       if (before.size() == kLongestDelay) before.erase(before.begin());
       before.push_back(&step);
@@ -119,14 +121,26 @@ void compare_reductions(const RingList& rings, bool complete, Cohort& cohort) {
       if (result.sampled == 0) continue;
       scale.look_at(comparison, step.scale_is_known, result);
       add_names(names, model, comparison, result);
-      overlap.add(result, follows, cohort.reductions.size());
-      cohort.reductions.push_back(std::move(result));
+      overlap.add(result, follows, results.size());
+      results.push_back(std::move(result));
     }
     if (!overlap.is_usual()) continue;
-    for (const std::size_t place : overlap.places) cohort.reductions[place].forget_values();
+    for (const std::size_t place : overlap.places) results[place].forget_values();
   }
+}
+}  // namespace
+
+void compare_reductions(const RingList& rings, bool complete, Cohort& cohort) {
+  if (rings.size() < 2 || rings.size() < cohort.ranks.size()) return;
+  if (cohort.lists_differ) return;  // the same place may be another parameter
+  Steps steps = reductions::steps_of(rings, cohort);
+  ReducedNames names(rings);
+  for (auto& [number, step] : steps) step.of_gradients = names.may_be_of_gradients(number);
+  const Compared of{.ranks = rings.size(), .complete = complete};
+  compare_steps(steps, of, names, cohort.reductions);
   leave_calls_to_others(cohort.reductions);
   cohort.averages = cohort.averages || averages_by_value(cohort);
+  if (complete) compare_steps(reductions::owned_steps(rings, steps), of, names, cohort.owned);
 }
 
 }  // namespace ddpscope

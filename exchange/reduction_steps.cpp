@@ -47,6 +47,13 @@ void add_to_part(Parameter& parameter, std::uint64_t fingerprint, std::optional<
   parameter.differs_in_part |= first->second != fingerprint;
 }
 
+}  // namespace
+
+bool are_other_weights(double a, double b) {
+  const bool are_known = a != kUnknownWeight && b != kUnknownWeight;
+  return are_known && a != b && !is_near(a, b);
+}
+
 void add_rank(Parameter& parameter, const ToldReduction& told, double clip_factor, double weight,
               std::int64_t rank) {
   const double seen = weight == kUnknownWeight || weight == kOwnWeight ? 1 : weight;
@@ -73,9 +80,7 @@ void add_rank(Parameter& parameter, const ToldReduction& told, double clip_facto
   const double arrived = dot(told.before.sums, told.before.sums) + told.before.squares;
   parameter.is_finite &= std::isfinite(dot(after, after) + told.after.squares);
   parameter.is_summed &= std::isfinite(arrived) && told.before.squares >= 0;
-  const bool are_known = weight != kUnknownWeight && parameter.weight != kUnknownWeight;
-  const bool is_same = weight == parameter.weight || is_near(weight, parameter.weight);
-  parameter.is_weighed |= are_known && !is_same;
+  parameter.is_weighed |= are_other_weights(weight, parameter.weight);
   parameter.is_of_own_count |= weight == kOwnWeight;
   parameter.was_cleared |= told.total.has_value();
   parameter.grew_after |= told.grew_after;
@@ -87,6 +92,7 @@ void add_rank(Parameter& parameter, const ToldReduction& told, double clip_facto
   parameter.stepped_dots += dot(told.after.sums, told.after.sums);
 }
 
+namespace {
 std::optional<std::size_t> part_of(std::int64_t rank, const Cohort& cohort) {
   for (std::size_t i = 0; i < cohort.parts.size(); ++i) {
     if (std::ranges::binary_search(cohort.parts[i], rank)) return i;

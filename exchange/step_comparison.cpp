@@ -29,6 +29,10 @@ bool is_of_all_ranks(const std::map<std::string, RankList>& values, std::size_t 
   return values.size() == 1 && values.begin()->second.size() == ranks;
 }
 
+bool is_kept_by_owner(const Parameter& parameter) {
+  return parameter.is_owned && parameter.kept_on > 0;
+}
+
 /// How far the ranks are from their mean.
 double spread_of(const Parameter& parameter) {
   const auto ranks = static_cast<double>(parameter.ranks);
@@ -69,8 +73,8 @@ ReductionStep StepComparison::run(std::uint32_t model, std::span<const Step* con
     }
     brought_by_all_ += parameter.brought == ranks_;
     if (parameter.differs) add_differing(place, parameter);
-    if (!parameter.differs && parameter.is_summed && parameter.kept_on == 1 &&
-        parameter.brought == ranks_) {
+    if (!parameter.differs && !parameter.is_owned && parameter.is_summed &&
+        parameter.kept_on == 1 && parameter.brought == ranks_) {
       ++result_.of_one_rank;
       result_.that_rank = parameter.kept_by;
     }
@@ -78,7 +82,7 @@ ReductionStep StepComparison::run(std::uint32_t model, std::span<const Step* con
       ++result_.not_linear;
     } else if (is_lost(parameter)) {
       if (result_.lost++ == 0) lost_ = place;
-    } else if (complete_ && parameter.is_summed && !is_earlier_) {
+    } else if (complete_ && parameter.is_summed && (!is_earlier_ || is_kept_by_owner(parameter))) {
       add_to_sum(place, parameter, before);
     }
   }
@@ -190,6 +194,11 @@ void StepComparison::add_to_sum(const ReducedPlace& place, const Parameter& para
     ++result_.of_step_before;
     return;
   }
+  if (!is_linear && parameter.is_owned && !parameter.was_mixed) {
+    if (step_.is_parted && result_.of_owner++ == 0) of_owner_ = place;
+    return;
+  }
+  if (is_earlier_) return;
   const bool is_own_sum = parameter.was_cleared && !step_.of_gradients;
   if ((is_own_sum || parameter.is_of_own_count) && !is_linear) return;
   add_averaged(parameter, is_linear);

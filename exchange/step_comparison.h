@@ -36,6 +36,7 @@ struct Parameter {
   bool differs_unweighed = false;  ///< so that factors are not all that the ranks differ in
   bool was_cleared = false;
   std::size_t brought = 0;  ///< ranks on which it is not zero
+  bool is_owned = false;    ///< optimizers of some ranks alone have it
   Arrived last;             ///< after it was cleared for the last time
   Arrived total;            ///< in the whole step
   Sums after = {};          ///< of the sum over ranks
@@ -59,6 +60,7 @@ struct Step {
   bool divides_by_period = false;  ///< likewise, by the number of backwards alone
   bool second_order = false;  ///< some rank's last backward was autograd::grad() with create_graph
   bool of_gradients = true;   ///< some call may have been given a gradient itself
+  bool is_parted = false;     ///< every rank brought all gradients, and some ranks step each
 };
 using Steps = std::map<std::int64_t, Step>;
 
@@ -76,6 +78,7 @@ class StepComparison {
   const std::vector<ReducedPlace>& parted() const { return parted_; }
   ReducedPlace undivided() const { return undivided_; }
   ReducedPlace lost() const { return lost_; }
+  ReducedPlace of_owner() const { return of_owner_; }
   ReducedPlace residual() const { return residual_; }
   /// The ratio is that to the loss before it was scaled up.
   bool is_unscaled() const { return is_unscaled_; }
@@ -103,6 +106,7 @@ class StepComparison {
   std::int64_t brought_by_all_ = 0;  ///< parameters whose gradient is zero on no rank
   ReducedPlace undivided_;
   ReducedPlace lost_;
+  ReducedPlace of_owner_;
   std::vector<ReducedPlace> arrived_;
   ReducedPlace differing_;
   std::vector<ReducedPlace> parted_;

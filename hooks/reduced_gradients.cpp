@@ -119,6 +119,15 @@ void see_own_writes(const WriteLog& log, std::vector<OfStorage>& gradients) {
   });
 }
 
+const ReducedGradient& finished(Chosen& one) {
+  ReducedGradient& gradient = one.gradient;
+  // What the program wrote itself had not arrived as anything else.
+  if (!one.arrived || one.is_cleared) gradient.before = gradient.after;
+  if (one.changed || GradientFlow::is_compressed()) gradient.before = kNoSketch;
+  if (one.was_cleared) gradient.total = sum_of(one.cleared, gradient.before);
+  return gradient;
+}
+
 bool is_compared(const at::Tensor& parameter) {
   return parameter.requires_grad() && parameter.is_floating_point() && is_readable(parameter);
 }
@@ -275,18 +284,12 @@ void ReducedGradients::before_step(Capture& capture,
     read_ones.push_back({storage_of(*member.grad().unsafeGetTensorImpl()), one});
   };
   for (const auto& group : groups) std::ranges::for_each(group.params(), read);
-  if (read_ones.empty()) return;
-  see_own_writes(capture.writes(), read_ones);
-  for (const OfStorage& one : read_ones) {
-    ReducedGradient& gradient = one.gradient->gradient;
-    // What the program wrote itself had not arrived as anything else.
-    const bool is_of_program = !one.gradient->arrived || one.gradient->is_cleared;
-    if (is_of_program) gradient.before = gradient.after;
-    if (one.gradient->changed || GradientFlow::is_compressed()) gradient.before = kNoSketch;
-    if (one.gradient->was_cleared) gradient.total = sum_of(one.gradient->cleared, gradient.before);
-    event.gradients.push_back(one.gradient->gradient);
+  if (!read_ones.empty()) see_own_writes(capture.writes(), read_ones);
+  for (const OfStorage& one : read_ones) event.gradients.push_back(finished(*one.gradient));
+  for (Chosen& one : state.all) {
+    if (!one.told && one.arrived && !one.is_cleared) event.left.push_back(finished(one));
   }
-  capture.put_large(std::move(event));
+  if (!event.gradients.empty() || !event.left.empty()) capture.put_large(std::move(event));
 }
 
 }  // namespace ddpscope

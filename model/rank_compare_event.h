@@ -187,6 +187,8 @@ struct ReductionStep {
   std::int64_t not_linear = 0;  ///< of which more than 1 % is no multiple of the sum
   std::int64_t of_one_rank = 0;     ///< what all step with is what arrived on one of them alone
   std::int64_t that_rank = -1;      ///< the one
+  std::int64_t of_owner = 0;        ///< stepped by one rank, with what arrived on that one alone
+  ReducedParameter first_of_owner;  ///< in registered order
   std::int64_t of_step_before = 0;  ///< the mean of what arrived in that one, and not in this
 
   void forget_values() {
@@ -256,6 +258,7 @@ struct Cohort {
   std::vector<ValuesDiffer> values;           ///< one of parameters and one of buffers at most
   std::vector<RankCounts> counts;             ///< by rank
   std::vector<ReductionStep> reductions;      ///< by step
+  std::vector<ReductionStep> owned;           ///< likewise, where some ranks step each
   std::vector<SyncPatternsDiffer> patterns;   ///< one at most
   std::vector<EpochsDiffer> epochs;           ///< one at most
   std::vector<SameRandom> same_random;        ///< one at most

@@ -38,6 +38,8 @@ struct ReducedGradientsEvent {
   Stamp at;
   bool watched = true;  ///< hooks ran, so that factors were seen
   std::vector<ReducedGradient> gradients;
+  /// Those that arrived and that this optimizer does not have: of them `after` says nothing.
+  std::vector<ReducedGradient> left = {};
 };
 
 /// What the first forward of a step was given to train with: tensors that no parameter, buffer or

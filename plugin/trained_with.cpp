@@ -71,6 +71,12 @@ void TrainedWith::weigh(const GradientsScaledEvent& event) {
 }
 
 void TrainedWith::on(const ReducedGradientsEvent& event) {
+  tell(BlobKind::kReductions, event, event.gradients);
+  tell(BlobKind::kLeft, event, event.left);
+}
+
+void TrainedWith::tell(BlobKind kind, const ReducedGradientsEvent& event,
+                       const std::vector<ReducedGradient>& gradients) const {
   for (const auto& [id, model] : models_) {
     // Of a sum that is divided by the count of all ranks, the sum over ranks is the mean.
     const double of_sum = divides_by_rows_ ? kOwnWeight : kNoWeight;
@@ -80,7 +86,7 @@ void TrainedWith::on(const ReducedGradientsEvent& event) {
                                                    : weight_,
                         .calls = calls_,
                         .gradients = {}};
-    for (const ReducedGradient& gradient : event.gradients) {
+    for (const ReducedGradient& gradient : gradients) {
       const auto place = model.place_of(gradient.tensor);
       if (!place.has_value()) continue;
       told.gradients.push_back({.parameter = static_cast<std::uint32_t>(*place),
@@ -91,7 +97,7 @@ void TrainedWith::on(const ReducedGradientsEvent& event) {
                                 .grew_after = gradient.grew_after});
     }
     if (told.gradients.empty()) continue;
-    blob_({.kind = BlobKind::kReductions,
+    blob_({.kind = kind,
            .number = static_cast<std::uint32_t>(id),
            .step = event.at.step,
            .bytes = encode(told)});

@@ -5,6 +5,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "checks/loss_scale.h"
 #include "exchange/rank_ring.h"
@@ -43,6 +44,8 @@ class TrainedWith {
  private:
   void weigh(const GradientsScaledEvent& event);
   void tell_epoch(const BatchEvent& event);
+  void tell(BlobKind kind, const ReducedGradientsEvent& event,
+            const std::vector<ReducedGradient>& gradients) const;
   bool shares_data(const RunState& state) const;
   void put_text(BlobKind kind, std::int64_t step, std::string text, std::string& told);
 

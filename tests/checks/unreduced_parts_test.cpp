@@ -42,6 +42,46 @@ TEST_CASE("grad-not-reduced tells of parts that each rank steps by itself", "[ch
   CHECK(fact_in(findings[0], "cause") == text_of("none_seen"));
 }
 
+namespace {
+/// Each of four ranks steps some of eight parameters, one with what it computed alone.
+RanksComparedEvent of_owners(std::int64_t steps, std::int64_t of_owner = 1) {
+  RanksComparedEvent run = four_ranks();
+  for (std::int64_t step = 1; step <= steps; ++step) {
+    run.cohorts[0].owned.push_back({.step = step,
+                                    .sampled = 8,
+                                    .calls = 7,
+                                    .backwards = 1,
+                                    .reduces_last = true,
+                                    .of_owner = of_owner,
+                                    .first_of_owner = {.model = "Net", .path = "fc.weight"}});
+  }
+  return run;
+}
+}  // namespace
+
+TEST_CASE("grad-not-reduced tells of gradients that their owner alone computed", "[check]") {
+  const Findings findings = judge_run(of_owners(3), "grad-not-reduced");
+  REQUIRE(findings.size() == 1);
+  CHECK(findings[0].severity == Severity::kError);
+  CHECK(findings[0].module_path == "fc");
+  CHECK(findings[0].occurrences == 3);
+  CHECK(findings[0].what ==
+        "1 of 8 sampled gradients is stepped with what one of 4 ranks computed alone (subset)");
+  CHECK(fact_in(findings[0], "cause") == text_of("subset"));
+  CHECK(judge_run(of_owners(2), "grad-not-reduced").empty());
+  CHECK(judge_run(of_owners(3, /*of_owner=*/0), "grad-not-reduced").empty());
+}
+
+TEST_CASE("grad-not-reduced only warns where owners alone compute without averages", "[check]") {
+  RanksComparedEvent run = of_owners(3, /*of_owner=*/8);
+  SECTION("in no collective") {
+    for (ReductionStep& step : run.cohorts[0].owned) step.reduces_last = false;
+  }
+  SECTION("of ranks that average nothing") { run.cohorts[0].averages = false; }
+  SECTION("of ranks that did not begin equal") { run.cohorts[0].equal_at_start = false; }
+  CHECK(severity_of(run) == Severity::kWarning);
+}
+
 TEST_CASE("grad-not-reduced warns where what is gathered never makes replicas equal", "[check]") {
   RanksComparedEvent run = parting(8);
   run.cohorts[0].reductions[4].differing = 5;

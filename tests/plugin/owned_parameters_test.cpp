@@ -3,6 +3,7 @@
 #include <string>
 #include <thread>
 
+#include "tests/plugin/merged_run.h"
 #include "tests/plugin/on_ranks.h"
 
 namespace ddpscope::test::owned_parameters_test {
@@ -99,6 +100,64 @@ TEST_CASE("Ranks that send what they step themselves are not told so") {
   const std::string told = run_sending(/*from_other=*/false);
   INFO(told);
   CHECK(told.find("what another rank steps of them is lost") == std::string::npos);
+}
+
+namespace {
+enum class Reduction { kToOwners, kOfSome, kToOthers, kTwice };
+
+/// Each of two ranks steps every other parameter, to whose owner gradients are reduced.
+Merged run_reducing(Reduction how) {
+  Ranks ranks(2, [=](const Place& place) {
+    const Group group = place.group();
+    torch::manual_seed(3);
+    Net net;
+    attach_diagnostics(net, quiet());
+    const auto parameters = net->parameters();
+    torch::optim::SGD optimizer({parameters[place.rank], parameters[place.rank + 2]}, 0.05);
+    torch::manual_seed(static_cast<std::uint64_t>(place.rank) + 5);
+    for (int step = 1; step <= 6; ++step) {
+      net->zero_grad();
+      net(torch::randn({4, 8})).square().mean().backward();
+      const torch::NoGradGuard guard;
+      for (int i = how == Reduction::kOfSome ? 1 : 0; i < 4; ++i) {
+        std::vector<at::Tensor> tensors{parameters[i].grad()};
+        const int owner = how == Reduction::kToOthers ? 1 - i % 2 : i % 2;
+        group->reduce(tensors, {.rootRank = owner})->wait();
+        tensors[0].div_(how == Reduction::kTwice ? 4 : 2);
+      }
+      optimizer.step();
+      for (int i = 0; i < 4; ++i) broadcast(group, parameters[i].detach(), i % 2);
+    }
+    return 0;
+  });
+  CHECK(ranks.exit_codes() == std::vector<int>{0, 0});
+  return merge();
+}
+}  // namespace
+
+TEST_CASE("Means that reach the rank which steps them are no finding") {
+  const Merged merged = run_reducing(Reduction::kToOwners);
+  INFO(merged.said);
+  CHECK_FALSE(merged.says("[grad-not-reduced]"));
+  CHECK_FALSE(merged.says("[grad-reduced-wrong-scale]"));
+}
+
+TEST_CASE("A gradient that is not reduced to the rank which steps it is told") {
+  const Merged merged = run_reducing(Reduction::kOfSome);
+  INFO(merged.said);
+  CHECK(merged.says("1 of 4 sampled gradients is stepped with what one of 2 ranks computed alone"));
+}
+
+TEST_CASE("Gradients that are reduced to another rank than the one that steps them are told") {
+  const Merged merged = run_reducing(Reduction::kToOthers);
+  INFO(merged.said);
+  CHECK((merged.says("(not_linear)") || merged.says("computed alone (subset)")));
+}
+
+TEST_CASE("Means that are divided twice for the rank which steps them are told") {
+  const Merged merged = run_reducing(Reduction::kTwice);
+  INFO(merged.said);
+  CHECK(merged.says("reduced gradients are 0.5 × the mean over 2 ranks (divided_twice)"));
 }
 
 }  // namespace ddpscope::test::owned_parameters_test
