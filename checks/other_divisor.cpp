@@ -8,12 +8,19 @@ namespace ddpscope {
 namespace {
 // What counts tell by chance does not last.
 constexpr std::int64_t kSteps = 8;
+// Of 16 bits on the wire, beside what the ranks brought. Where that nearly cancels, more of what is
+// left is rounding.
+constexpr double kRounding = 5e-3;
+
+bool is_no_multiple(const ReductionStep& step) {
+  return step.not_linear > 0 && step.noise > kRounding;
+}
 }  // namespace
 
 ReductionRun steps_with_other_divisor(const Cohort& cohort) {
   ReductionRun run;
   for (const ReductionStep& step : cohort.reductions) {
-    if (step.differing > 0 || step.not_linear > 0) return {};
+    if (step.differing > 0 || is_no_multiple(step)) return {};
     if (!step.ratio.has_value()) continue;
     if (run.steps++ == 0) run.first = &step;
     run.last = &step;

@@ -53,6 +53,13 @@ TEST_CASE("grad-reduced-wrong-scale is a note on a divisor that may be meant", "
   CHECK(fact_in(findings[0], "cause") == text_of("other_divisor"));
 }
 
+TEST_CASE("grad-reduced-wrong-scale knows a divisor beside roundings to 16 bits", "[check]") {
+  auto steps = steps_divided_by(2);
+  for (ReductionStep& step : steps) step.noise = 0.003;
+  steps[2].not_linear = 1;  // of what nearly cancels
+  REQUIRE(judged(steps).size() == 1);
+}
+
 TEST_CASE("grad-reduced-wrong-scale is silent on divisors", "[check]") {
   auto steps = steps_divided_by(5);
   SECTION("of a few steps") { steps.resize(7); }
@@ -64,7 +71,10 @@ TEST_CASE("grad-reduced-wrong-scale is silent on divisors", "[check]") {
     steps[2].divisor = 0;
     steps[2].ratio = 1;
   }
-  SECTION("of what is no multiple of the sum") { steps[2].not_linear = 1; }
+  SECTION("of what is no multiple of the sum") {
+    for (ReductionStep& step : steps) step.noise = 0.006;
+    steps[2].not_linear = 1;
+  }
   CHECK(judged(steps).empty());
 }
 
