@@ -18,6 +18,8 @@ namespace ddpscope {
 /// a barrier; and the first average of gradients follows. What ranks had before is nothing to
 /// compare. In none of them it gave others as many elements as it trains, or got them, in another
 /// way: that is how gradients are averaged, on some ranks with a broadcast at the end.
+/// So are all steps before the first average where no optimizer has stepped what is averaged: they
+/// trained another model, as one that each rank has for itself.
 class LoneStart {
  public:
   using Models = std::map<ModelId, ModelTensors>;
@@ -27,9 +29,10 @@ class LoneStart {
           std::int32_t calls);
   void on(const ArchiveTensorEvent& event, const Models& models, const StepDigest& last,
           std::int32_t calls);
-  void on_backward(const StepDigest& last);
+  void on_backward(const StepDigest& last, std::int32_t calls);
   /// Once, with the first average.
-  std::optional<LoneSteps> take(const CollectiveEvent& event, const RunState& state);
+  std::optional<LoneSteps> take(const CollectiveEvent& event, const Models& models,
+                                const RunState& state);
 
   std::int64_t steps() const { return taken_; }
   /// An optimizer that has stepped before alone.
@@ -38,6 +41,7 @@ class LoneStart {
  private:
   void add(std::int64_t elements, const Models& models, const StepDigest& last);
   void end_with(const StepDigest& last, bool by_call);
+  bool trained_others(const CollectiveEvent& event, const RunState& state) const;
   void add_exchanged(const CollectiveEvent& event, const StepDigest& last);
 
   std::uint64_t brought_ = 0;             // elements, since the last backward
@@ -45,6 +49,8 @@ class LoneStart {
   std::uint64_t most_exchanged_ = 0;      // in one step
   std::int64_t exchanged_after_ = -1;     // the step before that in progress
   std::int64_t before_ = -1;              // the step that ended last when the last backward began
+  StepDigest began_;                      // the digest of that step
+  std::int32_t calls_began_ = 0;          // then
   bool exchanged_ = false;                // with others, since the first backward
   bool ends_ = false;                     // since the last backward
   LoneSteps found_;

@@ -48,6 +48,8 @@ class ModelTensors {
   std::int64_t received() const { return received_; }
   /// In any step.
   bool has_received() const { return has_received_; }
+  /// In those before this one.
+  void forget_received() { has_received_ = received_ > 0; }
   /// One bit per parameter, the lowest of each byte first.
   const std::string& received_bits() const { return received_bits_; }
   /// Why parameters received none in the cycle of now, where its operators were recorded; in the

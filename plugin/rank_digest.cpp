@@ -26,7 +26,7 @@ void RankDigest::on(const GradientEvent& event, const RunState&) {
 
 void RankDigest::on(const BackwardEvent& event, const RunState&) {
   trains_ = true;
-  lone_.on_backward(last_);
+  lone_.on_backward(last_, calls_);
   scale_.on_backward(event);
   trained_with_.on_backward(event, scale_);
   scale_known_ = event.surveyed;
@@ -37,8 +37,9 @@ void RankDigest::on(const BackwardEvent& event, const RunState&) {
 void RankDigest::on(const CollectiveEvent& event, const RunState& state) {
   if (trains_) ++calls_;
   lone_.on(event, models_, last_, calls_);
-  if (const auto lone = lone_.take(event, state)) {
+  if (const auto lone = lone_.take(event, models_, state)) {
     optimizers_changed_ = true;
+    for (auto& [id, model] : models_) model.forget_received();
     skipped_ = SkippedSteps();
     last_.call_count = lone->call_count;
     if (sinks_.lone) sinks_.lone(*lone);

@@ -92,6 +92,40 @@ TEST_CASE("A rank that looked for a rate alone before it told it is silent") {
   CHECK(merged.says("0 errors, 0 warnings,"));
 }
 
+namespace {
+/// Each rank takes steps of its own before the ranks average: with another model, or with the one
+/// that is averaged then.
+Merged merged_after_own_steps(bool with_same) {
+  Ranks ranks(2, [with_same](const Place& place) {
+    const Group group = place.group();
+    torch::manual_seed(1);
+    Net net;
+    attach_diagnostics(net, quiet());
+    torch::manual_seed(static_cast<std::uint64_t>(place.rank) + 2);
+    Net trial;
+    Net& own = with_same ? net : trial;
+    for (int i = 0; i < 1 + place.rank; ++i) warm_up(own, /*looks_only=*/false);
+    torch::optim::SGD optimizer(net->parameters(), torch::optim::SGDOptions(0.01).momentum(0.9));
+    for (int step = 0; step < 20; ++step) averaged_step(net, optimizer, group, place);
+    return 0;
+  });
+  CHECK(ranks.exit_codes() == std::vector<int>{0, 0});
+  return merge();
+}
+}  // namespace
+
+TEST_CASE("Ranks that first train models of their own, each for so long, are silent") {
+  const Merged merged = merged_after_own_steps(/*with_same=*/false);
+  INFO(merged.said);
+  CHECK(merged.says("0 errors, 0 warnings,"));
+}
+
+TEST_CASE("Ranks that first train their model without an average are found") {
+  const Merged merged = merged_after_own_steps(/*with_same=*/true);
+  INFO(merged.said);
+  CHECK(merged.code == 1);
+}
+
 TEST_CASE("Weights that drift apart after a rank warmed up alone are found") {
   const Merged merged = merged_run({.drifts = true});
   INFO(merged.said);
