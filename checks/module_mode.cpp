@@ -9,6 +9,7 @@
 #include "checks/mode_text.h"
 #include "checks/module_modes.h"
 #include "checks/run_state.h"
+#include "checks/training_differs.h"
 
 namespace ddpscope {
 namespace {
@@ -44,6 +45,10 @@ class ModuleMode final : public Check {
     for (const ModelId model : models_of(event.optimizer, state)) {
       if (state.gradient_reached(model)) stepped_.insert(model);
     }
+  }
+
+  void on_ranks_compared(const RanksComparedEvent& run, Findings& findings) override {
+    for (const Cohort& cohort : run.cohorts) find_other_modes(cohort, findings);
   }
 
   void on_dropped(const DroppedEvent&, const RunState&) override {

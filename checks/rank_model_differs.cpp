@@ -5,6 +5,7 @@
 
 #include "checks/check.h"
 #include "checks/rank_sides.h"
+#include "checks/training_differs.h"
 #include "model/fact_keys.h"
 #include "model/rank_words.h"
 
@@ -124,6 +125,7 @@ class RankModelDiffers final : public Check {
       for (const ModelsDiffer& models : cohort.models) {
         findings.push_back(describe_models(models, cohort, run));
       }
+      find_other_operators(cohort, findings);
     }
   }
 };

@@ -13,7 +13,7 @@ bool is_of_one_step(BlobKind kind) {
   using enum BlobKind;
   return kind == kGradients || kind == kFingerprints || kind == kReductions || kind == kSketches ||
          kind == kNonfinite || kind == kSyncPattern || kind == kMissing || kind == kEpoch ||
-         kind == kLoad || kind == kLeft;
+         kind == kLoad || kind == kLeft || kind == kGraph;
 }
 }  // namespace
 

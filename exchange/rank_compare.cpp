@@ -14,6 +14,7 @@
 #include "exchange/dropped_averages.h"
 #include "exchange/epoch_compare.h"
 #include "exchange/frontier.h"
+#include "exchange/graph_compare.h"
 #include "exchange/load_compare.h"
 #include "exchange/loss_compare.h"
 #include "exchange/nonfinite_compare.h"
@@ -200,6 +201,7 @@ class Comparison {
     compare_sync_patterns(rings, cohort);
     compare_epochs(rings, cohort);
     compare_loads(rings, cohort);
+    compare_graphs(rings, cohort);
     compare_nonfinite(rings, cohort);
     compare_steps_of_calls(rings, cohort);
     if (auto remark = forget_steps_apart(rings, cohort); !remark.empty()) add_remarks({remark});

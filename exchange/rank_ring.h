@@ -48,9 +48,10 @@ enum class BlobKind : std::uint32_t {
   kMissing = 13,      ///< recent: one byte per registered parameter without a gradient,
                       ///< exchange/missing_on_ranks.h
   kEpoch = 14,        ///< recent: number of batches of an epoch, at the step of its first
-  kRan = 15,   ///< recent: one byte; a model that no gradient reached ran before the backward
-  kLoad = 16,  ///< recent: one byte; parameters were read from an archive
-  kLeft = 17,  ///< recent: as kReductions, of gradients that the optimizer does not have
+  kRan = 15,    ///< recent: one byte; a model that no gradient reached ran before the backward
+  kLoad = 16,   ///< recent: one byte; parameters were read from an archive
+  kLeft = 17,   ///< recent: as kReductions, of gradients that the optimizer does not have
+  kGraph = 18,  ///< recent: exchange/graph_compare.h
 };
 
 struct Blob {

@@ -207,20 +207,6 @@ struct LoadedOnSome {
   RankList ranks;         ///< those that did
 };
 
-/// What one rank counted by its last digest.
-struct RankCounts {
-  std::int64_t rank = 0;
-  std::int64_t step = 0;
-  std::int64_t cycle = 0;
-  std::int64_t unix_ns = 0;
-  std::int64_t forwards = 0;
-  std::int64_t backwards = 0;
-  std::int64_t optimizer_steps = 0;
-  std::int64_t skipped_steps = 0;
-  std::int64_t calls = 0;
-  bool evaluated = false;  ///< it used or saved its running statistics
-};
-
 /// Ranks that are compared with each other: all, or those that average with one another.
 struct Cohort {
   RankList ranks;
@@ -267,6 +253,8 @@ struct Cohort {
   std::vector<LossWeights> loss_weights;      ///< one at most
   std::vector<NonfiniteOrigin> nonfinite;     ///< one at most
   std::vector<LoadedOnSome> loads;            ///< by step
+  TrainingDiffers operators;                  ///< from parameters to losses, of some ranks alone
+  TrainingDiffers modes;                      ///< layers that some ranks have in eval mode
 };
 
 /// What the settings of the ranks say of `sync_batch_norm`, as far as their records tell.

@@ -70,4 +70,33 @@ struct Straggler {
                                       ///< known
 };
 
+/// What one rank counted by its last digest.
+struct RankCounts {
+  std::int64_t rank = 0;
+  std::int64_t step = 0;
+  std::int64_t cycle = 0;
+  std::int64_t unix_ns = 0;
+  std::int64_t forwards = 0;
+  std::int64_t backwards = 0;
+  std::int64_t optimizer_steps = 0;
+  std::int64_t skipped_steps = 0;
+  std::int64_t calls = 0;
+  bool evaluated = false;  ///< it used or saved its running statistics
+};
+
+/// What some ranks alone make their losses with.
+struct TrainedOnSome {
+  std::string module;
+  std::string op;  ///< `aten::tanh`; empty: the module is in eval mode
+  RankList ranks;
+};
+
+/// Of steps in each of which it was so.
+struct TrainingDiffers {
+  std::int64_t step = 0;  ///< the first of them
+  std::int64_t last_step = 0;
+  std::int64_t steps = 0;
+  std::vector<TrainedOnSome> parts = {};  ///< empty where the ranks do not differ
+};
+
 }  // namespace ddpscope

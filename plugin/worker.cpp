@@ -34,6 +34,7 @@ Worker::Worker(WorkerOptions options)
       step_compare_(options_.run, options_.settings),
       metrics_(options_.run, options_.settings) {
   if (calls() != nullptr) digest_.emplace(digest_sinks(), options_.settings.exchange_every);
+  if (calls() != nullptr) graph_.emplace(digest_sinks().blob);
   const std::string& path = options_.settings.suppressions;
   if (!path.empty()) suppressions_ = SuppressionList(read_suppressions(path), today_utc());
   take_declarations();
@@ -125,6 +126,7 @@ void Worker::judge(const Event& event) {
   }
   judge_.consume(event);
   if (digest_) digest_->saw(event, judge_.state());
+  if (graph_) graph_->saw(event, judge_.state());
   step_values_.saw(event);
   if (const auto* tree = std::get_if<std::unique_ptr<TreeEvent>>(&event)) {
     model_changed(**tree);

@@ -29,6 +29,7 @@
 #include "plugin/step_compare.h"
 #include "plugin/step_values.h"
 #include "plugin/store_exchange.h"
+#include "plugin/training_graph.h"
 #include "records/jsonl_writer.h"
 #include "report/merged_report.h"
 
@@ -206,7 +207,8 @@ class Worker final : public EventSink {
   Findings over_ranks_;  // what this rank found for all
   MetricsFile metrics_;
   std::optional<RankDigest> digest_;  // of several ranks
-  std::set<StackId> told_sites_;      // those in the ring
+  std::optional<TrainingGraph> graph_;
+  std::set<StackId> told_sites_;  // those in the ring
   int quiet_rounds_ = 0;
   std::int64_t dropped_told_ = 0;
   std::int64_t last_step_ = 0;
