@@ -22,6 +22,25 @@ bool may_be_own_parts(const ValuesDiffer& values) {
          !are_frozen(values);
 }
 
+bool are_routed_parts(const ValuesDiffer& values, const Cohort& cohort) {
+  return may_be_own_parts(values) && !cohort.reductions.empty() &&
+         std::ranges::all_of(cohort.reductions, &ReductionStep::routes_activations);
+}
+
+bool are_of_routed_parts(const ReductionStep& step, const Cohort& cohort) {
+  const ValuesDiffer* own = own_parts_with(step.first_differing.path, cohort);
+  return own != nullptr && are_routed_parts(*own, cohort) && step.differing <= own->differing;
+}
+
+void tell_routed_parts(Finding& finding) {
+  finding.severity = Severity::kNote;
+  finding.why += "; all-to-alls of each forward and backward send them what is theirs to compute";
+  for (Fix& fix : finding.fixes) fix.applicability = kNeedsDecision;
+  finding.fixes.insert(
+      finding.fixes.begin(),
+      {"none, where each rank has its own, as experts or rows of a table", kNeedsDecision});
+}
+
 const ValuesDiffer* own_parts_with(const std::string& path, const Cohort& cohort) {
   for (const ValuesDiffer& values : cohort.values) {
     if (!may_be_own_parts(values)) continue;

@@ -7,6 +7,7 @@
 #include "checks/check.h"
 #include "checks/finding_text.h"
 #include "checks/local_updates.h"
+#include "checks/own_parts.h"
 #include "checks/parameter_drift.h"
 #include "checks/parameter_text.h"
 #include "checks/rank_sides.h"
@@ -56,6 +57,7 @@ Finding describe_parameters(const ValuesDiffer& values, const Cohort& cohort,
   finding.why = minority_words(values.sides) + why_parameters_differ(values, input, cohort);
   finding.fixes = fixes_for_parameters(values, input, cohort);
   tell_meant(cohort, local, differ_by_part(values, cohort), finding);
+  if (are_routed_parts(values, cohort)) tell_routed_parts(finding);
   finding.facts = {{fact::kCause, cause},
                    {fact::kFirstBadStep, values.step},
                    {fact::kMinorityRanks, as_fact(minority)}};
@@ -92,6 +94,8 @@ class RankParametersDiffer final : public Check {
     const LocalUpdates local =
         by_gradients ? local_updates_before(cohort, values.step) : LocalUpdates{};
     if (is_live && local.kind == LocalUpdates::Kind::kMaybe) return;
+    // By the calls of steps it is known what they are.
+    if (is_live && may_be_own_parts(values) && cohort.reductions.empty()) return;
     if (is_live && is_rounding_of(values, cohort) && !is_long_ago(values, cohort)) return;
     findings.push_back(describe_parameters(values, cohort, local));
   }

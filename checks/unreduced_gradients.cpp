@@ -7,6 +7,7 @@
 
 #include "checks/finding_text.h"
 #include "checks/local_updates.h"
+#include "checks/own_parts.h"
 #include "checks/parameter_drift.h"
 #include "checks/rank_sides.h"
 #include "checks/reduction_text.h"
@@ -228,6 +229,7 @@ void find_unreduced(const Cohort& cohort, const Cohort* like, bool is_live, Find
          kNeedsDecision});
   }
   tell_meant(cohort, local, step.differs_by_part, finding);
+  if (are_of_routed_parts(step, cohort)) tell_routed_parts(finding);
   findings.push_back(std::move(finding));
 }
 

@@ -35,6 +35,7 @@ void ReducedNames::tell_calls(std::uint32_t model, ReductionStep& step) {
   step.times_reduced = calls_.times_reduced(step.step);
   step.with_itself = calls_.most_ranks(step.step) == 1;
   step.brings_activations = calls_.may_bring_activations(step.step, weights);
+  step.routes_activations = calls_.route_activations(step.step);
   step.shares_activations =
       calls_.are_overwritten(step.step) || among_.may_bring_activations(step.step, weights);
 }

@@ -78,6 +78,9 @@ void StepCalls::add_way(const CallRecord& call, std::size_t ranks) {
     reduced_[call.step][call.reduce] += call.elements;
   }
   if (call.kind == kReduce || call.kind == kGather) to_one_rank_[call.step] += call.elements;
+  if (call.kind == kAllToAll && call.owner == 0) {
+    (call.phase == Phase::kForward ? routed_forward_ : routed_backward_).insert(call.step);
+  }
   const bool is_of_start = call.step <= 1 && call.phase < Phase::kBackward;
   if (call.kind == kBroadcast && !is_of_start) broadcast_[call.step] += call.elements;
 }
@@ -147,6 +150,10 @@ std::int64_t StepCalls::times_reduced(std::int64_t step) const {
   if (found == summed_.end()) return 0;
   return std::ranges::min_element(found->second, {}, [](const auto& one) { return one.second; })
       ->second;
+}
+
+bool StepCalls::route_activations(std::int64_t step) const {
+  return step < known_from_ || (routed_forward_.contains(step) && routed_backward_.contains(step));
 }
 
 bool StepCalls::may_bring_activations(std::int64_t step, std::uint64_t weights) const {

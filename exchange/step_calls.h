@@ -46,6 +46,10 @@ class StepCalls {
   std::int64_t times_reduced(std::int64_t step) const;
   /// UnnamedCalls::may_bring_activations(); true where calls of the step are no longer in the ring.
   bool may_bring_activations(std::int64_t step, std::uint64_t weights) const;
+  /// Whether its forward sent each rank values of its own, and so did its backward: tokens of
+  /// experts or rows of tables that ranks share out. True where calls of the step are no longer in
+  /// the ring.
+  bool route_activations(std::int64_t step) const;
   /// Whether calls of that step are no longer in the ring.
   bool are_overwritten(std::int64_t step) const { return step < known_from_; }
 
@@ -66,6 +70,8 @@ class StepCalls {
   std::map<std::int64_t, std::uint64_t> registered_;  ///< elements of those tensors
   std::map<std::int64_t, std::uint64_t> others_;
   std::map<std::int64_t, std::int64_t> most_ranks_;
+  std::set<std::int64_t> routed_forward_;  ///< steps with such calls
+  std::set<std::int64_t> routed_backward_;
   UnnamedCalls unnamed_;
   std::map<std::int64_t, std::map<NameId, std::int64_t>> summed_;  ///< calls by their gradient
 };

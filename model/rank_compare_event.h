@@ -162,6 +162,7 @@ struct ReductionStep {
   bool to_all = false;                    ///< likewise to each of them
   bool of_parameters = false;        ///< the calls were of registered tensors, not of gradients
   bool brings_activations = false;   ///< calls before its gradients were of what ranks computed
+  bool routes_activations = false;   ///< all-to-alls of its forward and of its backward, of others
   bool shares_activations = false;   ///< likewise, and the ranks compared gave it to each other
   ReducedParameter first_differing;  ///< in registered order
   std::string differing_module;      ///< the deepest above those, where others do not differ

@@ -74,4 +74,28 @@ TEST_CASE("gradients of what each rank may have for itself are not told to be re
   CHECK((finding.fixes.back().text == kDeclare) == is_part);
 }
 
+TEST_CASE("what all-to-alls feed is each rank's own", "[check]") {
+  const bool is_routed = GENERATE(true, false);
+  const std::int64_t differing = GENERATE(2, 3);  // beside them one that is not of these
+  ReductionStep step = {.sampled = 6,
+                        .calls = 4,
+                        .backwards = 1,
+                        .reduces_last = true,
+                        .differing = differing,
+                        .routes_activations = true,
+                        .first_differing = {.model = "Net", .path = "expert.weight"}};
+  RanksComparedEvent run = four_ranks();
+  run.cohorts[0].values = {parts()};
+  for (step.step = 2; step.step < 6; ++step.step) run.cohorts[0].reductions.push_back(step);
+  run.cohorts[0].reductions.back().routes_activations = is_routed;
+  const Finding values = judge_run(run, "rank-parameters-differ").at(0);
+  CHECK(values.severity == (is_routed ? Severity::kNote : Severity::kError));
+  CHECK((values.fixes.at(0).text.starts_with("none, where each rank has its own")) == is_routed);
+  const Finding gradients = judge_run(run, "grad-not-reduced").at(0);
+  CHECK((gradients.severity == Severity::kNote) == (is_routed && differing == 2));
+  run.live = true;
+  run.cohorts[0].reductions.clear();
+  CHECK(judge_run(run, "rank-parameters-differ").empty());
+}
+
 }  // namespace ddpscope::test::own_parts_test

@@ -107,6 +107,22 @@ TEST_CASE("activations for ranks that average apart are not those that ranks sha
   CHECK(step.shares_activations == are_shared);
 }
 
+TEST_CASE("steps that send activations to their experts and back are known", "[compare]") {
+  const Phase back = GENERATE(Phase::kBackward, Phase::kForward);
+  TwoRanks ranks;
+  const TestCall sent = {
+      .elements = 6, .kind = CollectiveKind::kAllToAll, .reduce = ReduceKind::kNone};
+  for (const Phase phase : {Phase::kForward, back}) {
+    TestCall call = sent;
+    call.phase = phase;
+    ranks.call(call);
+  }
+  ranks.step(1, kOne, kOther);
+  const auto steps = ranks.reductions();
+  REQUIRE(steps.size() == 1);
+  CHECK(steps[0].routes_activations == (back == Phase::kBackward));
+}
+
 TEST_CASE("calls of parameters themselves are told from those of gradients", "[compare]") {
   const std::string owner = GENERATE("fc1.weight", "fc1.weight.grad", "bucket", "");
   TwoRanks ranks;
