@@ -25,6 +25,7 @@ struct ToldLoss {
   std::string_view kind;  ///< operator, classes and module
   std::int64_t backwards = 0;
   bool divides_by_backwards = false;  ///< it is a part of a mean over all of the step
+  double scale = 0;  ///< a number that it is multiplied with; 0: not known of this step
 };
 using ToldLosses = std::map<std::int64_t, ToldLoss>;
 
@@ -62,10 +63,25 @@ ToldLosses losses_of(const RingReader& ring) {
     told[digest->step] = {.targets = digest->targets,
                           .kind = {},
                           .backwards = std::max<std::int64_t>(since, 0),
-                          .divides_by_backwards = std::abs(of_all - 1) < kSameNumber};
+                          .divides_by_backwards = std::abs(of_all - 1) < kSameNumber,
+                          .scale = digest->loss_scale};
   }
   if (!told.empty()) add_kinds(ring, told);
   return told;
+}
+
+double most_over_least(const std::vector<double>& numbers) {
+  const auto [least, most] = std::ranges::minmax(numbers);
+  return most / least;
+}
+
+/// Whether each rank multiplies its mean by a number that is in proportion to its targets.
+bool are_weighed_by_targets(std::vector<double> targets, const std::vector<double>& scales) {
+  constexpr double kSame = 1 + 1e-3;
+  const bool are_known = std::ranges::all_of(scales, [](double scale) { return scale > 0; });
+  if (!are_known || most_over_least(scales) < kSame) return false;
+  for (std::size_t i = 0; i < targets.size(); ++i) targets[i] /= scales[i];
+  return most_over_least(targets) < kSame;
 }
 
 class LossComparison {
@@ -92,22 +108,25 @@ class LossComparison {
 
  private:
   /// Nothing where a rank tells no loss of that step, or another one.
-  std::optional<LossRow> row_of(std::int64_t step, const ToldLoss& first) const {
+  std::optional<LossRow> row_of(std::int64_t step, const ToldLoss& first) {
     LossRow row{.step = step, .ratio = 1, .targets = {}, .of_first = first};
     bool are_parts = true;
     std::vector<double> of_steps;
+    std::vector<double> scales;
     for (const ToldLosses& of_rank : losses_) {
       const auto told = of_rank.find(step);
       if (told == of_rank.end() || told->second.kind != first.kind) return std::nullopt;
       row.targets.push_back(told->second.targets);
       of_steps.push_back(told->second.targets * static_cast<double>(told->second.backwards));
       are_parts &= told->second.divides_by_backwards;
+      scales.push_back(told->second.scale);
     }
     const auto [fewest, largest] = std::ranges::minmax(row.targets);
     row.is_by_period = are_parts && fewest == largest;
     if (are_parts) row.targets = of_steps;
-    const auto [least, most] = std::ranges::minmax(row.targets);
-    row.ratio = most / least;
+    // Other numbers are known of some steps alone.
+    are_weighed_ |= are_weighed_by_targets(row.targets, scales);
+    row.ratio = are_weighed_ ? 1 : most_over_least(row.targets);
     return row;
   }
 
@@ -152,6 +171,7 @@ class LossComparison {
 
   std::vector<ToldLosses> losses_;  // by rank
   std::deque<LossRow> rows_;
+  bool are_weighed_ = false;
 };
 }  // namespace
 

@@ -174,6 +174,8 @@ void add_counts(const RingReader& ring, double ranks, Steps& steps) {
       step.divides_loss |=
           divides_by_ranks(loss_scale, batches.at(number), ranks, static_cast<double>(backwards));
       step.loss_scale = std::max(step.loss_scale, loss_scale);
+      step.loss_shares += loss_scale;
+      step.shares += loss_scale > 0 && loss_scale < 1;
       step.scale_is_known |= digest.loss_scale > 0;
       step.second_order |= digest.second_order;
       step.divides_by_period |= divides_by_period(loss_scale, backwards);
@@ -181,12 +183,19 @@ void add_counts(const RingReader& ring, double ranks, Steps& steps) {
     last = digest;
   }
 }
+
+/// Weighed by its rows over those of all ranks, a sum over the ranks is the mean over all rows.
+bool are_shares(const Step& step, double ranks) {
+  const bool are_alike = is_near(step.loss_scale * ranks, step.loss_shares);
+  return double(step.shares) == ranks && !are_alike && is_near(step.loss_shares, 1);
+}
 }  // namespace
 
 Steps steps_of(const RingList& rings, const Cohort& cohort) {
   Steps steps;
   for (const RingReader* ring : rings) read_ring(*ring, cohort, steps);
   for (const RingReader* ring : rings) add_counts(*ring, double(rings.size()), steps);
+  for (auto& [number, step] : steps) step.divides_loss |= are_shares(step, double(rings.size()));
   return steps;
 }
 

@@ -56,6 +56,8 @@ struct Step {
   double most_rows = 0;
   double loss_scale = 0;           ///< the last that is known, of any rank
   bool scale_is_known = false;     ///< in this very step
+  double loss_shares = 0;          ///< the sum of those of all ranks
+  std::size_t shares = 0;          ///< ranks that have one below 1
   bool divides_loss = false;       ///< some rank did, by the number of ranks and of backwards
   bool divides_by_period = false;  ///< likewise, by the number of backwards alone
   bool second_order = false;  ///< some rank's last backward was autograd::grad() with create_graph

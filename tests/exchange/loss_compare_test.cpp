@@ -125,6 +125,11 @@ TEST_CASE("nothing is said of losses", "[compare]") {
             return rank == 0 ? 9 : none;
           }).empty());
   }
+  SECTION("that each rank weighs by its targets") {
+    CHECK(weights_of(nine_to_one, {.loss_scale = {0.9, 0.1}}).empty());
+    CHECK(weights_of(nine_to_one, {.loss_scale = {0.5, 0.5}}).size() == 1);
+    CHECK(weights_of(nine_to_one, {.loss_scale = {0.1, 0.9}}).size() == 1);
+  }
   SECTION("of ranks that average nothing") {
     CHECK(weights_of(nine_to_one, {.averages = false}).empty());
   }

@@ -32,4 +32,14 @@ TEST_CASE("a scale that stays is known in the steps between", "[compare]") {
   for (const ReductionStep& step : steps) CHECK(step.ratio.value() == Approx(ratio));
 }
 
+TEST_CASE("a sum of gradients is the mean where losses are weighed by shares of one", "[compare]") {
+  const auto [first, second, ratio] = GENERATE(
+      table<double, double, double>({{0.4, 0.6, 1}, {0.4, 0.7, 2}, {0.5, 0.5, 1}, {0, 0.6, 2}}));
+  TwoRanks ranks;
+  ranks.step(1, kSum, kSum);
+  const auto steps = ranks.compared_with({first, second});
+  REQUIRE(steps.size() == 1);
+  CHECK(steps[0].ratio.value() == Approx(ratio));
+}
+
 }  // namespace ddpscope::test::loss_scale_compare_test

@@ -131,6 +131,18 @@ class TwoRanks {
     return event.cohorts[0].reductions;
   }
 
+  /// Of a step with one backward on ranks whose losses have scales of their own.
+  std::vector<ReductionStep> compared_with(const std::array<double, 2>& loss_scales) {
+    for (const std::size_t rank : {0, 1}) {
+      run_[rank].digest({.step = 1,
+                         .structure = 7,
+                         .loss_scale = loss_scales[rank],
+                         .backwards = 1,
+                         .call_count = 3});
+    }
+    return compare(2).cohorts.at(0).reductions;
+  }
+
   bool average() { return compare(2).cohorts.at(0).averages; }
 
  private:
