@@ -30,7 +30,14 @@ class ClipBeforeReduce final : public Check {
  public:
   void on_backward(const BackwardEvent&, const RunState&, Findings&) override {
     finder_.on_backward();
-    pending_.reset();
+    was_clipped_ = is_clipped_;
+    forget_clip();
+  }
+  // Clipped for each sample, gradients are added up elsewhere, and that is averaged.
+  void on_gradient(const GradientEvent& event, const RunState&, Findings&) override {
+    const bool is_cleared =
+        event.before == GradientBefore::kUndefined || event.before == GradientBefore::kZero;
+    if (was_clipped_ && is_cleared) taken_step_ = event.at.step;
   }
   void on_gradient_values(const GradientValuesEvent& event, const RunState&, Findings&) override {
     finder_.on_gradient_values(event);
@@ -38,12 +45,15 @@ class ClipBeforeReduce final : public Check {
   void on_gradients_scaled(const GradientsScaledEvent& event, const RunState& state,
                            Findings&) override {
     const std::optional<Clip> clip = finder_.find(event, state);
+    is_clipped_ |= clip.has_value();
     if (clip.has_value() && std::isfinite(clip->norm) && clip->factor < 1) pending_ = clip;
   }
 
   void on_collective(const CollectiveEvent& event, const RunState& state,
                      Findings& findings) override {
-    if (!event.averages || !pending_.has_value()) return;
+    if (!event.averages) return;
+    is_clipped_ = false;
+    if (!pending_.has_value() || taken_step_ == event.at.step) return;
     const Clip clip = *std::exchange(pending_, std::nullopt);
     // One norm of all ranks is one factor. Of as many ranks as average others may be meant.
     if (clip.ranks > 1 && clip.ranks >= state.world_size()) return;
@@ -56,10 +66,10 @@ class ClipBeforeReduce final : public Check {
   }
 
   void on_optimizer_step(const OptimizerStepEvent&, const RunState&, Findings&) override {
-    pending_.reset();
+    forget_clip();
   }
   void on_dropped(const DroppedEvent&, const RunState&) override {
-    pending_.reset();
+    forget_clip();
     finder_.on_dropped();
   }
 
@@ -73,6 +83,11 @@ class ClipBeforeReduce final : public Check {
   }
 
  private:
+  void forget_clip() {
+    pending_.reset();
+    is_clipped_ = false;
+  }
+
   Finding describe(const Clip& clip, const CollectiveEvent& call, const RunState& state) const {
     Finding finding = about_gradients_of(clip.first, state);
     finding.severity = Severity::kError;
@@ -118,6 +133,9 @@ class ClipBeforeReduce final : public Check {
 
   ClipFinder finder_;
   std::optional<Clip> pending_;  ///< of this cycle, before any average
+  bool is_clipped_ = false;   ///< since the last backward, also with factor 1
+  bool was_clipped_ = false;  ///< between that and the one before, of the same step
+  std::int64_t taken_step_ = 0;  ///< in which clipped gradients were cleared before any average
   std::int64_t last_cycle_ = -1;
   std::int64_t seen_ = 0;
   std::int64_t first_step_ = 0;

@@ -54,10 +54,13 @@ void TrainedWith::on(const GradientsScaledEvent& event) {
     weigh(event);
     return;
   }
+  // Clipped after each of several backwards, no factor is that of what is stepped with.
+  is_clipped_each_ |= clipped_ > 0 && clip_backwards_ != backwards_;
+  clip_backwards_ = backwards_;
   // One that is listed twice is clipped once more.
   if (2 * event.gradients < clipped_) return;
   clipped_ = std::max(clipped_, event.gradients);
-  clip_factor_ *= *event.factor;
+  clip_factor_ = is_clipped_each_ ? 1 : clip_factor_ * *event.factor;
 }
 
 // One number tells of all gradients: the factors of the first of them. A program that scales them
@@ -167,6 +170,7 @@ void TrainedWith::step_ended() {
   clip_factor_ = weight_ = 1;
   clipped_ = weighed_ = 0;
   first_weighed_ = 0;
+  is_clipped_each_ = false;
   batch_ = random_ = 0;
   losses_ = targets_ = 0;
   few_exchanged_ = is_weighed_ = false;

@@ -48,6 +48,22 @@ DigestsDiffer factors() {
 }
 }  // namespace
 
+TEST_CASE("clip-before-reduce is silent on gradients that are clipped for each sample", "[check]") {
+  const bool is_cleared = GENERATE(true, false);  // else each is added to what is averaged
+  Loop loop;
+  for (int step = 0; step < 4; ++step) {
+    loop.program.zero_grad(1);
+    for (int sample = 0; sample < 3; ++sample) {
+      if (is_cleared) loop.program.zero_grad(1);
+      loop.program.backward({1, 2});
+      clip(loop.program, {1, sample < 2 ? 0.5 : 4, 1});
+    }
+    loop.average();
+    loop.program.step(1);
+  }
+  CHECK(loop.program.findings.empty() == is_cleared);
+}
+
 TEST_CASE("clip-before-reduce reports gradients that are clipped and then averaged", "[check]") {
   Loop loop;
   loop.clip_then_average(1, 4);
