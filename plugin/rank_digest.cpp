@@ -19,8 +19,9 @@ void RankDigest::saw(const Event& event, const RunState& state) {
   std::visit(visit, event);
 }
 
-void RankDigest::on(const GradientEvent& event, const RunState&) {
+void RankDigest::on(const GradientEvent& event, const RunState& state) {
   if (!event.defined) return;
+  if (!left_.empty()) come_back(event.tensor, state);
   for (auto& [id, model] : models_) model.receive(event.tensor);
 }
 
@@ -39,7 +40,7 @@ void RankDigest::on(const CollectiveEvent& event, const RunState& state) {
   lone_.on(event, models_, last_, calls_);
   if (const auto lone = lone_.take(event, models_, state)) {
     optimizers_changed_ = true;
-    for (auto& [id, model] : models_) model.forget_received();
+    leave_models();
     skipped_ = SkippedSteps();
     last_.call_count = lone->call_count;
     if (sinks_.lone) sinks_.lone(*lone);
@@ -54,18 +55,6 @@ void RankDigest::on(const BackwardEndEvent& event, const RunState& state) {
   if (event.threw) return;
   ++backwards_;
   in_progress_told_ = false;
-}
-
-void RankDigest::on(const TreeEvent& event, const RunState& state) { look_at(event.model, state); }
-
-void RankDigest::on(const DeclarationEvent& event, const RunState& state) {
-  averages_ |= event.kind == "averaged";
-  look_at(event.model, state);
-}
-
-void RankDigest::on(const TreeEndEvent& event, const RunState&) {
-  if (models_.erase(event.model) > 0) put_list(event.model, encode(TensorList{}));
-  start_changed_ = !steps_began_;
 }
 
 std::int64_t RankDigest::buffer_elements() const {
@@ -86,20 +75,6 @@ void RankDigest::put(BlobKind kind, ModelId model, std::int64_t step, const std:
   if (bytes.empty()) return;
   sinks_.blob(
       {.kind = kind, .number = static_cast<std::uint32_t>(model), .step = step, .bytes = bytes});
-}
-
-void RankDigest::look_at(ModelId id, const RunState& state) {
-  const auto model = state.models().find(id);
-  if (model == state.models().end()) return;
-  ModelTensors tensors(model->second, state);
-  const std::string bytes = encode(tensors.list());
-  const auto known = models_.find(id);
-  const bool is_new = known == models_.end() || encode(known->second.list()) != bytes;
-  if (!is_new && known->second.has_tensors_of(tensors)) return;  // a module changed its mode
-  if (known != models_.end()) tensors.follow(known->second);
-  if (is_new) put_list(id, bytes);
-  models_.insert_or_assign(id, std::move(tensors));
-  start_changed_ = !steps_began_;
 }
 
 void RankDigest::on(const TensorBitsEvent& event, const RunState& state) {

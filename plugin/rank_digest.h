@@ -67,6 +67,8 @@ class RankDigest {
   void on(const T&, const RunState&) {}
 
   void look_at(ModelId model, const RunState& state);
+  void leave_models();
+  void come_back(TensorId trained, const RunState& state);
   std::int64_t buffer_elements() const;
   void put(BlobKind kind, ModelId model, std::int64_t step, const std::string& bytes);
   void put_list(ModelId model, const std::string& bytes);
@@ -89,6 +91,7 @@ class RankDigest {
   Sinks sinks_;
   std::int64_t every_;
   std::map<ModelId, ModelTensors> models_;
+  std::set<ModelId> left_;  ///< not compared
   TrainedWith trained_with_{models_, sinks_.blob};
   ModelTensors::Bits bits_;          // of one step: parameters when it begins, buffers at its end
   ModelTensors::Sketches sketches_;  // likewise

@@ -120,6 +120,31 @@ TEST_CASE("Ranks that first train models of their own, each for so long, are sil
   CHECK(merged.says("0 errors, 0 warnings,"));
 }
 
+TEST_CASE("A rank that first trains another model, which it keeps, is silent") {
+  Ranks ranks(2, [](const Place& place) {
+    const Group group = place.group();
+    torch::nn::Linear other(8, 3);
+    torch::manual_seed(1);
+    Net net;
+    if (place.rank == 0) attach_diagnostics(other, quiet());
+    attach_diagnostics(net, quiet());
+    torch::optim::Adam alone(other->parameters());
+    for (int i = 0; place.rank == 0 && i < 20; ++i) {
+      alone.zero_grad();
+      other(input()).square().mean().backward();
+      alone.step();
+    }
+    torch::manual_seed(static_cast<std::uint64_t>(place.rank) + 2);
+    torch::optim::SGD optimizer(net->parameters(), 0.01);
+    for (int step = 0; step < 40; ++step) averaged_step(net, optimizer, group, place);
+    return 0;
+  });
+  CHECK(ranks.exit_codes() == std::vector<int>{0, 0});
+  const Merged merged = merge();
+  INFO(merged.said);
+  CHECK(merged.says("0 errors, 0 warnings,"));
+}
+
 TEST_CASE("Ranks that first train their model without an average are found") {
   const Merged merged = merged_after_own_steps(/*with_same=*/true);
   INFO(merged.said);
