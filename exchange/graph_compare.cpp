@@ -6,7 +6,7 @@
 
 namespace ddpscope {
 namespace {
-constexpr std::size_t kMostBytes = 8192;
+constexpr std::size_t kMostBytes = 4096;
 constexpr std::size_t kMostParts = 16;
 // A branch that is taken by chance is hardly the same on a rank, and another one on others, in so
 // many of them.

@@ -1,5 +1,6 @@
 #include "plugin/training_graph.h"
 
+#include <algorithm>
 #include <memory>
 #include <string_view>
 #include <unordered_set>
@@ -11,6 +12,11 @@ namespace ddpscope {
 namespace {
 /// Modes are told beside surveys, too: these may be few.
 bool is_mode_told(std::int64_t step) { return step <= 64 && step % 8 == 0; }
+
+/// Ever fewer are told, as where each step is surveyed: what else ranks leave lasts longer then.
+std::int64_t gap_before(std::int64_t step) {
+  return step <= 8 ? 1 : std::max<std::int64_t>(16, step / 8);
+}
 
 /// Layers that work in another way in eval mode.
 bool depends_on_mode(std::string_view type) {
@@ -30,11 +36,13 @@ void TrainingGraph::saw(const Event& event, const RunState& state) {
   if (std::holds_alternative<DroppedEvent>(event)) lost_ = true;
   const auto* const end = std::get_if<StepEndEvent>(&event);
   if (end == nullptr) return;
-  const bool is_surveyed = !lost_ && !graph_.operators.empty();
-  if (end->whole && (is_surveyed || is_mode_told(end->at.step))) {
-    if (lost_) graph_ = {};
+  const std::int64_t step = end->at.step;
+  const bool is_due = !lost_ && !graph_.operators.empty() && step - told_ >= gap_before(step);
+  if (end->whole && (is_due || is_mode_told(step))) {
+    if (is_due) told_ = step;
+    if (!is_due) graph_ = {};
     add_modes(state);
-    blob_({.kind = BlobKind::kGraph, .number = 0, .step = end->at.step, .bytes = encode(graph_)});
+    blob_({.kind = BlobKind::kGraph, .number = 0, .step = step, .bytes = encode(graph_)});
   }
   graph_ = {};
   lost_ = false;

@@ -26,8 +26,9 @@ class TrainingGraph {
   void add_modes(const RunState& state);
 
   std::function<void(const Blob&)> blob_;
-  TrainedGraph graph_;  // of the step in progress
-  bool lost_ = false;   // some of it is not known
+  TrainedGraph graph_;     // of the step in progress
+  std::int64_t told_ = 0;  // the last step of which its operators were
+  bool lost_ = false;      // some of them are not known
 };
 
 }  // namespace ddpscope
