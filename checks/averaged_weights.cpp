@@ -75,6 +75,7 @@ Finding left_out(const ValuesDiffer& values, const Cohort& cohort) {
 
 constexpr std::ptrdiff_t kSums = 3;
 constexpr std::ptrdiff_t kDropped = 3;
+constexpr std::ptrdiff_t kSent = 8;  // a choice falls on one rank by chance
 
 /// Of which nothing came back, whatever they were for.
 Finding dropped(const Cohort& cohort) {
@@ -107,6 +108,24 @@ Finding summed(const Cohort& cohort) {
       cohort.summed_steps.size());
   finding.fixes = {{"divide the weights by the number of ranks after the all-reduce", kLikely}};
   finding.facts = {{fact::kCause, std::string("summed")}, {fact::kFirstBadStep, step}};
+  return finding;
+}
+
+Finding sent_by_one(const Cohort& cohort) {
+  const std::int64_t step = cohort.sent_steps.front();
+  Finding finding = finding_on(cohort.ranks, step);
+  finding.what = fmt::format(
+      "the parameters, equal again when step {} began, were those of rank {} alone (not_averaged)",
+      step, cohort.sender);
+  finding.why = fmt::format(
+      "so in {}: each rank trains on batches of its own, nothing but broadcasts of rank {} goes "
+      "between them, and what the others trained is lost each time",
+      counted(std::ssize(cohort.sent_steps), "step"), cohort.sender);
+  finding.fixes = {{"all-reduce the weights and divide them by the number of ranks, in place of "
+                    "the broadcast",
+                    kLikely},
+                   {"none, where the others train to be measured alone", kNeedsDecision}};
+  finding.facts = {{fact::kCause, std::string("not_averaged")}, {fact::kFirstBadStep, step}};
   return finding;
 }
 
@@ -177,6 +196,7 @@ bool tell_averaged_weights(const Cohort& cohort, bool is_live, Findings& finding
   if (cohort.never_sent) return add(not_sent(*cohort.never_sent));
   if (std::ssize(cohort.summed_steps) >= kSums) return add(summed(cohort));
   if (std::ssize(cohort.dropped_steps) >= kDropped) return add(dropped(cohort));
+  if (std::ssize(cohort.sent_steps) >= kSent) return add(sent_by_one(cohort));
   if (cohort.never_averaged) return add(left_out(*cohort.never_averaged, cohort));
   const auto lost = lost_average(cohort, is_live);
   return lost && add(lost_finding(*lost, cohort));

@@ -18,6 +18,7 @@
 #include "exchange/load_compare.h"
 #include "exchange/loss_compare.h"
 #include "exchange/nonfinite_compare.h"
+#include "exchange/one_sender.h"
 #include "exchange/reduction_compare.h"
 #include "exchange/sent_compare.h"
 #include "exchange/step_calls.h"
@@ -194,6 +195,7 @@ class Comparison {
     const bool complete = static_cast<std::int64_t>(rings_.size()) == options_.world_size;
     compare_reductions(rings, complete, cohort);
     cohort.dropped_steps = steps_of_dropped_averages(rings, cohort);
+    if (complete) compare_senders(rings, cohort);
     if (complete) cohort.unreduced_parts = steps_of_unreduced_parts(rings, cohort);
     compare_batches(rings, cohort);
     compare_arrivals(rings, cohort);

@@ -231,6 +231,9 @@ struct Cohort {
   std::optional<ValuesDiffer> never_sent;
   /// Steps in which parameters were equal again, and the sum of what the ranks had before.
   std::vector<std::int64_t> summed_steps;
+  /// Steps in which they were equal again as `sender` broadcast its own, of ranks that train all.
+  std::vector<std::int64_t> sent_steps;
+  std::int64_t sender = -1;
   /// Steps before which weights were reduced and nothing of it came back; of each step that is
   /// known, gradients alone moved the parameters.
   std::vector<std::int64_t> dropped_steps;

@@ -155,4 +155,19 @@ TEST_CASE("rank-parameters-differ tells of averages of weights that come no more
   CHECK(finding.why.find("in 3 compared steps since then") != std::string::npos);
 }
 
+TEST_CASE("rank-parameters-differ tells weights that are those of one rank each time", "[check]") {
+  RanksComparedEvent run = four_ranks();
+  exchange_parameters(run);
+  run.cohorts[0].sent_steps = {5, 9, 13, 17, 21, 25, 29};
+  run.cohorts[0].sender = 2;
+  CHECK(judge_run(run, kId).empty());
+  run.cohorts[0].sent_steps.push_back(33);
+  const Finding finding = judge_run(run, kId).at(0);
+  CHECK(finding.severity == Severity::kWarning);
+  CHECK(finding.step == 5);
+  CHECK(finding.what ==
+        "the parameters, equal again when step 5 began, were those of rank 2 alone (not_averaged)");
+  CHECK(finding.why.find("so in 8 steps") != std::string::npos);
+}
+
 }  // namespace ddpscope::test::averaged_weights_test
