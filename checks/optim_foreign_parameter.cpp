@@ -75,6 +75,7 @@ class OptimForeignParameter final : public Check {
       const bool is_taken = is_like_model && twin != nullptr && !twin->is_written();
       // The program gives it a gradient, and writes it back where the model has a tensor like it.
       if (given.contains(tensor) && !is_taken) continue;
+      if (twin == nullptr && takes_turns(*tensor, optimizer, state)) continue;
       Foreign& of_cause = by_cause[twin != nullptr ? "stale_copy" : "unknown_tensor"];
       of_cause.tensors.push_back(tensor);
       if (twin != nullptr) of_cause.twins.push_back(twin);

@@ -24,4 +24,16 @@ const TensorState* Twins::take(const TensorState& stale) {
   return twin;
 }
 
+bool takes_turns(const TensorState& tensor, const OptimizerState& optimizer,
+                 const RunState& state) {
+  const auto is_in_turn = [&](const OptimizerMember& member) {
+    const TensorState* other = state.tensor(member.tensor);
+    return other != nullptr && other != &tensor && other->registrations.empty() &&
+           other->gradients > 0 && other->info.shape == tensor.info.shape;
+  };
+  return std::ranges::any_of(optimizer.groups, [&is_in_turn](const auto& group) {
+    return std::ranges::any_of(group, is_in_turn);
+  });
+}
+
 }  // namespace ddpscope

@@ -17,4 +17,8 @@ class Twins {
   std::vector<const TensorState*> free_;
 };
 
+/// Whether it is one of several unregistered members of a shape, of which each step trains others,
+/// as the codes of samples.
+bool takes_turns(const TensorState& tensor, const OptimizerState& optimizer, const RunState& state);
+
 }  // namespace ddpscope

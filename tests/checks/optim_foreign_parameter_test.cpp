@@ -48,6 +48,17 @@ TEST_CASE("optim-foreign-parameter explains why the twins are in no optimizer", 
   CHECK(missing->caused_by == stale[0].fingerprint);
 }
 
+TEST_CASE("optim-foreign-parameter is silent on codes of samples that train in turn", "[check]") {
+  Program program("optim-foreign-parameter");
+  for (const TensorId code : {11, 12, 13, 14, 15, 16}) program.leaf(code, {3});
+  program.attach(1, kNet);
+  program.optimizer(1, {1, 2, 11, 12, 13, 14, 15, 16});
+  for (int step = 0; step < 24; ++step) {
+    train(program, {1, 2, static_cast<TensorId>(11 + step % 6)}, 1);
+  }
+  CHECK(program.findings.empty());
+}
+
 TEST_CASE("optim-foreign-parameter warns of members that never get gradients", "[check]") {
   Program program("optim-foreign-parameter");
   program.leaf(9, {3});
