@@ -22,6 +22,7 @@
 #include "hooks/replica_bits.h"
 #include "hooks/rested_gradients.h"
 #include "hooks/step_wait.h"
+#include "hooks/update_order.h"
 #include "model/clock.h"
 #include "model/open_calls.h"
 
@@ -45,9 +46,11 @@ DDPSCOPE_HOT bool is_floating(const CallFacts& facts) {
 /// What is summed up between a forward and the optimizer and is large: gradients that were copied.
 /// What a function of the program sums up in its backward is the gradient of an output, as of a
 /// layer that lies on several ranks.
-DDPSCOPE_HOT bool is_bucket(const CollectiveEvent& event, const CallFacts& facts, Phase phase) {
+DDPSCOPE_HOT bool is_bucket(Capture& capture, const CollectiveEvent& event, const CallFacts& facts,
+                            Phase phase) {
   if (phase != Phase::kBackward && phase != Phase::kReduce) return false;
   if (!is_floating(facts) || !call_names().is_bucket(event.elements)) return false;
+  if (phase == Phase::kReduce && UpdateOrder::leaf_was_written(capture)) return false;
   return phase != Phase::kBackward || !inside_own_function();
 }
 
@@ -130,7 +133,7 @@ DDPSCOPE_HOT void find_gradients(Capture& capture, const CallFacts& facts, CallR
   CallLog* const log = capture.options().calls;
   const NameId bucket = log == nullptr ? 0 : call_names().bucket(*log);
   const bool holds_one = record.owner != 0 && record.owner == bucket;
-  event.averages = holds_one || is_bucket(event, facts, record.phase);
+  event.averages = holds_one || is_bucket(capture, event, facts, record.phase);
   // Where hooks rest, where gradients lie is not known: it may be one of them, as on other ranks.
   if (event.averages && Capture::watch() != Watch::kNothing) record.owner = bucket;
 }

@@ -134,6 +134,7 @@ void remember_after(TensorSlot* slot, const at::Tensor& leaf) noexcept {
   const c10::TensorImpl& impl = *leaf.unsafeGetTensorImpl();
   slot->version.store(version_of(impl), std::memory_order_relaxed);
   slot->values.store(values_of(impl), std::memory_order_relaxed);
+  UpdateOrder::gradient_arrived(*slot, capture->marker().backwards());
   const CaptureOptions& options = capture->options();
   if (options.values || options.calls != nullptr) gradient_table().put(*slot, leaf);
   if (options.values) RestedGradients::arrived(slot->id.load(std::memory_order_relaxed));

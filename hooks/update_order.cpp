@@ -5,6 +5,8 @@
 #include <mutex>
 #include <vector>
 
+#include "hooks/capture.h"
+
 namespace ddpscope {
 namespace {
 constexpr std::uint64_t kMostWrites = 8192;  // more between two backwards are not read
@@ -58,7 +60,28 @@ WritesBetween& writes_between() {
 }
 
 std::atomic<std::uint64_t> backward_began{0};  // the number of the next write then
+std::atomic<TensorSlot*> last_leaf{nullptr};
+std::atomic<std::int64_t> last_backward{-1};  // those that had ended when its gradient came
+std::atomic<bool> last_was_written{false};
 }  // namespace
+
+void UpdateOrder::gradient_arrived(TensorSlot& slot, std::int64_t backwards) noexcept {
+  last_leaf.store(&slot, std::memory_order_relaxed);
+  last_backward.store(backwards, std::memory_order_relaxed);
+}
+
+bool UpdateOrder::leaf_was_written(Capture& capture) {
+  TensorSlot* const slot = last_leaf.load(std::memory_order_relaxed);
+  const std::int64_t ended = capture.marker().backwards();
+  if (slot == nullptr || last_backward.load(std::memory_order_relaxed) + 1 != ended) {
+    return last_was_written.load(std::memory_order_relaxed);
+  }
+  const at::Tensor leaf = capture.tensors().lock(*slot);
+  const bool is_written = leaf.defined() && version_of(*leaf.unsafeGetTensorImpl()) !=
+                                                slot->version.load(std::memory_order_relaxed);
+  last_was_written.store(is_written, std::memory_order_relaxed);
+  return is_written;
+}
 
 void UpdateOrder::see_backward(const WriteLog& writes) noexcept {
   backward_began.store(writes.next(), std::memory_order_relaxed);

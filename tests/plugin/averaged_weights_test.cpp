@@ -54,6 +54,33 @@ TEST_CASE("Weights that ranks average after other numbers of steps are no fault"
   CHECK(merged.says("none, where the ranks average their weights after other numbers of steps"));
 }
 
+TEST_CASE("Weights that a program updates and averages by itself in one buffer are no fault") {
+  Ranks ranks(2, [](const Place& place) {
+    const Group group = place.group();
+    torch::manual_seed(3);
+    Net net;
+    attach_diagnostics(net, quiet());
+    torch::manual_seed(static_cast<std::uint64_t>(place.rank) + 5);
+    for (int step = 1; step <= 80; ++step) {
+      net->zero_grad();
+      net(torch::randn({4, 8})).square().mean().backward();
+      const torch::NoGradGuard no_grad;
+      for (const at::Tensor& parameter : net->parameters()) {
+        parameter.sub_(parameter.grad(), 0.05);
+      }
+      if (step % 4 != 0) continue;
+      const at::Tensor flat = torch::nn::utils::parameters_to_vector(net->parameters());
+      all_reduce(group, flat);
+      torch::nn::utils::vector_to_parameters(flat / place.ranks, net->parameters());
+    }
+    return 0;
+  });
+  CHECK(ranks.exit_codes() == std::vector<int>{0, 0});
+  const Merged merged = merge();
+  INFO(merged.said);
+  CHECK(merged.says("0 errors, 0 warnings"));
+}
+
 TEST_CASE("Weights that are averaged in pairs that change are no fault") {
   const Merged merged = merged_run({40, 40, 40, 40}, [](const Place& place) -> AfterStep {
     const auto pair_of = [&place](int lower, const char* name) {
