@@ -18,7 +18,7 @@ class UpdateOrder {
   /// A gradient was added to a leaf in the backward in progress.
   DDPSCOPE_HOT static void gradient_arrived(TensorSlot& slot, std::int64_t backwards) noexcept;
   /// Whether the leaf that got the last gradient of the last backward has been written since: what
-  /// is summed up now is no gradient. Where hooks did not see it arrive, as when this was asked last.
+  /// is summed up now is no gradient. Where hooks did not see it arrive, what was said last.
   static bool leaf_was_written(Capture& capture);
   /// Whether the leaf was written since its last gradient arrived, and its gradient, the same
   /// tensor still, not after the first such write. False where the log does not tell.
