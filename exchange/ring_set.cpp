@@ -57,7 +57,7 @@ namespace {
 bool are_steps_of_all(const std::vector<RingReader>& rings) {
   return rings.size() > 1 && std::ranges::all_of(rings, [&rings](const RingReader& ring) {
            const LoneSteps& lone = ring.lone_steps();
-           return lone.by_call != 0 && lone.steps == rings.front().lone_steps().steps;
+           return lone.by_call == 1 && lone.steps == rings.front().lone_steps().steps;
          });
 }
 
@@ -87,6 +87,20 @@ bool come_apart(const std::vector<RingReader>& rings) {
   }
   return apart > 0;
 }
+/// Calls are compared by their numbers all the same.
+void hide_steps_of_threads(RingSet& set) {
+  const auto by_threads = std::ranges::find_if(
+      set.rings, [](const RingReader& ring) { return ring.lone_steps().by_call == kByThreads; });
+  if (by_threads == set.rings.end()) return;
+  set.remarks.push_back("threads of rank " + std::to_string(by_threads->head().rank) +
+                        " step optimizers of their own side by side: the ranks' steps are not "
+                        "compared");
+  for (RingReader& ring : set.rings) {
+    RingPart part = ring.shown();
+    part.first_digest = part.digest_count;
+    ring.show(part);
+  }
+}
 }  // namespace
 
 RingSet open_rings(const std::vector<RingPlace>& places, const std::string& run_id) {
@@ -110,6 +124,7 @@ RingSet open_rings(const std::vector<RingPlace>& places, const std::string& run_
   if (are_steps_of_all(set.rings) || come_apart(set.rings)) {
     for (RingReader& ring : set.rings) ring.show_lone_steps();
   }
+  hide_steps_of_threads(set);
   return set;
 }
 

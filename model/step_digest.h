@@ -47,12 +47,15 @@ struct StepDigest {
 };
 static_assert(sizeof(StepDigest) == 176);
 
+/// LoneSteps::by_call of a rank whose threads step optimizers of their own.
+inline constexpr std::int32_t kByThreads = 2;
+
 /// Steps that a rank made alone before it trained with others, and what it had counted by then;
 /// plain bytes.
 struct LoneSteps {
   std::int32_t steps = 0;
   /// 1: no values were brought to the rank at their end, only the first call came. Where all ranks
-  /// made as many, they are steps of all of them.
+  /// made as many, they are steps of all of them. kByThreads: so are all, as threads make them.
   std::int32_t by_call = 0;
   std::int32_t optimizer_steps = 0;
   std::int32_t forwards = 0;

@@ -11,6 +11,7 @@
 #include "plugin/lone_start.h"
 #include "plugin/model_tensors.h"
 #include "plugin/skipped_steps.h"
+#include "plugin/thread_turns.h"
 #include "plugin/trained_with.h"
 #include "plugin/used_statistics.h"
 
@@ -122,6 +123,7 @@ class RankDigest {
   bool second_order_ = false;  // the last backward of this step
   SkippedSteps skipped_;
   LoneStart lone_;
+  ThreadTurns turns_;
   std::uint64_t told_gradients_ = 0;
   std::int64_t load_step_ = 0;
 };

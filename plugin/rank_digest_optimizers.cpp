@@ -69,7 +69,8 @@ std::set<OptimizerId> RankDigest::in_use(const RunState& state) const {
   return ids;
 }
 
-void RankDigest::on(const OptimizerStepEvent&, const RunState& state) {
+void RankDigest::on(const OptimizerStepEvent& event, const RunState& state) {
+  turns_.on(event);
   // Its first step makes an optimizer one of those that are compared.
   for (const auto& [id, optimizer] : state.optimizers()) {
     if (optimizer.steps == 1) optimizers_changed_ = true;

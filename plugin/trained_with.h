@@ -51,11 +51,11 @@ class TrainedWith {
 
   const Models& models_;
   std::function<void(const Blob&)> blob_;
-  std::int64_t clipped_ = 0;  // gradients, by the largest clip of the step in progress
-  double clip_factor_ = 1;    // of that step, as are batch and random state
+  std::int64_t clipped_ = 0;         // gradients, by the largest clip of the step in progress
+  double clip_factor_ = 1;           // of that step, as are batch and random state
   std::int64_t clip_backwards_ = 0;  // before the last clip of that step
   bool is_clipped_each_ = false;     // after each of them
-  double weight_ = 1;         // likewise: the other factors
+  double weight_ = 1;                // likewise: the other factors
   TensorId first_weighed_ = 0;
   std::int64_t weighed_ = 0;  // gradients, by the largest of these
   std::uint64_t batch_ = 0;

@@ -73,6 +73,27 @@ TEST_CASE("steps before the first call that all ranks made are steps of all", "[
   CHECK(set.rings[0].digest(1).has_value() == are_shown);
 }
 
+TEST_CASE("steps of ranks are not compared where threads of one make them side by side",
+          "[compare]") {
+  const TemporaryDir dir;
+  const bool by_threads = GENERATE(true, false);
+  for (const std::int64_t number : {0, 1}) {
+    TestRank rank(dir.path(), number, 2);
+    rank.at_step(1);
+    rank.call({.elements = 4});
+    for (const std::int64_t step : {1, 2}) {
+      rank.digest({.step = step, .structure = static_cast<std::uint64_t>(7 + number)});
+    }
+    if (by_threads && number == 1) rank.writer.put(LoneSteps{.steps = 2, .by_call = kByThreads});
+  }
+  const RingSet set = open_all(dir);
+  const RanksComparedEvent compared = compare_ranks(set.rings, {.world_size = 2});
+  CHECK(compared.digests == (by_threads ? 0 : 4));
+  CHECK(compared.calls == 2);
+  REQUIRE(set.remarks.size() == (by_threads ? 1 : 0));
+  if (by_threads) CHECK(set.remarks[0].starts_with("threads of rank 1 step optimizers"));
+}
+
 TEST_CASE("steps that part what ranks call together are no lone ones", "[compare]") {
   const TemporaryDir dir;
   std::int32_t behind = 0;  // the steps of the second rank

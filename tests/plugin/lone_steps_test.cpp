@@ -1,4 +1,7 @@
 // Ranks of which one trained alone, as to warm up, before it sent its parameters to the others.
+#include <chrono>
+#include <thread>
+
 #include "tests/plugin/merged_run.h"
 #include "tests/plugin/on_ranks.h"
 
@@ -143,6 +146,36 @@ TEST_CASE("A rank that first trains another model, which it keeps, is silent") {
   const Merged merged = merge();
   INFO(merged.said);
   CHECK(merged.says("0 errors, 0 warnings,"));
+}
+
+TEST_CASE("Ranks of which a thread trains a model of its own beside are silent") {
+  Ranks ranks(2, [](const Place& place) {
+    const Group group = place.group();
+    torch::manual_seed(1);
+    Net net;
+    torch::nn::Linear own(8, 3);
+    attach_diagnostics(net, quiet());
+    attach_diagnostics(own, quiet());
+    torch::manual_seed(static_cast<std::uint64_t>(place.rank) + 2);
+    std::thread beside([&own, &place] {
+      torch::optim::Adam optimizer(own->parameters());
+      for (int step = 0; step < 40; ++step) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(1 + place.rank));
+        optimizer.zero_grad();
+        own(torch::ones({4, 8})).square().mean().backward();
+        optimizer.step();
+      }
+    });
+    torch::optim::SGD optimizer(net->parameters(), 0.01);
+    for (int step = 0; step < 40; ++step) averaged_step(net, optimizer, group, place);
+    beside.join();
+    return 0;
+  });
+  CHECK(ranks.exit_codes() == std::vector<int>{0, 0});
+  const Merged merged = merge();
+  INFO(merged.said);
+  CHECK(merged.says("0 errors, 0 warnings,"));
+  CHECK(merged.says("step optimizers of their own side by side"));
 }
 
 TEST_CASE("Ranks that first train their model without an average are found") {
