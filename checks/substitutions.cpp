@@ -46,6 +46,7 @@ bool is_of_type(const TensorState& leaf, const std::string& type, const RunState
 /// Nothing registers the module that a whole layer was assigned: as many of its tensors are used as
 /// registered ones are not. Else a layer that is never called may stand beside unregistered ones.
 const TensorState* of_assigned_layer(const TensorState& registered, const RunState& state) {
+  if (state.several_threads_train()) return nullptr;  // another one's model is as likely
   const std::string type = type_of(registered.registrations.front(), state);
   const TensorState* used = nullptr;
   std::ptrdiff_t used_count = 0;
