@@ -87,11 +87,11 @@ bool come_apart(const std::vector<RingReader>& rings) {
   }
   return apart > 0;
 }
-/// Calls are compared by their numbers all the same.
-void hide_steps_of_threads(RingSet& set) {
+/// Calls are compared by their numbers all the same. False: there are none.
+bool hide_steps_of_threads(RingSet& set) {
   const auto by_threads = std::ranges::find_if(
       set.rings, [](const RingReader& ring) { return ring.lone_steps().by_call == kByThreads; });
-  if (by_threads == set.rings.end()) return;
+  if (by_threads == set.rings.end()) return false;
   set.remarks.push_back("threads of rank " + std::to_string(by_threads->head().rank) +
                         " step optimizers of their own side by side: the ranks' steps are not "
                         "compared");
@@ -100,6 +100,7 @@ void hide_steps_of_threads(RingSet& set) {
     part.first_digest = part.digest_count;
     ring.show(part);
   }
+  return true;
 }
 }  // namespace
 
@@ -121,10 +122,10 @@ RingSet open_rings(const std::vector<RingPlace>& places, const std::string& run_
     }
   }
   for (auto& [rank, ring] : by_rank) set.rings.push_back(std::move(ring));
+  if (hide_steps_of_threads(set)) return set;
   if (are_steps_of_all(set.rings) || come_apart(set.rings)) {
     for (RingReader& ring : set.rings) ring.show_lone_steps();
   }
-  hide_steps_of_threads(set);
   return set;
 }
 
