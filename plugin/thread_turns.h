@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <map>
+#include <set>
 
 #include "model/optimizer_event.h"
 
@@ -11,21 +12,26 @@ namespace ddpscope {
 /// matter on each rank, so that steps of the same number are not the same.
 class ThreadTurns {
  public:
+  /// Of steps that hooks watch.
   void on(const OptimizerStepEvent& event) {
     const auto [known, is_new] = threads_.try_emplace(event.optimizer, event.at.thread);
-    const bool is_kept = known->second == event.at.thread;  // each by one thread
-    if (!is_kept) known->second = kSeveral;
-    take_turns_ |= is_kept && !is_new && last_ != 0 && last_ != event.optimizer &&
-                   threads_[last_] != kSeveral && threads_[last_] != event.at.thread;
-    last_ = event.optimizer;
+    is_shared_ |= known->second != event.at.thread;
   }
-  bool take_turns() const { return take_turns_; }
+  void step_ended(std::uint64_t thread) {
+    if (thread == last_) return;
+    came_back_ |= before_.contains(thread);
+    before_.insert(thread);
+    last_ = thread;
+  }
+  /// One optimizer that several threads step, as those of a pool, is stepped in order.
+  bool take_turns() const { return came_back_ && !is_shared_; }
 
  private:
-  static constexpr std::uint64_t kSeveral = 0;
   std::map<OptimizerId, std::uint64_t> threads_;
-  OptimizerId last_ = 0;
-  bool take_turns_ = false;
+  std::set<std::uint64_t> before_;
+  std::uint64_t last_ = 0;
+  bool came_back_ = false;
+  bool is_shared_ = false;
 };
 
 }  // namespace ddpscope
