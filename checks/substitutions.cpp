@@ -46,7 +46,6 @@ bool is_of_type(const TensorState& leaf, const std::string& type, const RunState
 /// Nothing registers the module that a whole layer was assigned: as many of its tensors are used as
 /// registered ones are not. Else a layer that is never called may stand beside unregistered ones.
 const TensorState* of_assigned_layer(const TensorState& registered, const RunState& state) {
-  if (state.several_threads_train()) return nullptr;  // another one's model is as likely
   const std::string type = type_of(registered.registrations.front(), state);
   const TensorState* used = nullptr;
   std::ptrdiff_t used_count = 0;
@@ -116,8 +115,10 @@ const TensorState* Substitutions::find(const TensorState& registered, const RunS
       last_read = std::max(last_read, cycle);
     }
     if (last != nullptr) return last;
-    return of_assigned_layer(registered, state);  // it may have run until it was replaced
   }
+  if (state.several_threads_train()) return nullptr;  // another one's model is as likely
+  // It may have run until it was replaced.
+  if (read != read_in_.end()) return of_assigned_layer(registered, state);
   // The forward of the module is not seen: what is used next to its parts is taken for its own.
   for (const TensorState* leaf : state.loose_leaves()) {
     if (!leaf->use.common_path.has_value() || !is_like(*leaf, registered)) continue;
