@@ -133,8 +133,8 @@ class ClipBeforeReduce final : public Check {
 
   ClipFinder finder_;
   std::optional<Clip> pending_;  ///< of this cycle, before any average
-  bool is_clipped_ = false;   ///< since the last backward, also with factor 1
-  bool was_clipped_ = false;  ///< between that and the one before, of the same step
+  bool is_clipped_ = false;      ///< since the last backward, also with factor 1
+  bool was_clipped_ = false;     ///< between that and the one before, of the same step
   std::int64_t taken_step_ = 0;  ///< in which clipped gradients were cleared before any average
   std::int64_t last_cycle_ = -1;
   std::int64_t seen_ = 0;
