@@ -38,6 +38,9 @@ void RankDigest::on(const BackwardEvent& event, const RunState&) {
 void RankDigest::on(const CollectiveEvent& event, const RunState& state) {
   if (trains_) ++calls_;
   lone_.on(event, models_, last_, calls_);
+  if (!averages_ && !event.averages) {
+    for (const TensorId tensor : event.tensors) see_sent(tensor, event.elements);
+  }
   if (const auto lone = lone_.take(event, models_, state)) {
     optimizers_changed_ = true;
     leave_models();
@@ -101,6 +104,7 @@ void RankDigest::on(const TensorBitsEvent& event, const RunState& state) {
 // To save running statistics is to use them.
 void RankDigest::on(const ArchiveTensorEvent& event, const RunState&) {
   lone_.on(event, models_, last_, calls_);
+  if (!averages_) see_sent(event.tensor, /*elements=*/0);
   const auto holds = [&](const auto& entry) {
     return entry.second.place_of(event.tensor).has_value();
   };

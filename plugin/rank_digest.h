@@ -68,6 +68,7 @@ class RankDigest {
   void on(const T&, const RunState&) {}
 
   void look_at(ModelId model, const RunState& state);
+  void see_sent(TensorId tensor, std::int64_t elements);
   void leave_models();
   void come_back(TensorId trained, const RunState& state);
   std::int64_t buffer_elements() const;
@@ -93,6 +94,7 @@ class RankDigest {
   std::int64_t every_;
   std::map<ModelId, ModelTensors> models_;
   std::set<ModelId> left_;  ///< not compared
+  std::set<ModelId> sent_;  ///< before the first average
   TrainedWith trained_with_{models_, sinks_.blob};
   ModelTensors::Bits bits_;          // of one step: parameters when it begins, buffers at its end
   ModelTensors::Sketches sketches_;  // likewise

@@ -15,11 +15,22 @@ void RankDigest::come_back(TensorId trained, const RunState& state) {
   }
 }
 
-/// Those that steps of this rank alone trained.
+/// Other ranks have a model, too, of which some tensor was sent, or read from an archive or
+/// written; of what has no name, one of as many elements.
+void RankDigest::see_sent(TensorId tensor, std::int64_t elements) {
+  for (const auto& [id, model] : models_) {
+    const bool may_hold = tensor == 0 && elements > 0 &&
+                          static_cast<std::uint64_t>(elements) == trained_elements(model.list());
+    if (may_hold || model.place_of(tensor).has_value()) sent_.insert(id);
+  }
+}
+
+/// Those that steps of this rank alone trained, and that no other rank was given.
 void RankDigest::leave_models() {
   for (auto at = models_.begin(); at != models_.end();) {
     ModelTensors& model = at->second;
-    const bool is_left = model.has_received() && model.received() == 0;
+    const bool is_left =
+        model.has_received() && model.received() == 0 && !sent_.contains(at->first);
     model.forget_received();
     if (is_left) {
       put_list(at->first, encode(TensorList{}));

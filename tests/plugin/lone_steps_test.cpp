@@ -148,6 +148,44 @@ TEST_CASE("A rank that first trains another model, which it keeps, is silent") {
   CHECK(merged.says("0 errors, 0 warnings,"));
 }
 
+TEST_CASE("A teacher that one rank trains and sends to the others is silent") {
+  const bool by_buffer = GENERATE(false, true);
+  Ranks ranks(2, [by_buffer](const Place& place) {
+    const Group group = place.group();
+    torch::nn::Linear teacher(8, 3);
+    attach_diagnostics(teacher, quiet());
+    torch::manual_seed(1);
+    Net net;
+    attach_diagnostics(net, quiet());
+    torch::optim::Adam alone(teacher->parameters());
+    for (int i = 0; place.rank == 0 && i < 20; ++i) {
+      alone.zero_grad();
+      teacher(input()).square().mean().backward();
+      alone.step();
+    }
+    {
+      const torch::NoGradGuard no_grad;
+      if (by_buffer) {
+        const at::Tensor flat = torch::nn::utils::parameters_to_vector(teacher->parameters());
+        broadcast(group, flat);
+        torch::nn::utils::vector_to_parameters(flat, teacher->parameters());
+      } else {
+        for (const at::Tensor& parameter : teacher->parameters()) {
+          broadcast(group, parameter.detach());
+        }
+      }
+    }
+    torch::manual_seed(static_cast<std::uint64_t>(place.rank) + 2);
+    torch::optim::SGD optimizer(net->parameters(), 0.01);
+    for (int step = 0; step < 40; ++step) averaged_step(net, optimizer, group, place);
+    return 0;
+  });
+  CHECK(ranks.exit_codes() == std::vector<int>{0, 0});
+  const Merged merged = merge();
+  INFO(merged.said);
+  CHECK(merged.says("0 errors, 0 warnings,"));
+}
+
 TEST_CASE("Ranks of which a thread trains a model of its own beside are silent") {
   Ranks ranks(2, [](const Place& place) {
     const Group group = place.group();
