@@ -123,6 +123,24 @@ TEST_CASE("Ranks that first train models of their own, each for so long, are sil
   CHECK(merged.says("0 errors, 0 warnings,"));
 }
 
+namespace {
+/// The first rank trains it before the ranks average.
+void train_on_first(torch::nn::Linear& model, const Place& place) {
+  torch::optim::Adam optimizer(model->parameters());
+  for (int i = 0; place.rank == 0 && i < 20; ++i) {
+    optimizer.zero_grad();
+    model(input()).square().mean().backward();
+    optimizer.step();
+  }
+}
+
+void train_together(Net& net, const Group& group, const Place& place) {
+  torch::manual_seed(static_cast<std::uint64_t>(place.rank) + 2);
+  torch::optim::SGD optimizer(net->parameters(), 0.01);
+  for (int step = 0; step < 40; ++step) averaged_step(net, optimizer, group, place);
+}
+}  // namespace
+
 TEST_CASE("A rank that first trains another model, which it keeps, is silent") {
   Ranks ranks(2, [](const Place& place) {
     const Group group = place.group();
@@ -131,15 +149,8 @@ TEST_CASE("A rank that first trains another model, which it keeps, is silent") {
     Net net;
     if (place.rank == 0) attach_diagnostics(other, quiet());
     attach_diagnostics(net, quiet());
-    torch::optim::Adam alone(other->parameters());
-    for (int i = 0; place.rank == 0 && i < 20; ++i) {
-      alone.zero_grad();
-      other(input()).square().mean().backward();
-      alone.step();
-    }
-    torch::manual_seed(static_cast<std::uint64_t>(place.rank) + 2);
-    torch::optim::SGD optimizer(net->parameters(), 0.01);
-    for (int step = 0; step < 40; ++step) averaged_step(net, optimizer, group, place);
+    train_on_first(other, place);
+    train_together(net, group, place);
     return 0;
   });
   CHECK(ranks.exit_codes() == std::vector<int>{0, 0});
@@ -157,12 +168,7 @@ TEST_CASE("A teacher that one rank trains and sends to the others is silent") {
     torch::manual_seed(1);
     Net net;
     attach_diagnostics(net, quiet());
-    torch::optim::Adam alone(teacher->parameters());
-    for (int i = 0; place.rank == 0 && i < 20; ++i) {
-      alone.zero_grad();
-      teacher(input()).square().mean().backward();
-      alone.step();
-    }
+    train_on_first(teacher, place);
     {
       const torch::NoGradGuard no_grad;
       if (by_buffer) {
@@ -175,9 +181,7 @@ TEST_CASE("A teacher that one rank trains and sends to the others is silent") {
         }
       }
     }
-    torch::manual_seed(static_cast<std::uint64_t>(place.rank) + 2);
-    torch::optim::SGD optimizer(net->parameters(), 0.01);
-    for (int step = 0; step < 40; ++step) averaged_step(net, optimizer, group, place);
+    train_together(net, group, place);
     return 0;
   });
   CHECK(ranks.exit_codes() == std::vector<int>{0, 0});
