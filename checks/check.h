@@ -37,6 +37,7 @@ class Check {
     pass();
   }
   virtual void on_training_op(const TrainingOpEvent&, const RunState&, Findings&) { pass(); }
+  virtual void on_judged_output(const JudgedOutputEvent&, const RunState&, Findings&) { pass(); }
   virtual void on_zero_gradients(const ZeroGradientsEvent&, const RunState&, Findings&) { pass(); }
   virtual void on_archive_tensor(const ArchiveTensorEvent&, const RunState&, Findings&) { pass(); }
   virtual void on_quiet_buffer(const QuietBufferEvent&, const RunState&, Findings&) { pass(); }

@@ -86,6 +86,7 @@ struct Dispatch {
   void on(const ErrorEvent& e) { check.on_error(e, state, findings); }
   void on(const OperatorFailedEvent& e) { check.on_operator_failed(e, state, findings); }
   void on(const TrainingOpEvent& e) { check.on_training_op(e, state, findings); }
+  void on(const JudgedOutputEvent& e) { check.on_judged_output(e, state, findings); }
   void on(const ZeroGradientsEvent& e) { check.on_zero_gradients(e, state, findings); }
   void on(const ArchiveTensorEvent& e) { check.on_archive_tensor(e, state, findings); }
   void on(const QuietBufferEvent& e) { check.on_quiet_buffer(e, state, findings); }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "checks/finding_text.h"
+#include "checks/site_text.h"
 #include "model/fact_keys.h"
 
 namespace ddpscope {
@@ -83,6 +84,26 @@ Finding training_op_in_eval(const ModelState& model, const InEval& in_eval) {
       {"register the layer that ignores eval() with register_module", kLikely},
       {"declare it intended, if it samples on purpose (Monte-Carlo dropout)", kNeedsDecision}};
   finding.facts.push_back({fact::kUnregistered, in_eval.unregistered});
+  return finding;
+}
+
+Finding evaluation_in_training(const ModelState& model, const EvaluatedInTraining& evaluated,
+                               const RunState& state) {
+  Finding finding = about_modules(model, "evaluation_in_training", {evaluated.path});
+  finding.phase = Phase::kForward;
+  finding.op = evaluated.op;
+  finding.step = evaluated.step;
+  finding.what = "the model is evaluated in training mode (evaluation_in_training)";
+  const bool is_norm = evaluated.op == "aten::batch_norm";
+  finding.why = fmt::format(
+      "{} judged {} without grad, in which {}", evaluated.loss, counted(evaluated.times, "forward"),
+      is_norm ? "batch norm normalised by the batch at hand and took it into its running statistics"
+              : "dropout left values out");
+  finding.fixes = {
+      {"call eval() of the model before the evaluation and train() after it", kLikely},
+      {"declare it intended, if it samples on purpose (Monte-Carlo dropout)", kNeedsDecision}};
+  finding.facts.push_back({fact::kLossOp, evaluated.loss});
+  add_site("called", evaluated.stack, state, finding);
   return finding;
 }
 

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "checks/check.h"
+#include "checks/evaluations_in_training.h"
 #include "checks/finding_text.h"
 #include "checks/frozen_norm_steps.h"
 #include "checks/mode_text.h"
@@ -42,9 +43,20 @@ class ModuleMode final : public Check {
                          Findings& findings) override {
     for (const ModelId model : std::exchange(stepped_, {})) count_root(model, state, findings);
     count_norms(state, findings);
+    evaluations_.tell(event.at.step, state, findings);
     for (const ModelId model : models_of(event.optimizer, state)) {
       if (state.gradient_reached(model)) stepped_.insert(model);
     }
+  }
+
+  void on_judged_output(const JudgedOutputEvent& event, const RunState& state,
+                        Findings& findings) override {
+    evaluations_.judged(event, state);
+    evaluations_.tell(event.at.step, state, findings);
+  }
+
+  void on_exit(const ExitEvent&, const RunState& state, Findings& findings) override {
+    evaluations_.tell_at_exit(state, findings);
   }
 
   void on_ranks_compared(const RanksComparedEvent& run, Findings& findings) override {
@@ -54,6 +66,7 @@ class ModuleMode final : public Check {
   void on_dropped(const DroppedEvent&, const RunState&) override {
     norms_.clear();
     in_eval_.clear();
+    evaluations_.clear();
     for (auto& [model, root] : roots_) root.eval_steps = 0;
   }
 
@@ -66,6 +79,7 @@ class ModuleMode final : public Check {
   void count_root(ModelId model, const RunState& state, Findings& findings) {
     const ModuleModes::Mode* mode = modes_.find({model, ""});
     if (mode == nullptr || !state.models().contains(model)) return;
+    evaluations_.trains(model);
     Root& root = roots_[model];
     if (mode->training) {
       root = {.trained = true};
@@ -121,6 +135,7 @@ class ModuleMode final : public Check {
   std::set<ModelId> stepped_;
   std::map<ModelId, Root> roots_;
   FrozenNormSteps norms_;
+  EvaluationsInTraining evaluations_;
   std::map<std::pair<ModelId, std::string>, std::int64_t> in_eval_;
 };
 }  // namespace

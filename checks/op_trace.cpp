@@ -96,6 +96,7 @@ void OpTrace::index(const OpEvent& event, const std::string& path) {
                 .stack = event.stack,
                 .grad_mode = event.grad_mode,
                 .by_zero = event.by_zero,
+                .dim = event.dim,
                 .inputs = inputs_read(event)};
   for (const TensorInfo& output : event.outputs) {
     record.outputs.push_back({.id = output.id,
@@ -167,8 +168,7 @@ void OpTrace::index_numbers(const OpEvent& event, Record& record) {
     record.outputs.push_back({.id = number->second, .floating = true});
   }
   for (const double constant : event.constants) {
-    const auto number = numbers_.find(constant);
-    if (number != numbers_.end()) record.inputs.push_back(number->second);
+    if (numbers_.contains(constant)) record.inputs.push_back(numbers_.at(constant));
   }
 }
 

@@ -40,7 +40,8 @@ class OpTrace {
     StackId stack = 0;
     bool grad_mode = true;
     bool by_zero = false;
-    std::vector<TensorId> inputs = {};  ///< those whose values it reads
+    std::optional<std::int64_t> dim = {};  ///< over which a softmax normalises
+    std::vector<TensorId> inputs = {};     ///< those whose values it reads
     std::vector<Output> outputs = {};
   };
 

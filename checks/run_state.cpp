@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <memory>
 
-#include "config/glob.h"
-
 namespace ddpscope {
 namespace {
 constexpr std::int64_t kStepsThatShowAll = 32;
@@ -148,6 +146,7 @@ void RunState::on(const TreeEvent& event) {
   }
   models_[event.model] = {
       .id = event.model, .label = event.label, .modules = event.modules, .tensors = event.tensors};
+  declarations_.see(event.model, event.modules, event.tensors);
 }
 
 void RunState::on(const LooseModuleEvent& event) {
@@ -269,20 +268,6 @@ bool RunState::optimizers_known() const {
 bool RunState::waits_for_first_step(const TensorState& tensor) const {
   return !tensor.owners.empty() && std::ranges::all_of(tensor.owners, [this](OptimizerId id) {
     return optimizers_.at(id).steps == 0;
-  });
-}
-
-bool RunState::declared(ModelId model, std::string_view path, std::string_view kind) const {
-  return std::ranges::any_of(declarations_, [&](const DeclarationEvent& declaration) {
-    if (declaration.model != 0 && declaration.model != model) return false;
-    if (declaration.kind != kind && declaration.kind != "intended") return false;
-    return glob_covers(declaration.path_glob, path);
-  });
-}
-
-bool RunState::said_to_average(ModelId model) const {
-  return std::ranges::any_of(declarations_, [model](const DeclarationEvent& declaration) {
-    return declaration.kind == "averaged" && declaration.model == model;
   });
 }
 

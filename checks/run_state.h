@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "checks/declared_parts.h"
 #include "checks/op_trace.h"
 #include "checks/site_source.h"
 #include "checks/tensor_table.h"
@@ -111,9 +112,12 @@ class RunState {
   bool waits_for_first_step(const TensorState& tensor) const;
 
   /// Whether a declaration of this kind, or `intended`, covers the path.
-  bool declared(ModelId model, std::string_view path, std::string_view kind) const;
+  bool declared(ModelId model, std::string_view path, std::string_view kind) const {
+    return declarations_.cover(model, path, kind);
+  }
   /// Whether the program named the ranks over which this model's gradients are averaged.
-  bool said_to_average(ModelId model) const;
+  bool said_to_average(ModelId model) const { return declarations_.say_average(model); }
+  const DeclaredParts& declarations() const { return declarations_; }
   /// Backward and step() are called by several threads, as of workers with a copy of the model
   /// each.
   bool several_threads_train() const { return several_threads_train_; }
@@ -158,7 +162,10 @@ class RunState {
   void on(const TreeEndEvent& event);
   void on(const TreeEvent& event);
   void on(const LooseModuleEvent& event);
-  void on(const DeclarationEvent& event) { declarations_.push_back(event); }
+  void on(const DeclarationEvent& event) {
+    declarations_.add(event);
+    for (const auto& [id, model] : models_) declarations_.see(id, model.modules, model.tensors);
+  }
   void on(const TensorEvent& event);
   void on(const OpEvent& event);
   void on(const BackwardEvent& event);
@@ -166,6 +173,7 @@ class RunState {
   void on(const ErrorEvent& event) { now_ = event.at; }
   void on(const OperatorFailedEvent& event) { begin_cycle_if_new(event.at); }
   void on(const TrainingOpEvent& event) { begin_cycle_if_new(event.at); }
+  void on(const JudgedOutputEvent&) {}
   void on(const ZeroGradientsEvent& event);
   void on(const ArchiveTensorEvent& event) { begin_cycle_if_new(event.at); }
   void on(const QuietBufferEvent& event) { begin_cycle_if_new(event.at); }
@@ -246,7 +254,7 @@ class RunState {
     bool is_shared = false;
   };
   std::map<TensorId, LooseModule> loose_modules_;
-  std::vector<DeclarationEvent> declarations_;
+  DeclaredParts declarations_;
   std::vector<TensorId> repeated_leaves_;
   std::set<ModelId> models_with_gradient_;  // in this cycle
   std::map<ModelId, TensorId> trained_;     // in any; the last tensor that got one

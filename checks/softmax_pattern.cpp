@@ -42,7 +42,27 @@ constexpr SoftmaxPattern kClampedLogits = {
     "no class can be made less likely than one whose logit is 0",
     "no relu behind the last layer"};
 
+constexpr SoftmaxPattern kOtherDim = {
+    "log_softmax",
+    "nll_loss",
+    "log_softmax_dim",
+    Severity::kError,
+    "which reads classes from another dimension than the one that it normalises over",
+    "the probabilities of one class sum to 1 over the examples, and not those of one example over "
+    "the classes: what is learnt depends on what else is in the batch",
+    "log_softmax over the dimension of the classes, 1 where there is a batch"};
+
 bool is_nll(std::string_view name) { return name.starts_with("nll_loss"); }
+
+/// What nll_loss is given as it was made: views move dimensions. In a square matrix both are meant,
+/// as where pairs are told apart both ways.
+bool is_over_other_dim(const OpTrace::Record& producer, TensorId input) {
+  if (!producer.dim.has_value() || producer.outputs.size() != 1) return false;
+  const OpTrace::Output& output = producer.outputs.front();
+  const std::size_t dims = output.shape.size();
+  const bool is_square = dims == 2 && output.shape[0] == output.shape[1];
+  return output.id == input && !is_square && *producer.dim != (dims < 2 ? 0 : 1);
+}
 
 bool is_made_by(const SoftmaxPattern& pattern, std::string_view made) {
   if (!pattern.takes_logits()) return pattern.producer == made;
@@ -80,6 +100,10 @@ const SoftmaxPattern* pattern_of(const OpTrace::Record& producer, const OpTrace:
     return is_made_by(pattern, made) && is_consumer;
   });
   if (known != kPatterns.end()) return &*known;
+  if (made == kOtherDim.producer && is_nll(used) &&
+      is_over_other_dim(producer, loss.inputs.front())) {
+    return &kOtherDim;
+  }
   const bool is_clamped = made == kClampedLogits.producer && used == kClampedLogits.consumer;
   return is_clamped && is_cross_entropy(loss, trace) ? &kClampedLogits : nullptr;
 }

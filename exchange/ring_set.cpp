@@ -57,7 +57,7 @@ namespace {
 bool are_steps_of_all(const std::vector<RingReader>& rings) {
   return rings.size() > 1 && std::ranges::all_of(rings, [&rings](const RingReader& ring) {
            const LoneSteps& lone = ring.lone_steps();
-           return lone.by_call == 1 && lone.steps == rings.front().lone_steps().steps;
+           return lone.end == LoneEnd::kWithCall && lone.steps == rings.front().lone_steps().steps;
          });
 }
 
@@ -90,7 +90,7 @@ bool come_apart(const std::vector<RingReader>& rings) {
 /// Calls are compared by their numbers all the same. False: there are none.
 bool hide_steps_of_threads(RingSet& set) {
   const auto by_threads = std::ranges::find_if(
-      set.rings, [](const RingReader& ring) { return ring.lone_steps().by_call == kByThreads; });
+      set.rings, [](const RingReader& ring) { return ring.lone_steps().end == LoneEnd::kNever; });
   if (by_threads == set.rings.end()) return false;
   set.remarks.push_back("threads of rank " + std::to_string(by_threads->head().rank) +
                         " step optimizers of their own side by side: the ranks' steps are not "

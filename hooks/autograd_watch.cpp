@@ -14,6 +14,7 @@
 #include "hooks/graph_samples.h"
 #include "hooks/idle_rest.h"
 #include "hooks/interposed.h"
+#include "hooks/judged_outputs.h"
 #include "hooks/left_open.h"
 #include "hooks/loop_phase.h"
 #include "hooks/model_discovery.h"
@@ -111,6 +112,7 @@ DDPSCOPE_HOT void see_accumulating(Capture& capture) {
 DDPSCOPE_HOT void begin_backward(Capture& capture, const edge_list& roots,
                                  const EngineCall& asked) {
   LoopPhase::enter(Phase::kBackward);
+  see_trained();
   DeviceWaits::see_backward();
   StepWait::see_backward(capture);
   if (Capture::watch() == Watch::kNothing) {

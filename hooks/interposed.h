@@ -60,14 +60,18 @@ struct Interposed {
   }
   /// One that then does less.
   static bool install_for_watched(const char* symbol, Function* hook, Function* at_rest) noexcept {
-    const bool live = install(symbol, hook);
-    HookedSlot hooked = in_slot(symbol, hook);
-    hooked.at_rest = reinterpret_cast<void*>(at_rest);
-    cycle_hooks().add(hooked);
-    return live;
+    return install_in(cycle_hooks(), symbol, hook, at_rest);
   }
   static bool install_in(HookGroup& group, const char* symbol, Function* hook) noexcept {
     return row(symbol, hook).install_in(group);
+  }
+  static bool install_in(HookGroup& group, const char* symbol, Function* hook,
+                         Function* at_rest) noexcept {
+    const bool live = install(symbol, hook);
+    HookedSlot hooked = in_slot(symbol, hook);
+    hooked.at_rest = reinterpret_cast<void*>(at_rest);
+    group.add(hooked);
+    return live;
   }
   static HookedSlot in_slot(const char* symbol, Function* hook) noexcept {
     return row(symbol, hook).in_slot();

@@ -45,6 +45,7 @@ struct OpContext final : at::ObserverContext {
   std::vector<TensorId> inputs;
   std::vector<double> constants;
   double factor = 1;
+  std::optional<std::int64_t> dim;
   bool depends = false;  // on trainable tensors, with a gradient path or without, or on buffers
   std::optional<RiskyInputEvent> risk;
   bool by_zero = false;
@@ -88,6 +89,7 @@ void note_inputs(Capture& capture, const at::RecordFunction& function, OpContext
   context.by_zero = multiplies_by_zero(function);
   context.constants = constants_of(function);
   context.factor = factor_of(function);
+  context.dim = softmax_dim(function);
   context.written = written_by_call(function);
   for_each_tensor(function.inputs(), [&](const at::Tensor& tensor) {
     context.inputs.push_back(capture.announce(tensor));
@@ -181,6 +183,7 @@ void record(Capture& capture, const at::RecordFunction& function, OpContext& con
                 .outputs = {},
                 .constants = std::move(context.constants),
                 .factor = context.factor,
+                .dim = context.dim,
                 .read = number_read(function)};
   SurveyOutputs& outputs = SurveyOutputs::here();
   outputs.begin_step_if_new(event.at.step);

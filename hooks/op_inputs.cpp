@@ -80,6 +80,16 @@ double factor_of(const at::RecordFunction& function) {
   return divides ? 1 / *number : *number;
 }
 
+std::optional<std::int64_t> softmax_dim(const at::RecordFunction& function) {
+  if (!std::string_view(function.name()).ends_with("softmax")) return std::nullopt;
+  const auto inputs = function.inputs();
+  if (inputs.size() < 2 || !inputs[0].isTensor() || !inputs[1].isInt()) return std::nullopt;
+  const at::Tensor& input = inputs[0].toTensor();
+  if (!input.defined()) return std::nullopt;
+  const std::int64_t dim = inputs[1].toInt();
+  return dim < 0 ? dim + input.dim() : dim;
+}
+
 std::optional<double> number_read(const at::RecordFunction& function) {
   if (function.outputs().size() != 1 || !function.outputs()[0].isDouble()) return std::nullopt;
   return function.outputs()[0].toDouble();

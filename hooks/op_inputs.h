@@ -43,6 +43,9 @@ std::optional<double> number_of(const c10::IValue& value);
 /// What a multiplication or division by such a number, or by an integer, multiplies with; else 1.
 double factor_of(const at::RecordFunction& function);
 
+/// The dimension over which a softmax or log-softmax normalises, from 0.
+std::optional<std::int64_t> softmax_dim(const at::RecordFunction& function);
+
 /// The number that an operator such as `item()` returned.
 std::optional<double> number_read(const at::RecordFunction& function);
 

@@ -26,6 +26,7 @@
 #include "hooks/doing.h"
 #include "hooks/inferred_calls.h"
 #include "hooks/interposed.h"
+#include "hooks/judged_outputs.h"
 #include "hooks/loss_targets.h"
 #include "hooks/near_tls.h"
 #include "hooks/range_scan.h"
@@ -58,11 +59,6 @@ struct Argument {
   const char* op;
   const char* name;
 };
-
-bool has_shape(const at::Tensor& tensor) {
-  return tensor.defined() && !tensor.is_nested() && tensor.layout() == c10::kStrided &&
-         !tensor.unsafeGetTensorImpl()->has_symbolic_sizes_strides();
-}
 
 // What lies on a device is copied where the program asked for that: it then waits for the device.
 at::Tensor readable(const Capture& capture, const at::Tensor& tensor) {
@@ -109,20 +105,11 @@ bool is_floating(const at::Tensor& tensor) {
   return c10::isFloatingType(c10::typeMetaToScalarType(tensor.dtype()));
 }
 
-/// How many elements the operator chooses from along a dimension; nothing if there is no such one.
-std::optional<std::int64_t> choices(const at::Tensor& tensor, std::int64_t dimension) {
-  if (!has_shape(tensor)) return std::nullopt;
-  const std::int64_t dimensions = tensor.dim();
-  if (dimension < 0) dimension += dimensions;
-  if (dimensions == 0) return 1;
-  if (dimension < 0 || dimension >= dimensions) return std::nullopt;
-  return tensor.sizes()[static_cast<std::size_t>(dimension)];
-}
-
 Accepted up_to(std::int64_t count) { return {.maximum = static_cast<double>(count - 1)}; }
 
 template <class Op>
 struct Labels {
+  static constexpr std::size_t kReduction = 3;
   template <class All>
   static void look_at(Capture& capture, const All& all) {
     const at::Tensor& input = std::get<0>(all);
@@ -145,6 +132,7 @@ struct Labels {
 
 template <class Op>
 struct Probabilities {
+  static constexpr std::size_t kReduction = 3;
   template <class All>
   static void look_at(Capture& capture, const All& all) {
     look(capture, {Op::name, "input"}, std::get<0>(all), {.maximum = 1});
@@ -154,6 +142,7 @@ struct Probabilities {
 
 struct Logits {
   using Op = ops::binary_cross_entropy_with_logits;
+  static constexpr std::size_t kReduction = 4;
   template <class All>
   static void look_at(Capture& capture, const All& all) {
     const at::Tensor& input = std::get<0>(all);
@@ -176,6 +165,7 @@ struct Logits {
 
 struct Divergence {
   using Op = ops::kl_div;
+  static constexpr std::size_t kReduction = 2;
   /// Logarithms of probabilities are 0 at most: these are probabilities.
   static void look_at_input(Capture& capture, const at::Tensor& input) {
     constexpr double kNoMinimum = std::numeric_limits<double>::lowest();
@@ -232,7 +222,19 @@ struct Looked;
 template <class Op, class Looker, class Result, class... Arguments>
 struct Looked<Op, Looker, Result(Arguments...)> {
   using Hooked = Interposed<Looked, Result(Arguments...)>;
+  static constexpr bool kIsLoss = requires { Looker::kReduction; };
+  static void see_loss(const Arguments&... arguments) {
+    if constexpr (kIsLoss) {
+      const auto reduction = std::get<Looker::kReduction>(std::tie(arguments...));
+      if (reduction != at::Reduction::None) see_judging(Op::name);
+    }
+  }
+  static Result at_rest(Arguments... arguments) {
+    see_loss(arguments...);
+    return Hooked::original(std::forward<Arguments>(arguments)...);
+  }
   static Result call(Arguments... arguments) {
+    see_loss(arguments...);
     const Call here;
     if (Call::is_looked_at()) {
       const auto look = [&](Capture& capture) { Looker::look_at(capture, std::tie(arguments...)); };
@@ -246,6 +248,7 @@ struct Looked<Op, Looker, Result(Arguments...)> {
     return run_operator(Op::name, run, arguments...);
   }
   static bool install(const char* symbol) noexcept {
+    if constexpr (kIsLoss) return Hooked::install_in(operator_hooks(), symbol, call, at_rest);
     return Hooked::install_in(operator_hooks(), symbol, call);
   }
 };

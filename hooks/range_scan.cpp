@@ -107,6 +107,20 @@ RangeScan scan_as(const c10::TensorImpl& impl, const Accepted& accepted) {
 }
 }  // namespace
 
+bool has_shape(const at::Tensor& tensor) {
+  return tensor.defined() && !tensor.is_nested() && tensor.layout() == c10::kStrided &&
+         !tensor.unsafeGetTensorImpl()->has_symbolic_sizes_strides();
+}
+
+std::optional<std::int64_t> choices(const at::Tensor& tensor, std::int64_t dimension) {
+  if (!has_shape(tensor)) return std::nullopt;
+  const std::int64_t dimensions = tensor.dim();
+  if (dimension < 0) dimension += dimensions;
+  if (dimensions == 0) return 1;
+  if (dimension < 0 || dimension >= dimensions) return std::nullopt;
+  return tensor.sizes()[static_cast<std::size_t>(dimension)];
+}
+
 std::optional<RangeScan> scan_range(const at::Tensor& tensor, const Accepted& accepted) {
   const c10::TensorImpl& impl = *tensor.unsafeGetTensorImpl();
   if (!is_on_host(impl) || impl.numel() == 0) return std::nullopt;

@@ -24,6 +24,11 @@ struct RangeScan {
   double maximum = 0;
 };
 
+/// Whether its sizes are numbers that can be asked for.
+bool has_shape(const at::Tensor& tensor);
+/// How many elements an operator chooses from along a dimension; nothing if there is no such one.
+std::optional<std::int64_t> choices(const at::Tensor& tensor, std::int64_t dimension);
+
 /// For strided tensors. Nothing where the values do not lie on the host, and for other types.
 std::optional<RangeScan> scan_range(const at::Tensor& tensor, const Accepted& accepted);
 

@@ -10,6 +10,7 @@
 #include "hooks/capture.h"
 #include "hooks/inferred_calls.h"
 #include "hooks/interposed.h"
+#include "hooks/judged_outputs.h"
 #include "hooks/mode_asked.h"
 #include "hooks/near_tls.h"
 #include "hooks/random_state.h"
@@ -50,6 +51,7 @@ void tell(Capture& capture, const char* op, NormTensors norm = {}) {
                         .statistics = id_of(norm.statistics),
                         .input = std::move(norm.input),
                         .scope = norm.scope};
+  if (!event.grad_mode) ran_in_training(op, module, event.weight);
   capture.put_large(std::move(event));
 }
 
@@ -138,6 +140,11 @@ struct Normalization {
 };
 using InstanceNorm = Normalization<1>;
 
+bool leaves_out(NormScope scope) {
+  using enum NormScope;
+  return scope == kUnlisted || scope == kOtherThread || scope == kNameless;
+}
+
 DDPSCOPE_NEAR thread_local int batch_norms = 0;  ///< that are hooked, and run
 struct InBatchNorm {
   InBatchNorm() { ++batch_norms; }
@@ -157,14 +164,15 @@ struct BatchNorm {
     } else if (without_grad()) {
       ReplicaBits::see_evaluation();
     }
+    // Without running statistics there is no other mode: evaluation then says nothing.
+    const bool evaluates = training && without_grad() && mean.has_value() && mean->defined();
     if (Capture::watch() == Watch::kNothing && !UserHooks::any()) {
+      if (evaluates) ran_in_training("aten::batch_norm");
       return Hooked::original(input, weight, bias, mean, variance, training, momentum, epsilon,
                               cudnn_enabled);
     }
-    // Without running statistics there is no other mode: evaluation then says nothing.
-    const bool is_told = without_grad()
-                             ? mean.has_value() && mean->defined()
-                             : instance_norms == 0 && (is_survey() || has_few_values(input));
+    const bool is_told = evaluates || (!without_grad() && instance_norms == 0 &&
+                                       (is_survey() || has_few_values(input)));
     const InBatchNorm scope_of_call;
     const auto run = [&] {
       return Normalization<0>::call(input, weight, bias, mean, variance, training, momentum,
@@ -182,9 +190,7 @@ struct BatchNorm {
     }
     at::Tensor result = run();  // may be what decides it
     const NormScope scope = scope_of(weight, mean);
-    const bool is_left_out = !without_grad() && instance_norms == 0 &&
-                             (scope == NormScope::kUnlisted || scope == NormScope::kOtherThread ||
-                              scope == NormScope::kNameless);
+    const bool is_left_out = !without_grad() && instance_norms == 0 && leaves_out(scope);
     if (is_left_out || (is_told && scope != NormScope::kAllRanks)) tell_norm(scope);
     return result;
   }
@@ -227,16 +233,19 @@ template <const char* kOp, class Result, class Input>
 struct Dropout {
   using Hooked = Interposed<Dropout, Result(Input, double, bool)>;
   static Result call(Input input, double p, bool train) {
-    if (train && p > 0 && without_grad()) {
-      as_observer("training_op", [](Capture& capture) { tell(capture, kOp); });
-    }
-    if (train && p > 0 && !without_grad() && is_survey() && input.is_cpu()) {
+    const bool drops = train && p > 0;
+    if (drops && without_grad()) as_observer("training_op", [](Capture& c) { tell(c, kOp); });
+    if (drops && !without_grad() && is_survey() && input.is_cpu()) {
       as_observer("random", [](Capture& capture) { tell_random_state(capture, kOp); });
     }
     return Hooked::original(input, p, train);
   }
+  static Result at_rest(Input input, double p, bool train) {
+    if (train && p > 0 && without_grad()) ran_in_training(kOp);
+    return Hooked::original(input, p, train);
+  }
   static bool install(const char* symbol) noexcept {
-    return Hooked::install_for_watched(symbol, call);
+    return Hooked::install_for_watched(symbol, call, at_rest);
   }
 };
 
@@ -263,6 +272,7 @@ bool normalizations_are_live() noexcept { return normalizations_live.load(); }
 
 bool install_training_ops() noexcept {
   install_mode_asked();
+  install_judging_ops();
   bool live = BatchNorm::Hooked::install(
       "_ZN2at4_ops10batch_norm4callERKNS_6TensorERKSt8optionalIS2_ES8_S8_S8_bddb", BatchNorm::call);
   live &= BatchNormInside::Hooked::install_for_watched(

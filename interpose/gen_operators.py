@@ -16,11 +16,13 @@ VALUES_STAY = {"requires_grad_", "retain_grad", "rename_", "detach_", "set_data"
 HOOKED = {"dropout_", "alpha_dropout_", "feature_dropout_", "feature_alpha_dropout_",
           "batch_norm", "instance_norm"}
 # The same, by overload: these are looked at for what they read (hooks/range_ops.cpp,
-# hooks/convolution_watch.cpp, hooks/training_ops.cpp and hooks/wait_ops.cpp).
+# hooks/judged_outputs.cpp, hooks/convolution_watch.cpp, hooks/training_ops.cpp and
+# hooks/wait_ops.cpp).
 HOOKED_OVERLOADS = {"_batch_norm_impl_index", "cross_entropy_loss", "nll_loss", "nll_loss2d",
                     "nll_loss_nd", "binary_cross_entropy", "binary_cross_entropy_with_logits",
                     "embedding", "one_hot", "gather", "index_select", "scatter_add", "scatter.src",
-                    "scatter.value", "convolution", "masked_select", "kl_div"}
+                    "scatter.value", "convolution", "masked_select", "kl_div",
+                    "mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss", "eq.Tensor"}
 # Called by backward and by optimizers.
 NO_FORWARD = re.compile(r"_foreach_|.*_backward")
 

@@ -51,6 +51,7 @@ using Event = std::variant<
     RestedStepEvent, EvaluationEvent, BatchRequestEvent, std::unique_ptr<TensorBitsEvent>,
     std::unique_ptr<OptimizerRatesEvent>, std::unique_ptr<DeviceMemoryEvent>,
     std::unique_ptr<ReducerEvent>, std::unique_ptr<ReducedGradientsEvent>,
-    std::unique_ptr<BatchEvent>, RandomStateEvent, std::unique_ptr<LossTargetsEvent>>;
+    std::unique_ptr<BatchEvent>, RandomStateEvent, std::unique_ptr<LossTargetsEvent>,
+    std::unique_ptr<JudgedOutputEvent>>;
 
 }  // namespace ddpscope

@@ -26,10 +26,11 @@ struct OpEvent {
   bool by_zero = false;  ///< a multiplication by a number that is zero
   std::vector<TensorId> inputs;
   std::vector<TensorInfo> outputs;
-  std::vector<double> constants;  ///< numbers among its arguments, without integers
-  double factor = 1;              ///< of a multiplication by a number, or a division
-  std::optional<double> read;     ///< the number that it read from a tensor
-  StackId stack = 0;              ///< where a gradient path may end here, and of losses
+  std::vector<double> constants;    ///< numbers among its arguments, without integers
+  double factor = 1;                ///< of a multiplication by a number, or a division
+  std::optional<std::int64_t> dim;  ///< over which a softmax normalises, from 0
+  std::optional<double> read;       ///< the number that it read from a tensor
+  StackId stack = 0;                ///< where a gradient path may end here, and of losses
 };
 
 /// Over what a batch norm normalises: the batch of its rank, or those of all.
@@ -59,6 +60,18 @@ struct TrainingOpEvent {
   TensorId statistics = 0;          ///< the running mean of batch norm
   std::vector<std::int64_t> input;  ///< shape, of batch norm
   NormScope scope = NormScope::kRank;
+};
+
+/// Without grad, a loss or a comparison with labels judged what a forward computed in which dropout
+/// or batch norm ran with `training` true. Sent whether hooks rest or not.
+struct JudgedOutputEvent {
+  Stamp at;
+  std::string op;           ///< that judged
+  std::string training_op;  ///< the first one that ran
+  ModuleId module = 0;      ///< of that; 0: not known, as where hooks rest
+  bool in_eval = false;     ///< as in `TrainingOpEvent`
+  TensorId weight = 0;      ///< of batch norm
+  StackId stack = 0;
 };
 
 }  // namespace ddpscope

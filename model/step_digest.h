@@ -47,16 +47,18 @@ struct StepDigest {
 };
 static_assert(sizeof(StepDigest) == 176);
 
-/// LoneSteps::by_call of a rank whose threads step optimizers of their own.
-inline constexpr std::int32_t kByThreads = 2;
+/// How a rank's steps alone ended.
+enum class LoneEnd : std::int32_t {
+  kWithValues = 0,  ///< it was brought what it trains from there on, or trains another model
+  kWithCall = 1,  ///< only the first call came: where all ranks made as many, the steps are of all
+  kNever = 2,     ///< its threads step optimizers of their own, each in its time
+};
 
 /// Steps that a rank made alone before it trained with others, and what it had counted by then;
 /// plain bytes.
 struct LoneSteps {
   std::int32_t steps = 0;
-  /// 1: no values were brought to the rank at their end, only the first call came. Where all ranks
-  /// made as many, they are steps of all of them. kByThreads: so are all, as threads make them.
-  std::int32_t by_call = 0;
+  LoneEnd end = LoneEnd::kWithValues;
   std::int32_t optimizer_steps = 0;
   std::int32_t forwards = 0;
   std::int32_t backwards = 0;

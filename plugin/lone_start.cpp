@@ -36,7 +36,7 @@ void LoneStart::on(const CollectiveEvent& event, const Models& models, const Ste
   if (!event.averages) add_exchanged(event, last);
   const bool in_step = before_ == last.step;
   if (!exchanged_ && !in_step && !ends_ && makes_equal(event.kind)) {
-    end_with(last, /*by_call=*/true);
+    end_with(last, LoneEnd::kWithCall);
   }
   exchanged_ |= (in_step || last.step > 0) && !ends_;
   if (ends_ && !event.averages) found_.call_count = calls;
@@ -69,7 +69,7 @@ void LoneStart::add(std::int64_t elements, const Models& models, const StepDiges
   const std::uint64_t trained = trained_in(models);
   // Where hooks rest, models are not known as yet.
   if (most_exchanged_ >= std::max<std::uint64_t>(trained, 1)) return;
-  if (brought_ > 0 && brought_ >= trained) end_with(last, /*by_call=*/false);
+  if (brought_ > 0 && brought_ >= trained) end_with(last, LoneEnd::kWithValues);
 }
 
 void LoneStart::add_exchanged(const CollectiveEvent& event, const StepDigest& last) {
@@ -80,11 +80,11 @@ void LoneStart::add_exchanged(const CollectiveEvent& event, const StepDigest& la
   most_exchanged_ = std::max(most_exchanged_, exchanged_elements_);
 }
 
-void LoneStart::end_with(const StepDigest& last, bool by_call) {
+void LoneStart::end_with(const StepDigest& last, LoneEnd end) {
   if (last.step == 0) return;
   ends_ = true;
   found_ = {.steps = static_cast<std::int32_t>(last.step),
-            .by_call = by_call ? 1 : 0,
+            .end = end,
             .optimizer_steps = last.optimizer_steps,
             .forwards = last.forwards,
             .backwards = last.backwards};
@@ -108,7 +108,7 @@ std::optional<LoneSteps> LoneStart::take(const CollectiveEvent& event, const Mod
   averages_ = true;
   const bool shared = most_exchanged_ >= std::max<std::uint64_t>(trained_in(models), 1);
   if (found_.steps < began_.step && !shared && trained_others(event, state)) {
-    end_with(began_, /*by_call=*/false);
+    end_with(began_, LoneEnd::kWithValues);
     found_.call_count = calls_began_;
   }
   if (found_.steps == 0) return std::nullopt;

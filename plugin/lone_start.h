@@ -40,7 +40,7 @@ class LoneStart {
 
  private:
   void add(std::int64_t elements, const Models& models, const StepDigest& last);
-  void end_with(const StepDigest& last, bool by_call);
+  void end_with(const StepDigest& last, LoneEnd end);
   bool trained_others(const CollectiveEvent& event, const RunState& state) const;
   void add_exchanged(const CollectiveEvent& event, const StepDigest& last);
 

@@ -156,7 +156,7 @@ void RankDigest::on(const StepEndEvent& event, const RunState& state) {
   sinks_.digest(digest);
   turns_.step_ended(event.at.thread);
   if (turns_.take_turns() && sinks_.lone) {
-    sinks_.lone({.steps = static_cast<std::int32_t>(digest.step), .by_call = kByThreads});
+    sinks_.lone({.steps = static_cast<std::int32_t>(digest.step), .end = LoneEnd::kNever});
   }
   show(digest);
   last_ = digest;

@@ -202,6 +202,7 @@ void Worker::finish(milliseconds limit, const RunCosts& costs) {
   write_models();
   SummaryRecord record = summary(costs);
   add_unjudged(record);
+  tell_idle_declarations();
   if (writer_ != nullptr) {
     for (const SuppressionRecord& line : suppressions()) writer_->write_suppression(line);
     writer_->write_summary(record);

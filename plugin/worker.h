@@ -172,6 +172,7 @@ class Worker final : public EventSink {
   std::int64_t unjudged() const;
   void leave_unjudged(std::chrono::milliseconds limit);
   void add_unjudged(SummaryRecord& record) const;
+  void tell_idle_declarations() const;
   std::optional<ExitEvent::Rested> rested(const RunCosts& costs) const;
   std::vector<SuppressionRecord> suppressions() const;
   void write_reports(const SummaryRecord& summary);

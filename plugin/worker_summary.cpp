@@ -128,6 +128,15 @@ void Worker::leave_unjudged(std::chrono::milliseconds limit) {
               " s after the end of the program: the report lacks what they show");
 }
 
+// A glob with a slip in it declares nothing. One rank says it for all.
+void Worker::tell_idle_declarations() const {
+  if (options_.run.rank != 0) return;
+  for (const DeclarationEvent& idle : judge_.state().declarations().without_effect()) {
+    log_warning("declare: " + idle.path_glob + "=" + idle.kind +
+                " covers no module and no tensor of any model");
+  }
+}
+
 // No check can say then that it found nothing.
 void Worker::add_unjudged(SummaryRecord& record) const {
   if (left_unjudged_ == 0) return;

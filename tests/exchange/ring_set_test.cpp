@@ -49,7 +49,7 @@ TEST_CASE("what is no ring of this run and rank is left out with one remark", "[
 TEST_CASE("steps before the first call that all ranks made are steps of all", "[compare]") {
   const TemporaryDir dir;
   std::int32_t of_second = 0;
-  std::int32_t by_call = 1;
+  LoneEnd end = LoneEnd::kWithCall;
   bool are_shown = false;
   SECTION("where these are as many") {
     of_second = 3;
@@ -59,14 +59,14 @@ TEST_CASE("steps before the first call that all ranks made are steps of all", "[
   SECTION("not where one made others") { of_second = 2; }
   SECTION("not where what they hold was sent after them") {
     of_second = 3;
-    by_call = 0;
+    end = LoneEnd::kWithValues;
   }
   for (const std::int64_t rank : {0, 1}) {
     RingWriter writer;
     REQUIRE(open_ring(writer, dir.path(), kSmallRing, rank) == "");
     for (std::int64_t step = 0; step < 8; ++step) writer.put(StepDigest{.step = step});
     const std::int32_t steps = rank == 0 ? 3 : of_second;
-    if (steps > 0) writer.put(LoneSteps{.steps = steps, .by_call = by_call});
+    if (steps > 0) writer.put(LoneSteps{.steps = steps, .end = end});
   }
   const RingSet set = open_rings(list_rings(dir.path()), "run");
   REQUIRE(set.rings.size() == 2);
@@ -84,7 +84,7 @@ TEST_CASE("steps of ranks are not compared where threads of one make them side b
     for (const std::int64_t step : {1, 2}) {
       rank.digest({.step = step, .structure = static_cast<std::uint64_t>(7 + number)});
     }
-    if (by_threads && number == 1) rank.writer.put(LoneSteps{.steps = 2, .by_call = kByThreads});
+    if (by_threads && number == 1) rank.writer.put(LoneSteps{.steps = 2, .end = LoneEnd::kNever});
   }
   const RingSet set = open_all(dir);
   const RanksComparedEvent compared = compare_ranks(set.rings, {.world_size = 2});

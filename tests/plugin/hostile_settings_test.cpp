@@ -101,6 +101,15 @@ TEST_CASE("Odd settings that mean something start") {
   }
 }
 
+TEST_CASE("A declaration that covers nothing is told at the end") {
+  const std::string rest = "console=quiet:report_dir=" + report_dir();
+  const std::string globs = "declare=fist.*=rank_local,second=rank_local,*.bias=intended:";
+  const Outcome outcome = in_child([&] { return train_under(globs + rest); });
+  CHECK(outcome.exit_code == 0);
+  CHECK(is_printable_line(outcome.said));
+  CHECK(outcome.said.find("declare: fist.*=rank_local covers no module") != std::string::npos);
+}
+
 TEST_CASE("A relative folder begins where a model is attached, or the program was started") {
   const TemporaryDir dir;
   const std::filesystem::path began = std::filesystem::current_path();

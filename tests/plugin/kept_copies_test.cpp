@@ -1,4 +1,7 @@
-// Ranks of which one keeps a copy of the model, as an average of its weights, for itself.
+// Ranks of which one keeps a copy of the model, as an average of its weights, for itself, and ranks
+// that first train a model each for itself.
+#include <functional>
+
 #include "tests/plugin/merged_run.h"
 #include "tests/plugin/on_ranks.h"
 
@@ -112,6 +115,58 @@ TEST_CASE("Beside a copy of one rank that was made later, a layer left out is fo
   INFO(merged.said);
   CHECK(merged.says("1 of 4 sampled gradients differs between ranks at step() (subset)"));
   CHECK(merged.says("primary grad-not-reduced"));
+}
+
+namespace {
+void train_averaged(torch::nn::Module& model, const Group& group, const Place& place,
+                    const std::function<at::Tensor()>& loss) {
+  torch::optim::SGD optimizer(model.parameters(), 0.01);
+  for (int step = 0; step < 30; ++step) {
+    optimizer.zero_grad();
+    loss().backward();
+    for (const at::Tensor& parameter : model.parameters()) {
+      all_reduce(group, parameter.grad().div_(place.ranks));
+    }
+    optimizer.step();
+  }
+}
+
+/// Each rank trains a model for itself, then all train another one, and at last average the first.
+Merged merged_of_late_average(bool sends_first) {
+  Ranks ranks(2, [sends_first](const Place& place) {
+    const Group group = place.group();
+    torch::manual_seed(1);
+    torch::nn::Linear late(8, 3);
+    Net net;
+    attach_diagnostics(late, quiet());
+    attach_diagnostics(net, quiet());
+    torch::manual_seed(static_cast<std::uint64_t>(place.rank) + 2);
+    const auto late_loss = [&] { return late(input()).square().mean(); };
+    torch::optim::SGD own(late->parameters(), 0.01);
+    train(own, late_loss, 5);
+    train_averaged(*net, group, place, [&] { return net->loss(); });
+    for (const at::Tensor& parameter : late->parameters()) {
+      if (sends_first) broadcast(group, parameter.detach());
+    }
+    train_averaged(*late, group, place, late_loss);
+    return 0;
+  });
+  CHECK(ranks.exit_codes() == std::vector<int>{0, 0});
+  return merge();
+}
+}  // namespace
+
+TEST_CASE("A model that each rank trained first and all average later is compared again") {
+  const Merged merged = merged_of_late_average(/*sends_first=*/false);
+  INFO(merged.said);
+  CHECK(merged.code == 1);
+  CHECK(merged.says("[rank-parameters-differ]"));
+}
+
+TEST_CASE("A model that each rank trained first and one sends before the average is silent") {
+  const Merged merged = merged_of_late_average(/*sends_first=*/true);
+  INFO(merged.said);
+  CHECK(merged.says("0 errors, 0 warnings,"));
 }
 
 }  // namespace ddpscope::test::kept_copies_test

@@ -1,0 +1,81 @@
+#include "tests/support/catch.h"
+#include "tests/support/events.h"
+
+namespace ddpscope::test::evaluations_in_training_test {
+namespace {
+const JudgedOutputEvent kJudged = {
+    .op = "aten::nll_loss", .training_op = "aten::dropout", .weight = 2};
+
+Program trained(int steps = 3) {
+  Program program("module-mode");
+  program.attach(1, {{.id = 1, .path = "head.weight"}, {.id = 2, .path = "norm.weight"}});
+  program.optimizer(1, {1, 2});
+  for (int i = 0; i < steps; ++i) {
+    program.backward({1, 2});
+    program.step(1);
+  }
+  return program;
+}
+
+void step(Program& program, int times = 1) {
+  for (int i = 0; i < times; ++i) {
+    program.backward({1, 2});
+    program.step(1);
+  }
+}
+}  // namespace
+
+TEST_CASE("module-mode warns of outputs that are judged in training mode", "[check]") {
+  Program program = trained();
+  program.send_now(kJudged);
+  program.send_now(kJudged);
+  CHECK(program.findings.empty());
+  step(program, 3);
+  REQUIRE(program.findings.size() == 1);
+  const Finding& finding = program.findings[0];
+  CHECK(finding.severity == Severity::kWarning);
+  CHECK(cause_of(finding) == "evaluation_in_training");
+  CHECK(finding.module_path == "norm");
+  CHECK(finding.op == "aten::dropout");
+  CHECK(finding.what == "the model is evaluated in training mode (evaluation_in_training)");
+  CHECK(finding.why ==
+        "aten::nll_loss judged 2 forwards without grad, in which dropout left values out");
+  CHECK(fact_of<std::string>(finding, "loss_op") == "aten::nll_loss");
+}
+
+TEST_CASE("module-mode warns at the end of one judged output that nothing follows", "[check]") {
+  Program program = trained();
+  JudgedOutputEvent judged = kJudged;
+  judged.weight = 0;  // where hooks rest
+  program.send_now(judged);
+  step(program, GENERATE(0, 4));
+  CHECK(program.findings.empty());
+  program.send_now(ExitEvent{});
+  REQUIRE(program.findings.size() == 1);
+  CHECK(program.findings[0].module_path.empty());
+}
+
+TEST_CASE("module-mode takes losses of each step for a part of it", "[check]") {
+  Program program = trained();
+  for (int i = 0; i < 6; ++i) {
+    for (int trial = 0; trial < 3; ++trial) program.send_now(kJudged);
+    step(program);
+  }
+  step(program, 3);
+  program.send_now(ExitEvent{});
+  CHECK(program.findings.empty());
+}
+
+TEST_CASE("module-mode does not judge models that are not trained, in eval mode or declared",
+          "[check]") {
+  const int way = GENERATE(0, 1, 2);
+  Program program = trained(way == 0 ? 0 : 3);
+  JudgedOutputEvent judged = kJudged;
+  judged.in_eval = way == 1;
+  if (way == 2) program.declare("*", "intended");
+  for (int i = 0; i < 3; ++i) program.send_now(judged);
+  program.send_now(ExitEvent{});
+  CHECK(program.findings.empty());
+}
+
+}  // namespace ddpscope::test::evaluations_in_training_test
