@@ -15,7 +15,8 @@ namespace distill {
 constexpr std::int64_t kArms = 3;
 constexpr double kTemperature = 2;
 
-const samples::BugNames kBugs = {"adapter-under-guard", "teacher-optimized", "no-zero-grad"};
+const samples::BugNames kBugs = {"adapter-under-guard", "teacher-optimized", "no-zero-grad",
+                                 "no-eval"};
 
 struct Answer {
   torch::Tensor features;
@@ -67,24 +68,24 @@ Points draw_points() {
   return {places + 0.02 * torch::randn_like(places), arms};
 }
 
-void report(const char* who, Net net) {
+void report(const char* who, Net net, const samples::Arguments& arguments) {
   torch::NoGradGuard guard;
-  net->eval();
+  if (!arguments.has("no-eval")) net->eval();  // BUG
   const Points points = draw_points();
   const auto right = net->forward(points.places).logits.argmax(1).eq(points.arms);
   std::printf("%s: accuracy %.1f %%\n", who, 100 * right.to(torch::kFloat32).mean().item<double>());
 }
 
-void train_teacher(Net& teacher, std::int64_t steps) {
+void train_teacher(Net& teacher, const samples::Arguments& arguments) {
   torch::optim::Adam optimizer(teacher->parameters(), 0.01);
   teacher->train();
-  for (std::int64_t step = 0; step < steps; ++step) {
+  for (std::int64_t step = 0; step < arguments.steps; ++step) {
     const Points points = draw_points();
     optimizer.zero_grad();
     torch::cross_entropy_loss(teacher(points.places).logits, points.arms).backward();
     optimizer.step();
   }
-  report("teacher", teacher);
+  report("teacher", teacher, arguments);
 }
 
 torch::Tensor student_loss(Net& teacher, Student& student, const samples::Arguments& arguments) {
@@ -118,7 +119,7 @@ void train_student(Net& teacher, Student& student, const samples::Arguments& arg
     student_loss(teacher, student, arguments).backward();
     optimizer.step();
   }
-  report("student", student->net);
+  report("student", student->net, arguments);
 }
 
 }  // namespace distill
@@ -134,7 +135,7 @@ int main(int argc, char** argv) try {
     ddpscope::attach_diagnostics(teacher);
     ddpscope::attach_diagnostics(student);
   }
-  distill::train_teacher(teacher, arguments.steps);
+  distill::train_teacher(teacher, arguments);
   distill::train_student(teacher, student, arguments);
   return 0;
 } catch (const std::exception& error) {

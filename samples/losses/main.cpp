@@ -17,8 +17,8 @@ constexpr std::int64_t kPoints = 64;
 constexpr std::int64_t kWidth = 32;
 constexpr std::int64_t kRegions = 4;
 
-const samples::BugNames kBugs = {"broadcast", "double-softmax", "labels-from-one", "probabilities",
-                                 "nan-probabilities"};
+const samples::BugNames kBugs = {"broadcast",     "double-softmax",    "labels-from-one",
+                                 "probabilities", "nan-probabilities", "other-dimension"};
 
 struct Points {
   torch::Tensor places;  // [N, 2]
@@ -73,9 +73,10 @@ torch::Tensor loss_of(const Seen& seen, const Points& points, const samples::Arg
   auto height = points.height;
   if (!arguments.has("broadcast")) height = height.unsqueeze(1);  // BUG broadcast
   auto region = points.region;
-  if (arguments.has("labels-from-one")) region = region + 1;  // BUG labels-from-one
+  if (arguments.has("labels-from-one")) region = region + 1;              // BUG labels-from-one
+  const std::int64_t regions = arguments.has("other-dimension") ? 0 : 1;  // BUG other-dimension
   return torch::mse_loss(seen.height, height) +
-         torch::nn::functional::cross_entropy(seen.region, region) +
+         torch::nll_loss(torch::log_softmax(seen.region, regions), region) +
          torch::binary_cross_entropy(seen.wet, points.wet);
 }
 
