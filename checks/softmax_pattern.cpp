@@ -54,14 +54,28 @@ constexpr SoftmaxPattern kOtherDim = {
 
 bool is_nll(std::string_view name) { return name.starts_with("nll_loss"); }
 
-/// What nll_loss is given as it was made: views move dimensions. In a square matrix both are meant,
-/// as where pairs are told apart both ways.
-bool is_over_other_dim(const OpTrace::Record& producer, TensorId input) {
+/// Where a matrix with a row per example is all that nll_loss is given of it, the dimension of the
+/// classes is the last one.
+bool is_flattened(const OpTrace::Output& output, TensorId input, const OpTrace& trace) {
+  const OpTrace::Record* const view = trace.record_of(input);
+  if (view == nullptr || view->outputs.size() != 1 || view->inputs.empty()) return false;
+  const bool keeps_order = view->op == "aten::view" || view->op == "aten::_unsafe_view";
+  const std::vector<std::int64_t>& shape = view->outputs.front().shape;
+  return keeps_order && view->inputs.front() == output.id && output.shape.size() > 2 &&
+         shape.size() == 2 && shape.back() == output.shape.back();
+}
+
+/// Other views move dimensions. In a square matrix both are meant, as where pairs are told apart
+/// both ways.
+bool is_over_other_dim(const OpTrace::Record& producer, TensorId input, const OpTrace& trace) {
   if (!producer.dim.has_value() || producer.outputs.size() != 1) return false;
   const OpTrace::Output& output = producer.outputs.front();
-  const std::size_t dims = output.shape.size();
+  const auto dims = static_cast<std::int64_t>(output.shape.size());
+  if (output.id != input) {
+    return is_flattened(output, input, trace) && *producer.dim != dims - 1;
+  }
   const bool is_square = dims == 2 && output.shape[0] == output.shape[1];
-  return output.id == input && !is_square && *producer.dim != (dims < 2 ? 0 : 1);
+  return !is_square && *producer.dim != (dims < 2 ? 0 : 1);
 }
 
 bool is_made_by(const SoftmaxPattern& pattern, std::string_view made) {
@@ -101,7 +115,7 @@ const SoftmaxPattern* pattern_of(const OpTrace::Record& producer, const OpTrace:
   });
   if (known != kPatterns.end()) return &*known;
   if (made == kOtherDim.producer && is_nll(used) &&
-      is_over_other_dim(producer, loss.inputs.front())) {
+      is_over_other_dim(producer, loss.inputs.front(), trace)) {
     return &kOtherDim;
   }
   const bool is_clamped = made == kClampedLogits.producer && used == kClampedLogits.consumer;

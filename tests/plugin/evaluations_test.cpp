@@ -118,12 +118,24 @@ TEST_CASE("Log-probabilities over the batch in nll_loss are found as an error") 
   check_findings({"loss-double-softmax error - - - aten::log_softmax"});
 }
 
+TEST_CASE("Log-probabilities over the words of a sentence in nll_loss are found as an error") {
+  Net net;
+  train_on(net, [](const at::Tensor& out) {
+    const at::Tensor words = torch::log_softmax(out.view({2, 4, 4}), 1);
+    return F::nll_loss(words.view({8, 4}), classes());
+  });
+  check_findings({"loss-double-softmax error - - - aten::log_softmax"});
+}
+
 TEST_CASE("Log-probabilities over the dimension of the classes are silent") {
   Net net;
   train_on(net, [](const at::Tensor& out) {
     const at::Tensor pairs = out.matmul(out.t());
-    const at::Tensor tokens = torch::log_softmax(out.view({2, 4, 4}), 2).view({8, 4});
+    const at::Tensor words = out.view({2, 4, 4});
+    const at::Tensor tokens = torch::log_softmax(words, 2).view({8, 4});
+    const at::Tensor turned = torch::log_softmax(words.transpose(1, 2), 1).transpose(1, 2);
     return F::nll_loss(torch::log_softmax(out, -1), classes()) + F::nll_loss(tokens, classes()) +
+           F::nll_loss(turned.reshape({8, 4}), classes()) +
            F::nll_loss(torch::log_softmax(pairs, 0), torch::arange(8)) +
            torch::nll_loss(torch::log_softmax(out[0], 0), classes()[0]);
   });
