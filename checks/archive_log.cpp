@@ -55,6 +55,29 @@ class Paths {
   std::unordered_map<std::string, Tensors> by_path_;
 };
 
+/// What a program found in one archive.
+class Found {
+ public:
+  void add(const ArchiveTensorEvent& event, const Paths& paths, const RunState& state) {
+    const TensorState* tensor = state.tensor(event.tensor);
+    const bool is_registered = tensor != nullptr && !tensor->registrations.empty();
+    const bool is_name = is_registered || !paths.find(event.key).empty();
+    if (event.access == ArchiveAccess::kRead && is_name) held_a_name_ = true;
+    if (event.access == ArchiveAccess::kRead && !is_name) others_.insert(event.key);
+    if (event.access == ArchiveAccess::kMissing && is_name) missing_.insert(event.key);
+  }
+  /// By other names perhaps. One tensor beside more that are missing was only looked at, as to see
+  /// whether the names have a prefix.
+  bool is_loaded() const {
+    return held_a_name_ || others_.size() > 1 || others_.size() >= missing_.size();
+  }
+
+ private:
+  bool held_a_name_ = false;
+  std::set<std::string> others_;
+  std::set<std::string> missing_;
+};
+
 bool is_within(const std::string& path, const std::string& module) {
   return module.empty() || path == module || path.starts_with(module + ".");
 }
@@ -66,18 +89,16 @@ void ArchiveLog::add(const ArchiveTensorEvent& event) {
 
 std::vector<ArchiveVisit> ArchiveLog::visits(const RunState& state) const {
   std::map<std::pair<std::uint64_t, ModelId>, ArchiveVisit> by_place;
-  std::set<std::uint64_t> held_a_name;
-  for (const ArchiveTensorEvent& event : events_) {
-    if (event.access == ArchiveAccess::kRead) held_a_name.insert(event.archive);
+  const bool by_name = std::ranges::any_of(events_, [](const auto& e) { return e.tensor == 0; });
+  const std::optional<Paths> paths = by_name ? std::optional<Paths>(state) : std::nullopt;
+  std::map<std::uint64_t, Found> found;
+  if (by_name) {
+    for (const ArchiveTensorEvent& event : events_) found[event.archive].add(event, *paths, state);
   }
-  std::optional<Paths> paths;
   for (const ArchiveTensorEvent& event : events_) {
     Paths::Tensors tensors;
     if (const TensorState* tensor = state.tensor(event.tensor)) tensors = {tensor};
-    if (event.tensor == 0 && !held_a_name.contains(event.archive)) {
-      if (!paths.has_value()) paths.emplace(state);
-      tensors = paths->find(event.key);
-    }
+    if (event.tensor == 0 && !found[event.archive].is_loaded()) tensors = paths->find(event.key);
     std::erase_if(tensors, [](const TensorState* one) { return one->registrations.empty(); });
     if (tensors.empty()) continue;
     const ModelId model = tensors.front()->registrations.front().model;

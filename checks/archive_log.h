@@ -24,8 +24,8 @@ class ArchiveLog {
   void add(const ArchiveTensorEvent& event);
   bool empty() const { return events_.empty(); }
   /// By archive and model; tensors that no attached model registers are left out. Where an archive
-  /// held none of its names, one that was asked for without a tensor stands for what is registered
-  /// under it, or in the module of that name.
+  /// held none of its names, and at most one tensor of another was read, a name that was asked for
+  /// without a tensor stands for what is registered under it, or in the module of that name.
   std::vector<ArchiveVisit> visits(const RunState& state) const;
   void clear() { events_.clear(); }
 

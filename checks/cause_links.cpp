@@ -182,6 +182,15 @@ bool grew_until(const Finding& cause, const Finding& effect) {
          cause.rank == effect.rank && cause.step < effect.step;
 }
 
+/// A load that took the bytes of another type for numbers, and where these then overflow.
+bool loaded_other_numbers(const Finding& cause, const Finding& effect) {
+  const FactValue* before = find_fact(cause, fact::kOldShape);
+  const FactValue* now = find_fact(cause, fact::kNewShape);
+  const bool is_type = before != nullptr && now != nullptr && *before == *now;
+  return cause.id == "checkpoint-load" && is_type && cause.model == effect.model &&
+         cause.rank == effect.rank && cause.step <= effect.step;
+}
+
 /// A divergence whose targets are below 0. Where hooks rested, its targets are looked at in the
 /// step after its first NaN.
 bool makes_nan_of_targets(const Finding& cause) {
@@ -198,7 +207,8 @@ bool is_why_nonfinite(const Finding& cause, const Finding& effect) {
   }
   if (effect.id == "numeric-nonfinite-gradient") return of_step && made;
   if (effect.id == "numeric-nonfinite-forward") {
-    return spoilt_the_parameters(cause, effect) || grew_until(cause, effect);
+    return spoilt_the_parameters(cause, effect) || grew_until(cause, effect) ||
+           loaded_other_numbers(cause, effect);
   }
   const FactValue* op = find_fact(cause, fact::kForwardOp);
   const bool same_op = op != nullptr ? *op == FactValue(effect.op) : cause.op == effect.op;

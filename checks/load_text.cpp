@@ -20,6 +20,27 @@ Finding of(const ArchiveVisit& visit, const std::string& cause) {
   finding.facts = {{fact::kCause, cause}};
   return finding;
 }
+
+/// `first`, which lies at `path`, stands for all of them.
+void tell_form(const ArchiveTensorEvent& first, const std::string& path, std::size_t count,
+               Finding& finding) {
+  const std::string tensors = counted(static_cast<std::int64_t>(count), "tensor");
+  if (first.now.dtype != first.old_dtype) {
+    finding.what = fmt::format(
+        "load read {} of another type: {} is {} in the file, {} in the model (reshaped)", tensors,
+        path, first.now.dtype, first.old_dtype);
+    finding.why = "a load converts no numbers: it takes the bytes of the file as they are";
+    finding.fixes = {{"to() the type of the file before the load, and back after it", kLikely},
+                     {"save the model in the type that loads it", kLikely}};
+    return;
+  }
+  finding.what = fmt::format("load changed the form of {}: {} is {} {} now, was {} {} (reshaped)",
+                             tensors, path, shape_text(first.now.shape), first.now.dtype,
+                             shape_text(first.old_shape), first.old_dtype);
+  finding.why = "a load takes the shape of the file, whatever the model was built with";
+  finding.fixes = {{"construct the model for the file", kLikely},
+                   {"load the other tensors by name and leave these out", kNeedsDecision}};
+}
 }  // namespace
 
 Finding load_reshaped(const ArchiveVisit& visit,
@@ -37,14 +58,7 @@ Finding load_reshaped(const ArchiveVisit& visit,
     finding.module_path = common_path(finding.module_path, at.module_path);
     if (paths.size() < kMaxLoaded) paths.push_back(tensor_path(*state.tensor(event->tensor)));
   }
-  const std::string before = shape_text(first.old_shape) + " " + first.old_dtype;
-  const std::string now = shape_text(first.now.shape) + " " + first.now.dtype;
-  finding.what = fmt::format("load changed the form of {}: {} is {} now, was {} (reshaped)",
-                             counted(static_cast<std::int64_t>(reshaped.size()), "tensor"),
-                             paths.front(), now, before);
-  finding.why = "a load takes the shape and type of the file, whatever the model was built with";
-  finding.fixes = {{"construct the model for the file", kLikely},
-                   {"load the other tensors by name and leave these out", kNeedsDecision}};
+  tell_form(first, paths.front(), reshaped.size(), finding);
   finding.facts.push_back({fact::kReshapedPaths, as_fact(paths)});
   finding.facts.push_back({fact::kOldShape, shape_text(first.old_shape)});
   finding.facts.push_back({fact::kNewShape, shape_text(first.now.shape)});

@@ -5,20 +5,12 @@
 #include <utility>
 
 #include "checks/byte_text.h"
+#include "checks/op_writes.h"
 
 namespace ddpscope {
 namespace {
 constexpr std::size_t kMaxRecords = 100000;
 constexpr std::size_t kMaxNamedOps = 4;
-
-bool contains(const std::vector<TensorId>& ids, TensorId id) {
-  return std::ranges::find(ids, id) != ids.end();
-}
-
-// Some operators, as contiguous(), return an input as it is.
-bool may_write(const std::string& op, std::size_t inputs) {
-  return op.ends_with('_') || (inputs > 1 && op != "aten::type_as");
-}
 
 // The inputs whose values matter: of some operators only shape and type do.
 std::vector<TensorId> inputs_read(const OpEvent& event) {
@@ -113,10 +105,9 @@ void OpTrace::index(const OpEvent& event, const std::string& path) {
 
 void OpTrace::keep(Record record) {
   const std::size_t number = records_.size();
-  const bool writes = may_write(record.op, record.inputs.size());
   for (const Output& output : record.outputs) {
     // An operator that wraps another returns its output: the inner one, which ended first, made it.
-    if (writes && contains(record.inputs, output.id)) {
+    if (writes_output(record.op, record.inputs, record.outputs.size(), output.id)) {
       producer_[output.id] = number;
     } else {
       producer_.try_emplace(output.id, number);
@@ -190,10 +181,9 @@ TensorState* OpTrace::registered_behind(TensorId id, std::uint64_t storage) cons
 }
 
 void OpTrace::note_writes(const OpEvent& event) {
-  if (!may_write(event.op, event.inputs.size())) return;
   for (std::size_t place = 0; place < event.outputs.size(); ++place) {
     const TensorInfo& output = event.outputs[place];
-    if (!contains(event.inputs, output.id)) continue;
+    if (!writes_output(event.op, event.inputs, event.outputs.size(), output.id)) continue;
     TensorState* written = registered_behind(output.id, output.storage);
     if (written == nullptr) written = tensors_.find(leaf_behind(output.id));
     // What nobody trained yet is initialized.

@@ -1,3 +1,5 @@
+#include "checks/op_writes.h"
+
 #include <algorithm>
 #include <array>
 #include <string_view>
@@ -15,7 +17,24 @@ bool may_average(std::string_view op) {
   if (op.starts_with("_foreach_")) op.remove_prefix(std::string_view("_foreach_").size());
   return std::ranges::find(kAverage, op) != kAverage.end();
 }
+
+/// Such return a tensor that has the form of the other already, and that may be the other.
+bool takes_a_form(std::string_view op) { return op.ends_with("_as") || op == "aten::to"; }
+
+bool holds(std::span<const TensorId> ids, TensorId id) {
+  return std::ranges::find(ids, id) != ids.end();
+}
 }  // namespace
+
+bool writes_output(std::string_view op, std::span<const TensorId> inputs, std::size_t outputs,
+                   TensorId output) {
+  if (!holds(inputs, output)) return false;
+  if (op.ends_with('_')) return true;
+  // Of a program's own, not each that writes says so in its name.
+  if (!op.starts_with("aten::")) return inputs.size() > 1;
+  // LibTorch's write what is given as `out`: it comes last, after what they read.
+  return !takes_a_form(op) && inputs.size() > outputs && holds(inputs.last(outputs), output);
+}
 
 TensorId OpTrace::followed_in(const OpEvent& event, std::size_t place,
                               const TensorState& written) const {

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <map>
 
+#include "checks/op_writes.h"
+
 namespace ddpscope {
 namespace {
 constexpr std::size_t kMaxCombined = 8;
@@ -25,8 +27,25 @@ TensorId whole_of(const RunState& state, TensorId id) {
   return tensor == nullptr || tensor->info.view_of == 0 ? id : tensor->info.view_of;
 }
 
-bool writes(const OpEvent& event, TensorId id) {
+bool is_returned(const OpEvent& event, TensorId id) {
   return std::ranges::find(event.outputs, id, &TensorInfo::id) != event.outputs.end();
+}
+
+bool writes(const OpEvent& event, TensorId id) {
+  return is_returned(event, id) && writes_output(event.op, event.inputs, event.outputs.size(), id);
+}
+
+/// As it is.
+bool is_passed_on(const OpEvent& event, TensorId id) {
+  return std::ranges::find(event.inputs, id) != event.inputs.end() && !writes(event, id);
+}
+
+/// As broadcast_tensors() of equal shapes.
+bool only_passes_on(const OpEvent& event) {
+  return !event.outputs.empty() &&
+         std::ranges::all_of(event.outputs, [&event](const TensorInfo& output) {
+           return is_passed_on(event, output.id);
+         });
 }
 
 bool reads_only(const OpEvent& event, TensorId id) {
@@ -69,7 +88,7 @@ void PlainTensors::add(const OpEvent& event, const RunState& state) {
     step_ = event.at.step;
   }
   note_writes(event, state);
-  if (!event.grad_mode) return;
+  if (!event.grad_mode || only_passes_on(event)) return;
   bool reads_registered = false, reads_parameter = false, reads_computed = false;
   std::map<TensorId, TensorId> plain;  // and what was read of each
   std::set<TensorId> combined;
@@ -78,7 +97,7 @@ void PlainTensors::add(const OpEvent& event, const RunState& state) {
     reads_registered |= registered != nullptr;
     reads_parameter |= registered != nullptr && !registered->is_buffer;
     reads_computed |= computed_.contains(input);
-    const bool is_scaled = writes(event, input) && reads_only(event, input);
+    const bool is_scaled = is_returned(event, input) && reads_only(event, input);
     const TensorId whole = whole_of(state, input);
     if (is_plain(state, whole) && !is_scaled) plain.emplace(whole, input);
     if (const auto found = combined_.find(input); found != combined_.end()) {
@@ -93,7 +112,7 @@ void PlainTensors::add(const OpEvent& event, const RunState& state) {
     if (combined.size() < kMaxCombined) combined.insert(id);
   }
   for (const TensorInfo& output : event.outputs) {
-    if (plain.contains(output.id)) continue;
+    if (plain.contains(output.id) || is_passed_on(event, output.id)) continue;
     // A view of a parameter, as the transposed weight of a layer, is not computed.
     const bool is_view = registered_behind(state, output.id) != nullptr;
     if ((reads_parameter || reads_computed) && !is_view) computed_.insert(output.id);

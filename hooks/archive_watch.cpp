@@ -48,6 +48,7 @@ std::string prefix_of(const InputArchive* archive) {
 struct Before {
   bool defined = false;
   TensorInfo info;
+  std::string dtype_read;  // of what comes in, where that is known
   std::vector<std::int64_t> strides;
   c10::Storage storage;
   const void* data = nullptr;
@@ -75,6 +76,13 @@ struct Before {
   }
 };
 
+// Of what the archive holds under the name; "" if that is no tensor.
+std::string dtype_in(InputArchive& archive, const std::string& key) {
+  c10::IValue value;
+  if (!archive.try_read(key, value) || !value.isTensor()) return "";
+  return value.toTensor().defined() ? describe(value.toTensor(), 0).dtype : "";
+}
+
 void tell_missing(Capture& capture, std::string key) {
   capture.put_large(ArchiveTensorEvent{.at = capture.marker().now(),
                                        .archive = archives.load(),
@@ -82,6 +90,7 @@ void tell_missing(Capture& capture, std::string key) {
                                        .key = std::move(key)});
 }
 
+// `before.dtype_read` is told and not the tensor's own, which stays: the bytes are not converted.
 void tell_read(Capture& capture, const Before& before, std::string key, const at::Tensor& tensor,
                bool found) {
   if (!tensor.defined()) return tell_missing(capture, std::move(key));  // asked for by name alone
@@ -95,6 +104,7 @@ void tell_read(Capture& capture, const Before& before, std::string key, const at
   event.old_shape = before.defined ? before.info.shape : event.now.shape;
   event.old_dtype = before.defined ? before.info.dtype : event.now.dtype;
   event.changed = found && before.differs(tensor, event.now);
+  if (!before.dtype_read.empty()) event.now.dtype = before.dtype_read;
   capture.put_large(std::move(event));
 }
 
@@ -103,7 +113,10 @@ bool on_try_read(InputArchive* self, const std::string& key, at::Tensor& tensor,
   StepWait::see_archive();
   if (optimizer_depth > 0) return InterposedRead::original(self, key, tensor, is_buffer);
   Before before;
-  as_guest("archive", [&](Capture&) { before.keep(tensor); });
+  as_guest("archive", [&](Capture&) {
+    before.keep(tensor);
+    if (before.defined) before.dtype_read = dtype_in(*self, key);
+  });
   const bool found = InterposedRead::original(self, key, tensor, is_buffer);
   as_guest("archive", [&](Capture& capture) {
     tell_read(capture, before, prefix_of(self) + key, tensor, found);

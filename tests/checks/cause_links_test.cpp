@@ -56,6 +56,21 @@ TEST_CASE("gradients that are never cleared explain what overflows later", "[lin
   CHECK_FALSE(explains(stale, overflow));
 }
 
+TEST_CASE("a load of another type explains what overflows later", "[links]") {
+  Finding load{.id = "checkpoint-load", .severity = Severity::kError, .step = 4};
+  load.facts = {{fact::kOldShape, std::string("[8, 8]")}, {fact::kNewShape, std::string("[8, 8]")}};
+  Finding overflow{.id = "numeric-nonfinite-forward", .step = 4};
+  CHECK(explains(load, overflow));
+  overflow.model = "other";
+  CHECK_FALSE(explains(load, overflow));
+  overflow.model = load.model;
+  overflow.step = 3;
+  CHECK_FALSE(explains(load, overflow));
+  overflow.step = 5;
+  load.facts[1].value = std::string("[4, 8]");
+  CHECK_FALSE(explains(load, overflow));
+}
+
 TEST_CASE("a member that was assigned explains the zeros in the registered one", "[links]") {
   Finding replaced{.id = "module-replaced"};
   Finding zeros{.id = "grad-zero-instead-of-none"};

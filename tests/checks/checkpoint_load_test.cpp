@@ -71,9 +71,34 @@ TEST_CASE("checkpoint-load knows a tensor by the name that was asked for", "[che
   }
   SECTION("but not where the program found other names in it") {
     ask("module.conv.weight", ArchiveAccess::kRead, 40);
+    ask("module.conv.bias", ArchiveAccess::kRead, 41);
     program.backward({1, 2, 3});
     CHECK(program.findings.empty());
   }
+  SECTION("also where it only looked whether they have a prefix") {
+    ask("module.conv.weight", ArchiveAccess::kRead, 40);
+    program.backward({1, 2, 3});
+    REQUIRE(program.findings.size() == 1);
+    CHECK(program.findings[0].severity == Severity::kWarning);
+    CHECK(program.findings[0].what == "load changed 0 of 3 tensors (unchanged)");
+  }
+  SECTION("but not where it read one by its own name, and copies it") {
+    ask("conv.bias", ArchiveAccess::kRead, 40);
+    program.backward({1, 2, 3});
+    CHECK(program.findings.empty());
+  }
+}
+
+TEST_CASE("checkpoint-load takes one other name for what was loaded where one is missing",
+          "[check]") {
+  Program program("checkpoint-load");
+  program.attach(1, {kNet[2]});
+  for (const std::string key : {"head.weight", "epoch"}) {
+    program.send_now(ArchiveTensorEvent{.access = ArchiveAccess::kMissing, .key = key});
+  }
+  program.send_now(ArchiveTensorEvent{.key = "module.head.weight", .tensor = 40});
+  program.backward({3});
+  CHECK(program.findings.empty());
 }
 
 TEST_CASE("checkpoint-load knows a module and a name without dots as well", "[check]") {
@@ -127,10 +152,11 @@ TEST_CASE("checkpoint-load reports tensors whose form the file changed", "[check
   CHECK(cause_of(finding) == "reshaped");
   CHECK(finding.module_path == "head");
   CHECK(finding.subject == "weight");
-  if (other_dtype) return;
-  CHECK(finding.what ==
-        "load changed the form of 1 tensor: head.weight is [10, 64] float32 now, was [1000, 64] "
-        "float32 (reshaped)");
+  CHECK(finding.what == (other_dtype ? "load read 1 tensor of another type: head.weight is float16 "
+                                       "in the file, float32 in the model (reshaped)"
+                                     : "load changed the form of 1 tensor: head.weight is [10, 64] "
+                                       "float32 now, was [1000, 64] "
+                                       "float32 (reshaped)"));
 }
 
 TEST_CASE("checkpoint-load notes a load that changes fewer than half", "[check]") {

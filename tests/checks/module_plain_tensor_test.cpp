@@ -130,6 +130,37 @@ TEST_CASE("module-plain-tensor warns of a statistic that is written each step", 
   CHECK(fact_of<bool>(program.findings[0], "written_each_step"));
 }
 
+TEST_CASE("module-plain-tensor takes what is returned as it is for no write", "[check]") {
+  struct Returned {
+    Op op;
+    Severity severity;
+  };
+  const auto [op, severity] = GENERATE(
+      Returned{{.name = "aten::broadcast_tensors", .inputs = {31, 9}, .outputs = {31, 9}},
+               Severity::kNote},
+      Returned{{.name = "aten::broadcast_tensors", .inputs = {31, 9}, .outputs = {35, 9}},
+               Severity::kNote},
+      Returned{{.name = "aten::type_as", .inputs = {9, 9}, .outputs = {9}}, Severity::kNote},
+      Returned{{.name = "aten::mean", .inputs = {31, 9}, .outputs = {9}}, Severity::kWarning},
+      Returned{{.name = "own::update", .inputs = {9, 31}, .outputs = {9}}, Severity::kWarning});
+  Program program("module-plain-tensor");
+  program.attach(1, kNet);
+  program.optimizer(1, {1, 2});
+  constant(program, 9);
+  for (int i = 0; i < 3; ++i) {
+    program.op({.name = "aten::mm", .inputs = {30, 1}, .outputs = {31}});
+    program.op(op);
+    program.op({.name = "aten::mul", .inputs = {31, 9}, .outputs = {32}});
+    program.op({.name = "aten::mm", .inputs = {32, 2}, .outputs = {33}});
+    program.backward({1, 2});
+    program.step(1);
+  }
+  REQUIRE(program.findings.size() == 1);
+  CHECK(program.findings[0].severity == severity);
+  CHECK(fact_of<bool>(program.findings[0], "written_each_step") ==
+        (severity == Severity::kWarning));
+}
+
 TEST_CASE("module-plain-tensor tells a statistic from a state", "[check]") {
   Program program("module-plain-tensor");
   program.attach(1, kNet);
@@ -209,7 +240,9 @@ TEST_CASE("module-plain-tensor stays silent", "[check]") {
     constant(program, 9);
     for (int i = 0; i < 4; ++i) {
       program.op({.name = "aten::mm", .inputs = {30, 1}, .outputs = {31}});
+      program.op({.name = "aten::broadcast_tensors", .inputs = {31, 9}, .outputs = {31, 9}});
       program.op({.name = "aten::mse_loss", .inputs = {31, 9}, .outputs = {32}});
+      program.op({.name = "aten::mm", .inputs = {31, 2}, .outputs = {36}});
       program.op({.name = "aten::mm", .inputs = {30, 2}, .outputs = {33}});
       program.op({.name = "aten::mse_loss", .inputs = {33, 9}, .outputs = {34}});
       program.op({.name = "aten::add", .inputs = {32, 34}, .outputs = {35}});

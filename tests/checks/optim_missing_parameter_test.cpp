@@ -193,13 +193,18 @@ TEST_CASE("optim-missing-parameter notes parameters that the program updates its
   Program program("optim-missing-parameter");
   program.attach(1, kNet);
   program.optimizer(1, {1});
+  const bool is_write = GENERATE(true, false);  // a loss takes it in
   for (int i = 0; i < 3; ++i) {
     program.backward({1, 2});
-    program.op({.name = "aten::sub_", .inputs = {2}, .outputs = {2}, .grad_mode = false});
+    if (is_write) {
+      program.op({.name = "aten::sub_", .inputs = {2}, .outputs = {2}, .grad_mode = false});
+    } else {
+      program.op({.name = "aten::broadcast_tensors", .inputs = {2, 30}, .outputs = {2, 31}});
+    }
     program.step(1);
   }
   REQUIRE(program.findings.size() == 1);
-  CHECK(program.findings[0].severity == Severity::kNote);
+  CHECK(program.findings[0].severity == (is_write ? Severity::kNote : Severity::kError));
 }
 
 TEST_CASE("optim-missing-parameter waits where an optimizer may be unknown", "[check]") {

@@ -143,13 +143,17 @@ TEST_CASE("A load that finds none of its names is found") {
   check_findings({"checkpoint-load warning - - unchanged -"});
 }
 
-TEST_CASE("A load that changes the classes of a head is found") {
-  std::stringstream file = saved(Classifier(4));
-  Classifier net(10);
-  attach_diagnostics(net, quiet());
+TEST_CASE("Loads that change the classes of a head or the type of a bias are found") {
+  Classifier held(4), net(10), other(4);
+  std::stringstream file = saved(held);
+  held->head->bias.set_data(torch::zeros(4, torch::kFloat64));
+  std::stringstream wide = saved(held);
+  for (Classifier loaded : {net, other}) attach_diagnostics(loaded, quiet());
   torch::load(net, file);
-  train_some(*net);
-  check_findings({"checkpoint-load error head - reshaped -"});
+  torch::load(other, wide);
+  for (Classifier loaded : {net, other}) train_some(*loaded);
+  check_findings(
+      {"checkpoint-load error head - reshaped -", "checkpoint-load error head bias reshaped -"});
 }
 
 TEST_CASE("A file that lacks unregistered layers is found") {
