@@ -25,8 +25,10 @@ void GradientIntervals::add(OptimizerId owner, const GradientEvent& event) {
   } else if (event.before != GradientBefore::kKept) {
     clear(member);
     const bool is_undefined = event.before == GradientBefore::kUndefined;
-    member.set_to_none |= is_undefined && member.had_gradient;
-    member.is_first |= is_undefined && !member.had_gradient && !members.zeroed;
+    member.set_to_none |= is_undefined && member.had_gradient && members.stepped;
+    members.zeroed_first |= is_undefined && member.had_gradient && !members.stepped;
+    member.is_first |=
+        is_undefined && !member.had_gradient && !members.zeroed && !members.zeroed_first;
   }
   member.had_gradient = true;
   ++member.accumulations;
@@ -41,7 +43,7 @@ void GradientIntervals::rested() {
 
 void GradientIntervals::clear(OptimizerId optimizer) {
   Members& members = optimizers_[optimizer];
-  members.zeroed = true;
+  (members.stepped ? members.zeroed : members.zeroed_first) = true;
   for (auto& [id, member] : members.by_id) clear(member);
 }
 
@@ -73,7 +75,8 @@ void GradientIntervals::end(Member& member, std::int64_t cycle) {
 }
 
 /// Cleared before a step of this cycle or the last one, or once in a while, as before a loop within
-/// the loop. What was cleared before each step until it no longer was is not.
+/// the loop. What was cleared before each step until it no longer was is not, nor what was before
+/// the first step alone: that may have been before the loop.
 bool GradientIntervals::is_now_and_then(const Members& members, const Member& member,
                                         std::int64_t cycle) {
   if (member.clear_cycle > 0 && member.clear_cycle + 1 >= cycle) return true;
@@ -95,6 +98,7 @@ void GradientIntervals::add_untold(const std::vector<TensorId>& untold, Closed& 
 GradientIntervals::Closed GradientIntervals::close(OptimizerId optimizer, std::int64_t cycle) {
   Closed closed{.all = true};
   Members& members = optimizers_[optimizer];
+  members.stepped = true;
   std::vector<TensorId> untold;
   for (auto& [id, member] : members.by_id) {
     if (member.accumulations == 0) continue;
@@ -103,6 +107,7 @@ GradientIntervals::Closed GradientIntervals::close(OptimizerId optimizer, std::i
     const bool is_told = !member.was_cleared && !member.was_untold;
     if (is_told && member.stale_cycles >= kIntervalCycles) {
       const bool now_and_then = is_now_and_then(members, member, cycle);
+      closed.zeroed_first |= !now_and_then && members.zeroed_first && !member.cleared_each;
       Stale& stale = now_and_then ? closed.now_and_then : closed.never;
       stale.parameters.push_back(id);
       stale.steps = std::max(stale.steps, member.steps);

@@ -19,10 +19,11 @@ class GradientIntervals {
     std::int64_t steps = 0;          ///< likewise, of the optimizer
   };
   struct Closed {
-    Stale never;               ///< not cleared in 3 cycles
-    Stale now_and_then;        ///< not before this step, but before some of the others
-    bool all = false;          ///< no other member got a gradient
-    std::int64_t longest = 0;  ///< the most since a cleared one was cleared
+    Stale never;                ///< not cleared in 3 cycles
+    Stale now_and_then;         ///< not before this step, but before some of the others
+    bool zeroed_first = false;  ///< those were before the first step, and may be again
+    bool all = false;           ///< no other member got a gradient
+    std::int64_t longest = 0;   ///< the most since a cleared one was cleared
   };
 
   void add(OptimizerId owner, const GradientEvent& event);
@@ -49,7 +50,7 @@ class GradientIntervals {
     bool was_untold = false;    ///< before the last step
     bool was_cleared = false;   ///< likewise
     bool was_first = false;     ///< likewise
-    bool set_to_none = false;   ///< at some time
+    bool set_to_none = false;   ///< at some time since the first step
     bool cleared_each = false;  ///< before two steps in a row, at some time
     std::int64_t cleared_cycles = 0;  ///< in a row, before each of whose steps it was
     std::int64_t stale_cycles = 0;    ///< since the last two of these in a row
@@ -60,7 +61,9 @@ class GradientIntervals {
     std::int64_t clear_cycle = 0;     ///< of the last step that found it cleared; 0: none did
   };
   struct Members {
-    bool zeroed = false;  ///< by its zero_grad(), at some time
+    bool stepped = false;
+    bool zeroed = false;        ///< by its zero_grad(), at some time since its first step
+    bool zeroed_first = false;  ///< or by other means, before that
     std::unordered_map<TensorId, Member> by_id;
   };
   static void clear(Member& member);

@@ -64,7 +64,7 @@ class OptimStaleGradient final : public Check {
     if (!closed.never.parameters.empty()) {
       StaleGradients stale = describe(closed, closed.never, optimizer, watched.period.value());
       stale.cleared_instead = cleared_instead_of(optimizer, beside_, state);
-      if (may_be_within_another_loop(optimizer, beside_, state)) {
+      if (may_be_within_another_loop(optimizer, closed.zeroed_first, beside_, state)) {
         watched.withheld = std::move(stale);
       } else {
         watched.never.say(std::move(stale), state, findings);

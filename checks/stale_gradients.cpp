@@ -204,13 +204,13 @@ bool is_idle_beside(const OptimizerState& other, const OptimizerState& optimizer
 }
 }  // namespace
 
-bool may_be_within_another_loop(const OptimizerState& optimizer, const ClearedBeside& beside,
-                                const RunState& state) {
+bool may_be_within_another_loop(const OptimizerState& optimizer, bool zeroed_first,
+                                const ClearedBeside& beside, const RunState& state) {
   if (optimizer.steps >= kStepsOfInnerLoop) return false;
-  return std::ranges::any_of(state.optimizers(), [&](const auto& entry) {
-    return is_idle_beside(entry.second, optimizer) &&
-           !beside.is_each_step(optimizer.id, entry.first, optimizer.steps);
-  });
+  return zeroed_first || std::ranges::any_of(state.optimizers(), [&](const auto& entry) {
+           return is_idle_beside(entry.second, optimizer) &&
+                  !beside.is_each_step(optimizer.id, entry.first, optimizer.steps);
+         });
 }
 
 std::string cleared_instead_of(const OptimizerState& optimizer, const ClearedBeside& beside,

@@ -43,10 +43,11 @@ class SaidStale {
   std::vector<TensorId> told_;
 };
 
-/// Whether another optimizer is still to step for the first time, so that these steps may be those
-/// of a loop within its loop, which clears in between. Not of one that is cleared before each.
-bool may_be_within_another_loop(const OptimizerState& optimizer, const ClearedBeside& beside,
-                                const RunState& state);
+/// Whether these steps may be those of a loop within another one, which clears in between: it
+/// cleared before the first of them, or another optimizer is still to step for the first time. Not
+/// one that is cleared before each.
+bool may_be_within_another_loop(const OptimizerState& optimizer, bool zeroed_first,
+                                const ClearedBeside& beside, const RunState& state);
 /// The one that is, and never steps; "" if there is none.
 std::string cleared_instead_of(const OptimizerState& optimizer, const ClearedBeside& beside,
                                const RunState& state);

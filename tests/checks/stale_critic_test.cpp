@@ -107,7 +107,7 @@ TEST_CASE("optim-stale-gradient names an optimizer that is cleared once an epoch
   }
   REQUIRE(program.findings.size() == 1);
   CHECK(cause_of(program.findings[0]) == "not_each_step");
-  CHECK(program.findings[0].step == 4);
+  CHECK(program.findings[0].step == 8);
 }
 
 TEST_CASE("optim-stale-gradient waits while another optimizer has not stepped yet", "[check]") {

@@ -1,4 +1,4 @@
-// optim-stale-gradient where a gradient is exactly 0.
+// optim-stale-gradient where a gradient is exactly 0, or was cleared before the first step alone.
 #include "tests/support/catch.h"
 #include "tests/support/events.h"
 
@@ -71,6 +71,45 @@ TEST_CASE("optim-stale-gradient knows gradients that were set to 0 past LibTorch
   REQUIRE(program.findings.size() == 1);
   CHECK(cause_of(program.findings[0]) == "outside_optimizer");
   CHECK(program.findings[0].subject == "weight");
+}
+
+TEST_CASE("optim-stale-gradient takes no clearing before the loop for one of a step", "[check]") {
+  Program program("optim-stale-gradient");
+  program.attach(1, kNet);
+  program.optimizer(1, {1, 2});
+  const bool by_optimizer = GENERATE(true, false);
+  if (!by_optimizer || GENERATE(true, false)) program.backward({1, 2});
+  by_optimizer ? program.zero_grad(1) : program.clear({1, 2});
+  const auto train = [&program](int steps) {
+    for (int i = 0; i < steps; ++i) {
+      program.backward({1, 2});
+      program.step(1);
+    }
+  };
+  train(31);
+  SECTION("up to its 32nd step") { train(1); }
+  SECTION("up to the end of the run") { program.exit(); }
+  REQUIRE(program.findings.size() == 1);
+  CHECK(program.findings[0].severity == Severity::kError);
+  CHECK(cause_of(program.findings[0]) == "never_zeroed");
+  CHECK(program.findings[0].what ==
+        "gradients of earlier steps are still in all 2 parameters (8 elements; never_zeroed)");
+}
+
+TEST_CASE("optim-stale-gradient waits for the second clearing of a loop of few steps", "[check]") {
+  Program program("optim-stale-gradient");
+  program.attach(1, kNet);
+  program.optimizer(1, {1, 2});
+  for (int i = 0; i < 26; ++i) {
+    if (i % 20 == 0) program.zero_grad(1);
+    program.backward({1, 2});
+    program.step(1);
+    if (i == 19) CHECK(program.findings.empty());
+  }
+  program.exit();
+  REQUIRE(program.findings.size() == 1);
+  CHECK(program.findings[0].severity == Severity::kWarning);
+  CHECK(cause_of(program.findings[0]) == "not_each_step");
 }
 
 }  // namespace ddpscope::test::stale_zero_test
