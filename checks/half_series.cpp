@@ -112,4 +112,19 @@ double HalfGradients::median(double Sample::*member) const {
   return ddpscope::median(std::move(values));
 }
 
+void HalfLosses::begin_backward(double root_gradient) {
+  ++backwards_;
+  if (!waiting_.has_value()) return;
+  const double loss = std::abs(*waiting_ * root_gradient);
+  waiting_.reset();
+  // Compared so that NaN is the largest.
+  if (!(loss <= largest_)) largest_ = loss;
+  if (loss > 0) ++losses_;
+}
+
+bool HalfLosses::are_tiny() const {
+  const bool are_read = losses_ + 1 >= backwards_;
+  return are_read && losses_ >= std::int64_t{HalfGradients::kFewSamples} && largest_ < kHalfTiny;
+}
+
 }  // namespace ddpscope

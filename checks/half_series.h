@@ -73,4 +73,22 @@ class HalfGradients {
   std::deque<Sample> samples_;
 };
 
+/// The losses of a run, times the gradients that they were given.
+class HalfLosses {
+ public:
+  /// Before its backward begins, or one later, as of a device.
+  void add(double loss) { waiting_ = loss; }
+  void begin_backward(double root_gradient);
+  /// All of several, from the first on: float16 may flush every gradient to zero. Of one that
+  /// shrank training may be done, and 0 has no gradient.
+  bool are_tiny() const;
+  double largest() const { return largest_; }
+
+ private:
+  std::optional<double> waiting_;
+  std::int64_t backwards_ = 0;
+  std::int64_t losses_ = 0;  ///< that were read, and not 0
+  double largest_ = 0;
+};
+
 }  // namespace ddpscope

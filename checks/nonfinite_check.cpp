@@ -102,9 +102,13 @@ void NonfiniteCheck::on_optimizer_step(const OptimizerStepEvent& event, const Ru
                                        Findings& findings) {
   closures_.on_optimizer_step(event);
   if (std::exchange(retried_, false) && waiting_.empty()) return judge_recovery(findings);
+  if (waiting_.empty()) habit_.step();
   if (waiting_.empty() || !holds_waiting(event.optimizer, state)) return;
   judge_step(cleared_, state, findings);
-  if (!cleared_) trail_.spoil(waiting_);
+  if (!cleared_) {
+    trail_.spoil(waiting_);
+    habit_.forget();
+  }
   waiting_.clear();
   cleared_ = false;
 }
@@ -126,6 +130,7 @@ void NonfiniteCheck::on_gradients_repaired(const GradientsRepairedEvent& event, 
 void NonfiniteCheck::on_dropped(const DroppedEvent&, const RunState&) {
   trail_.lose_events();
   waiting_.clear();
+  habit_.forget();
   cleared_ = retried_ = false;
   forget();
 }

@@ -4,6 +4,7 @@
 
 #include "checks/check.h"
 #include "checks/nonfinite_trail.h"
+#include "checks/skip_habit.h"
 #include "checks/step_owners.h"
 
 namespace ddpscope {
@@ -60,6 +61,8 @@ class NonfiniteCheck : public Check {
   /// Of the leaves whose gradients wait for a step, in the order in which they arrived.
   const std::vector<NonfiniteGradientEvent>& waiting() const { return waiting_; }
   const ClosureSteps& closures() const { return closures_; }
+  /// Who judges a skip tells it which ones count.
+  SkipHabit& habit() { return habit_; }
 
  private:
   bool holds_waiting(OptimizerId optimizer, const RunState& state) const;
@@ -67,6 +70,7 @@ class NonfiniteCheck : public Check {
 
   NonfiniteTrail trail_;
   ClosureSteps closures_;
+  SkipHabit habit_;
   bool is_clipped_ = false;  ///< by a norm that is not finite, since the last backward
   std::vector<NonfiniteGradientEvent> waiting_;
   bool cleared_ = false;  ///< since they began to wait; by zeros, or repaired

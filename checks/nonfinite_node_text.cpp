@@ -49,6 +49,14 @@ std::string_view own_function(const NonfiniteNodeEvent& node) {
 }
 }  // namespace
 
+Finding error_in_backward(const Stamp& at) {
+  Finding finding;
+  finding.severity = Severity::kError;
+  finding.phase = Phase::kBackward;
+  finding.step = at.step;
+  return finding;
+}
+
 std::string slope_text(const NonfiniteNodeEvent& node, const RiskyInputEvent* risky,
                        const RunState& state) {
   if (is_of_other_ranks(node)) {

@@ -8,6 +8,8 @@
 
 namespace ddpscope {
 
+/// An error of the backward of this step.
+Finding error_in_backward(const Stamp& at);
 /// Why the node's slope is not finite, as far as forward tells.
 std::string slope_text(const NonfiniteNodeEvent& node, const RiskyInputEvent* risky,
                        const RunState& state);

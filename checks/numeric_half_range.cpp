@@ -1,22 +1,17 @@
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <map>
 #include <memory>
-#include <optional>
-#include <utility>
 #include <vector>
 
 #include "checks/check.h"
 #include "checks/finding_text.h"
 #include "checks/half_series.h"
+#include "checks/half_text.h"
 #include "checks/loss_scale.h"
-#include "checks/nonfinite_text.h"
 #include "model/fact_keys.h"
 
 namespace ddpscope {
 namespace {
-using enum Applicability;
 constexpr std::int64_t kNearSteps = 3;
 constexpr double kLeastScale = 2;
 
@@ -31,13 +26,18 @@ class NumericHalfRange final : public Check {
     const auto forecast = module.series.forecast();
     if (module.told || (near < kNearSteps && !forecast.has_value())) return;
     module.told = true;
-    findings.push_back(overflow(event.module, module.series, forecast, state));
+    findings.push_back(about_overflow(event.module, module.series, forecast, state));
     if (loss_scale_ > 0) findings.back().facts.push_back({fact::kLossScale, loss_scale_});
   }
 
   void on_op(const OpEvent& event, const RunState&, Findings&) override { scale_.on_op(event); }
 
+  void on_loss(const LossEvent& event, const RunState&, Findings&) override {
+    losses_.add(event.value);
+  }
+
   void on_backward(const BackwardEvent& event, const RunState&, Findings&) override {
+    losses_.begin_backward(event.root_gradient);
     scale_.on_backward(event);
     const double scale = scale_.now().value_or(1);
     if (scale >= kLeastScale) loss_scale_ = scale;
@@ -47,24 +47,28 @@ class NumericHalfRange final : public Check {
     if (event.dtype != "float16" || event.values.elements == 0) return;
     const double zero_ratio =
         static_cast<double>(event.zero_count) / static_cast<double>(event.values.elements);
+    some_left_ |= event.zero_count < event.values.elements;
     parameters_[event.tensor].gradients.add(zero_ratio, event.values.absmax);
   }
 
   void on_cycle_end(const CycleEndEvent&, const RunState& state, Findings& findings) override {
     if (loss_scale_ > 0) return;
+    // Zeros alone are those of dead activations as well: the losses tell these apart.
+    const bool none_left = !some_left_ && losses_.are_tiny();
     const bool some_tiny = std::ranges::any_of(
         parameters_, [](const auto& entry) { return entry.second.gradients.are_tiny(); });
     std::vector<const TensorState*> flushed;
     for (auto& [id, parameter] : parameters_) {
       const TensorState* tensor = state.tensor(id);
       if (parameter.told || tensor == nullptr) continue;
-      const bool is_whole = some_tiny && parameter.gradients.are_all_zero();
+      const bool is_whole = (some_tiny || none_left) && parameter.gradients.are_all_zero();
       if (!is_whole && !parameter.gradients.are_flushed()) continue;
       parameter.told = true;
       flushed.push_back(tensor);
     }
     for (const TensorGroup& group : collapse(state, flushed)) {
-      findings.push_back(underflow(group, parameters_[group.tensors.front()->info.id].gradients));
+      const HalfGradients& gradients = parameters_[group.tensors.front()->info.id].gradients;
+      findings.push_back(about_underflow(group, gradients, none_left ? losses_.largest() : 0));
     }
   }
 
@@ -72,6 +76,7 @@ class NumericHalfRange final : public Check {
     modules_.clear();
     parameters_.clear();
     scale_.clear();
+    losses_ = {};
   }
 
  private:
@@ -84,54 +89,10 @@ class NumericHalfRange final : public Check {
     bool told = false;
   };
 
-  static Finding overflow(ModuleId id, const HalfSeries& series,
-                          const std::optional<HalfSeries::Forecast>& forecast,
-                          const RunState& state) {
-    Finding finding;
-    place_in(id, state, finding);
-    finding.phase = Phase::kForward;
-    finding.what = fmt::format("float16 output absmax {:.5g}", series.absmax());
-    finding.why = fmt::format("over half of 65504, where float16 ends, in {} of the last {} steps",
-                              series.steps_near_max(), series.steps());
-    finding.facts = {{fact::kKind, std::string(forecast.has_value() ? "forecast" : "overflow")},
-                     {fact::kAbsmax, series.absmax()},
-                     {fact::kHeadroomRatio, HalfSeries::kMax / series.absmax()}};
-    if (forecast.has_value()) {
-      finding.what += fmt::format(", doubling every {:.0f} steps; 65504 is reached near step {}",
-                                  forecast->doubling_steps, forecast->step);
-      finding.why = fmt::format("growth factor {:.4f} per step over {} samples", forecast->growth,
-                                HalfSeries::kSamples);
-      finding.facts.push_back({fact::kDoublingSteps, forecast->doubling_steps});
-      finding.facts.push_back({fact::kForecastStep, forecast->step});
-    }
-    finding.fixes = {{"run this module in float32", kLikely},
-                     {"bfloat16, which has the range of float32", kLikely},
-                     {"normalise its input", kNeedsDecision}};
-    return finding;
-  }
-
-  static Finding underflow(const TensorGroup& group, const HalfGradients& gradients) {
-    const double zeros = gradients.zero_ratio();
-    const double absmax = gradients.absmax();
-    Finding finding = about(group);
-    finding.what = fmt::format(
-        "{:.0f} % of the float16 gradient is zero and its absmax {:.2g}, in the median of {} steps",
-        100 * zeros, absmax, gradients.samples());
-    if (gradients.are_all_zero()) {
-      finding.what = fmt::format("100 % of the float16 gradient is zero in each of {} steps",
-                                 gradients.samples());
-    }
-    finding.why = "float16 flushes what is below 6e-8 to zero, and no loss scale was seen";
-    finding.fixes = {{"multiply the loss, and divide the gradients before clipping", kLikely},
-                     {"bfloat16, which has the range of float32", kLikely}};
-    finding.facts.push_back({fact::kKind, std::string("underflow")});
-    finding.facts.push_back({fact::kAbsmax, absmax});
-    finding.facts.push_back({fact::kZeroRatio, zeros});
-    return finding;
-  }
-
   std::map<ModuleId, Module> modules_;
   std::map<TensorId, Parameter> parameters_;
+  HalfLosses losses_;
+  bool some_left_ = false;  ///< of some gradient in float16, at some time
   LossScale scale_;
   double loss_scale_ = 0;  ///< the last one; 0: no loss was scaled
 };

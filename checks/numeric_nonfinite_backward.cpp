@@ -17,10 +17,13 @@ namespace {
 class NumericNonfiniteBackward final : public NonfiniteCheck {
  public:
   void on_exit(const ExitEvent&, const RunState&, Findings& findings) override {
+    if (habit().may_go_on()) return tell_handled(kLeftOut, findings);
     if (is_nan_) findings.push_back(std::move(*held_));
   }
 
  private:
+  static constexpr char kLeftOut[] = "left out the step";
+
   // What the program does with it decides how severe it is. Inf may be what a loss scaler waits
   // for, and a leaf alone tells no node: both count only where the optimizer steps with them.
   void judge_backward(Origin origin, const Stamp& at, const RunState& state,
@@ -43,7 +46,8 @@ class NumericNonfiniteBackward final : public NonfiniteCheck {
     forget();
   }
   void judge_skip(const RunState&, Findings& findings) override {
-    tell_handled("left out the step", findings);
+    if (is_nan_) habit().skip();
+    tell_handled(kLeftOut, findings);
   }
   void judge_recovery(Findings&) override { forget(); }
   void tell_handled(const char* how, Findings& findings) {
@@ -60,19 +64,11 @@ class NumericNonfiniteBackward final : public NonfiniteCheck {
     is_nan_ = false;
   }
 
-  static Finding in_backward(const Stamp& at) {
-    Finding finding;
-    finding.severity = Severity::kError;
-    finding.phase = Phase::kBackward;
-    finding.step = at.step;
-    return finding;
-  }
-
   Finding by_node(const NonfiniteNodeEvent& event, const Stamp& at, const RunState& state) const {
     NonfiniteNodeEvent node = event;
     if (node.op.empty()) node.op = op_of_node(node.node);
     const RiskyInputEvent* risky = trail().risky_input_of(node.made);
-    Finding finding = in_backward(at);
+    Finding finding = error_in_backward(at);
     place_between(node.place, state, finding);
     finding.op = node.op == kSyncBatchNorm ? node.op : node.node;
     finding.what = turns_text(node);
@@ -97,7 +93,7 @@ class NumericNonfiniteBackward final : public NonfiniteCheck {
     const NonfiniteGradientEvent& gradient = trail().gradients().front();
     const TensorState* leaf = state.tensor(gradient.tensor);
     const bool registered = leaf != nullptr && !leaf->registrations.empty();
-    Finding finding = in_backward(at);
+    Finding finding = error_in_backward(at);
     finding.confidence = Confidence::kMedium;
     finding.evidence_status = EvidenceStatus::kSupported;
     place_in(0, state, finding);

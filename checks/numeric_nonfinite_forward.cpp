@@ -56,12 +56,16 @@ class NumericNonfiniteForward final : public NonfiniteCheck {
     NonfiniteCheck::on_optimizer_step(event, state, findings);
     if (waiting().empty()) tell(findings);
   }
+  // A program that leaves out such steps may have left out its last.
   void on_exit(const ExitEvent&, const RunState& state, Findings& findings) override {
     explain_half(state);
+    if (habit().may_go_on()) return tell_handled(kLeftOut, findings);
     if (!may_be_scaled_) tell(findings);
   }
 
  private:
+  static constexpr char kLeftOut[] = "left out the step";
+
   void forget() override {
     reported_step_ = -1;
     held_.reset();
@@ -81,7 +85,8 @@ class NumericNonfiniteForward final : public NonfiniteCheck {
     tell(findings);
   }
   void judge_skip(const RunState&, Findings& findings) override {
-    tell_handled("left out the step", findings);
+    if (held_.has_value() && !may_be_scaled_) habit().skip();
+    tell_handled(kLeftOut, findings);
     reported_step_ = -1;  // which is not counted: the next attempt is another
   }
 

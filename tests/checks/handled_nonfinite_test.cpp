@@ -51,6 +51,33 @@ TEST_CASE("numeric-nonfinite-backward tells at the end what no step followed", "
   CHECK(run.program.findings[0].severity == Severity::kError);
 }
 
+TEST_CASE("Who leaves out steps with NaN and goes on leaves out the last one, too") {
+  const bool of_forward = GENERATE(true, false);
+  NonfiniteSteps run(of_forward ? "numeric-nonfinite-forward" : kCheck);
+  const auto bad = [&run, of_forward] {
+    of_forward ? run.bad_forward(overflow()) : run.bad_backward(log_node());
+    run.program.zero_grad(1);
+  };
+  Severity last = Severity::kError;
+  SECTION("after one that it left out") {
+    bad();
+    run.finite_step();
+    last = Severity::kNote;
+  }
+  SECTION("but not where it left out none") { run.finite_step(); }
+  SECTION("nor where it gives up after some in a row") {
+    bad();
+    run.finite_step();
+    for (int i = 0; i < 3; ++i) bad();
+  }
+  of_forward ? run.bad_forward(overflow()) : run.bad_backward(log_node());
+  run.program.exit();
+  REQUIRE(!run.program.findings.empty());
+  CHECK(run.program.findings.back().severity == last);
+  CHECK(run.program.findings.back().why.ends_with("; the program left out the step") ==
+        (last == Severity::kNote));
+}
+
 namespace {
 constexpr char kForward[] = "numeric-nonfinite-forward";
 

@@ -139,6 +139,53 @@ TEST_CASE("numeric-half-range takes whole gradients of 0 for flushed beside tiny
   CHECK(run.program.findings[0].module_path == "head");
 }
 
+TEST_CASE("numeric-half-range tells losses of which float16 leaves no gradient", "[check]") {
+  HalfSteps run;
+  double loss = 1.4e-6;
+  double root_gradient = 1;
+  GradientValuesEvent zero = flushed();
+  zero.values.absmax = 0;
+  zero.zero_count = 64;
+  bool is_told = false;
+  SECTION("in each of several steps") { is_told = true; }
+  SECTION("as of a tiny gradient of the root") {
+    loss = 1.4;
+    root_gradient = 1e-6;
+    is_told = true;
+  }
+  SECTION("but not of one that float16 holds: activations are dead") { loss = 1e-3; }
+  SECTION("nor of one that is scaled where backward begins") { root_gradient = 1024; }
+  SECTION("nor of 0, as where training is done") { loss = 0; }
+  SECTION("nor of one that is not finite") { loss = NAN; }
+  SECTION("nor of one that shrank") {
+    run.loss(0.5);
+    run.backward();
+    run.step();
+  }
+  SECTION("nor where a gradient came before") { run.gradients(1, flushed()); }
+  SECTION("nor in float32") { zero.dtype = "float32"; }
+  for (int i = 0; i < 9; ++i) {
+    run.loss(loss);
+    for (const TensorId tensor : {kHead, kConv}) {
+      zero.tensor = tensor;
+      run.program.send_now(GradientValuesEvent(zero));
+    }
+    run.program.root_gradient = root_gradient;
+    run.program.backward({kHead, kConv});
+    run.step();
+    if (i == 6) CHECK(run.program.findings.empty());
+  }
+  REQUIRE(run.program.findings.size() == (is_told ? 1 : 0));
+  if (!is_told) return;
+  const Finding& finding = run.program.findings[0];
+  CHECK(finding.severity == Severity::kWarning);
+  CHECK(finding.what == "100 % of the float16 gradient is zero in each of 8 steps");
+  CHECK(finding.why ==
+        "float16 flushes what is below 6e-8 to zero, and no loss scale was seen; it left nothing "
+        "of any gradient, though the loss was up to 1.4e-06");
+  CHECK(fact_of<std::int64_t>(finding, "parameters_count") == 2);
+}
+
 TEST_CASE("numeric-half-range stays silent on outputs", "[check]") {
   HalfSteps run;
   SECTION("on masks at the lowest value") {
