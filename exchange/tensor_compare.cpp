@@ -10,6 +10,7 @@
 #include "exchange/fixed_compare.h"
 #include "exchange/missing_on_ranks.h"
 #include "exchange/new_tensors.h"
+#include "exchange/repaired_buffers.h"
 #include "exchange/sides.h"
 #include "exchange/sketch_compare.h"
 #include "exchange/written_buffers.h"
@@ -141,6 +142,7 @@ void add_values(const RingList& rings, DigestsDiffer difference, Cohort& cohort)
   if (values.compared > 0 && values.differing == 0) return;
   estimate_difference(rings, difference, values);
   leave_out_written(rings, values);
+  if (!leave_out_repaired(rings, cohort, values)) return;
   cohort.values.push_back(std::move(values));
 }
 

@@ -40,7 +40,10 @@ class RankDigest {
   void on(const GradientEvent& event, const RunState& state);
   void on(const BackwardEvent& event, const RunState& state);
   void on(const BackwardEndEvent& event, const RunState& state);
-  void on(const OpEvent& event, const RunState&) { scale_.on_op(event); }
+  void on(const OpEvent& event, const RunState& state) {
+    scale_.on_op(event);
+    trained_with_.on(event, state);
+  }
   void on(const CollectiveEvent& event, const RunState&);
   void on(const ReducerEvent& event, const RunState&) { averages_ |= event.ranks > 1; }
   void on(const TreeEvent& event, const RunState& state);

@@ -23,7 +23,8 @@ void TrainedWith::on_backward(const BackwardEvent& event, const LossScale& loss)
   constexpr double kSameNumber = 1e-6;
   calls_ = 0;
   backwards_ += event.accumulates;
-  is_shared_sum_ = loss.is_product() && few_exchanged_;
+  divided_.on_backward(event);
+  is_shared_sum_ = (loss.is_product() || divided_.is_divided()) && few_exchanged_;
   if (const auto factor = loss.now()) {
     divides_by_rows_ = rows_ > 1 && std::abs(*factor * rows_ - 1) < kSameNumber;
   }

@@ -9,6 +9,7 @@
 
 #include "checks/loss_scale.h"
 #include "exchange/rank_ring.h"
+#include "plugin/divided_loss.h"
 #include "plugin/model_tensors.h"
 
 namespace ddpscope {
@@ -23,6 +24,7 @@ class TrainedWith {
 
   /// `loss`: what is known of its root.
   void on_backward(const BackwardEvent& event, const LossScale& loss);
+  void on(const OpEvent& event, const RunState& state) { divided_.on_op(event, rows_, state); }
   void on(const CollectiveEvent& event);
   void on(const GradientsScaledEvent& event);
   void on(const ReducedGradientsEvent& event);
@@ -68,7 +70,8 @@ class TrainedWith {
   bool is_shared_sum_ = false;    // the loss of the last backward, divided by what may come of them
   bool divides_by_rows_ = false;  // the root of the last surveyed one does, by those of its batch
   double rows_ = 0;               // of that batch
-  std::int64_t backwards_ = 0;    // of that step
+  DividedLoss divided_;
+  std::int64_t backwards_ = 0;  // of that step
   std::set<std::int64_t> averaged_;
   BatchRequestEvent request_;  // the last one
   std::string sync_told_ = "-";
