@@ -6,6 +6,7 @@
 #include "checks/finding_text.h"
 #include "checks/run_state.h"
 #include "checks/site_text.h"
+#include "checks/thrown_rule.h"
 #include "model/fact_keys.h"
 
 namespace ddpscope {
@@ -17,6 +18,7 @@ class AutogradLeafInplace final : public Check {
  public:
   void on_failed_write(const FailedWriteEvent& event, const RunState& state,
                        Findings& findings) override {
+    thrown_.drop();
     const bool part = event.is_view && event.origin == ViewOrigin::kSingle;
     if (!event.of_leaf || !event.grad_mode || (event.is_view && !part)) return;
     const TensorInfo& leaf = event.is_view ? event.base : event.tensor;
@@ -37,11 +39,7 @@ class AutogradLeafInplace final : public Check {
         "{}{} runs outside a guard; {}autograd cannot record a leaf's change", event.op,
         where_text(event.by, line, state),
         event.after_empty_guard ? "one without a name has just ended at its own semicolon; " : "");
-    finding.fixes = {
-        {"torch::NoGradGuard guard; as a named variable around it: without a name it ends at once",
-         kSafe},
-        {"torch::nn::init::... for initial values", kLikely},
-        {"compute a new tensor if the value is meant to have history", kNeedsDecision}};
+    finding.fixes = fixes();
     finding.facts = {{fact::kTensor, std::to_string(leaf.id)},
                      {fact::kShape, shape_text(leaf.shape)},
                      {fact::kWriterSite, line},
@@ -52,6 +50,31 @@ class AutogradLeafInplace final : public Check {
     }
     findings.push_back(std::move(finding));
   }
+
+  void on_error(const ErrorEvent& event, const RunState& state, Findings&) override {
+    thrown_.see(event, state);
+  }
+  void on_cycle_end(const CycleEndEvent&, const RunState&, Findings&) override { thrown_.drop(); }
+  void on_exit(const ExitEvent&, const RunState&, Findings& findings) override {
+    std::optional<Finding> finding = thrown_.take();
+    if (!finding.has_value()) return;
+    finding->what = "a trainable leaf is changed in place with grad mode on";
+    finding->why = fmt::format("{} runs outside a guard; autograd cannot record a leaf's change",
+                               finding->op.empty() ? "what writes it" : finding->op);
+    finding->fixes = fixes();
+    findings.push_back(*std::move(finding));
+  }
+
+ private:
+  static std::vector<Fix> fixes() {
+    return {
+        {"torch::NoGradGuard guard; as a named variable around it: without a name it ends at once",
+         kSafe},
+        {"torch::nn::init::... for initial values", kLikely},
+        {"compute a new tensor if the value is meant to have history", kNeedsDecision}};
+  }
+
+  ThrownRule thrown_{"leaf Variable that requires grad is being used in an in-place"};
 };
 }  // namespace
 

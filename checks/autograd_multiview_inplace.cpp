@@ -8,6 +8,7 @@
 #include "checks/run_state.h"
 #include "checks/site_text.h"
 #include "checks/stale_text.h"
+#include "checks/thrown_rule.h"
 #include "model/fact_keys.h"
 #include "model/node_name.h"
 
@@ -33,6 +34,7 @@ class AutogradMultiviewInplace final : public Check {
  public:
   void on_failed_write(const FailedWriteEvent& event, const RunState& state,
                        Findings& findings) override {
+    thrown_.drop();
     const std::string kind = kind_of(event.origin);
     if (kind.empty()) return;
     Finding finding;
@@ -61,6 +63,22 @@ class AutogradMultiviewInplace final : public Check {
     finding.facts.push_back({fact::kWriterSite, line});
     finding.facts.push_back({fact::kCreationKind, kind});
     findings.push_back(std::move(finding));
+  }
+
+  void on_error(const ErrorEvent& event, const RunState& state, Findings&) override {
+    thrown_.see(event, state);
+  }
+  void on_cycle_end(const CycleEndEvent&, const RunState&, Findings&) override { thrown_.drop(); }
+  void on_exit(const ExitEvent&, const RunState&, Findings& findings) override {
+    std::optional<Finding> finding = thrown_.take();
+    if (!finding.has_value()) return;
+    finding->what = "one of several views that an operator made is written in place";
+    finding->why = "autograd cannot rewrite the history of such views";
+    FailedWriteEvent write;
+    write.op = finding->op;
+    write.origin = ViewOrigin::kMultiOutput;
+    finding->fixes = fixes_for(write);
+    findings.push_back(*std::move(finding));
   }
 
  private:
@@ -103,6 +121,8 @@ class AutogradMultiviewInplace final : public Check {
                        event.of_part ? "a part of " : "", event.output_index, event.outputs,
                        creator, shape);
   }
+
+  ThrownRule thrown_{"output of a function that returns multiple views"};
 };
 }  // namespace
 

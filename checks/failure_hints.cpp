@@ -72,7 +72,17 @@ const std::vector<Hint>& list_hints() {
 const std::vector<Hint>& value_hints() {
   const std::vector<Fix> memory = {
       {"less at once: memory-out-of-memory says what holds it", kLikely}};
+  constexpr std::string_view kOutside = "an index is not below the size of what it picks from";
+  const std::vector<Fix> from_zero = {
+      {"labels and indices from 0 to that size less 1: those that begin at 1, or mark what is to "
+       "be "
+       "left out, lie outside",
+       kLikely},
+      {"build the layer, or the tensor that is written, for as many", kNeedsDecision}};
   static const auto* const known = new std::vector<Hint>{
+      {"out of bounds for dimension", kOutside, from_zero},
+      {"is out of bounds.", kOutside, from_zero},
+      {"index out of range", kOutside, from_zero},
       {"can't allocate memory", "memory ran out", memory},
       {"out of memory", "memory ran out", memory},
       {kUndefinedArgument,

@@ -102,7 +102,7 @@ class OptimEmpty final : public Check {
     finding.severity = Severity::kError;
     const std::string seen =
         reached.tensors == 0
-            ? "no backward was seen before this step"
+            ? "no backward came since the last step"
             : fmt::format("the loss reaches {} ({})", counted(reached.tensors, "trainable tensor"),
                           counted(reached.elements, "element"));
     finding.facts.push_back({fact::kReachedElements, reached.elements});

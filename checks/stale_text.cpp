@@ -42,15 +42,20 @@ WriterText unknown_writer(const StaleSavedEvent& event) {
     text.fixes = {{"run once with DDPSCOPE=overhead=1000, which watches every step", kSafe}};
     return text;
   }
+  // The first work of a preloaded program.
+  const bool began_before = event.at.step <= 1 && !event.saved.has_value();
   text.sentence = event.writer_evicted
                       ? "the write is older than the writes that ddpscope remembers"
-                      : "what wrote it was not seen: a custom operator, TorchScript or a write "
-                        "through a raw pointer";
+                      : fmt::format(
+                            "what wrote it was not seen: {}a custom operator, TorchScript "
+                            "or a write through a raw pointer",
+                            began_before ? "an operator before hooks stood, " : "");
   text.fixes = {{"DDPSCOPE=history=N with a larger N remembers more writes", kLikely}};
   if (!event.writer_evicted) {
     text.fixes = {
-        {"look between the save and this backward for custom operators that write their "
-         "inputs; clone() the tensor before them",
+        {fmt::format("look between the save and this backward for {}operators that write their "
+                     "inputs; clone() the tensor before them",
+                     began_before ? "" : "custom "),
          kNeedsDecision}};
   }
   return text;

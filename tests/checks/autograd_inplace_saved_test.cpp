@@ -149,7 +149,12 @@ TEST_CASE("autograd-inplace-saved says why the writer is not known", "[check]") 
   event.writer.reset();
   SECTION("because it came through no operator that is seen") {
     program.send_now(std::move(event));
-    CHECK(found_in(program)[0].why.starts_with("what wrote it was not seen"));
+    CHECK(found_in(program)[0].why.starts_with("what wrote it was not seen: a custom operator"));
+  }
+  SECTION("because it may have run before hooks stood") {
+    event.saved.reset();
+    program.send_now(std::move(event));
+    CHECK(found_in(program)[0].why.starts_with("what wrote it was not seen: an operator before"));
   }
   SECTION("because the history is too short") {
     event.writer_evicted = true;

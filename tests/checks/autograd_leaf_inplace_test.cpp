@@ -75,6 +75,21 @@ TEST_CASE("autograd-leaf-inplace sees the leaf behind a view", "[check]") {
   CHECK(fact_of<bool>(program.findings[0], "through_view"));
 }
 
+TEST_CASE("autograd-leaf-inplace knows what was thrown before hooks stood", "[check]") {
+  const bool trains_on = GENERATE(false, true), is_told = GENERATE(false, true);
+  Program program("autograd-leaf-inplace");
+  program.attach(1, kNet);
+  program.send_now(ErrorEvent{
+      .message = "a leaf Variable that requires grad is being used in an in-place operation."});
+  if (is_told) program.send_now(failed(1));
+  if (trains_on) program.send_now(CycleEndEvent{});
+  program.send_now(ExitEvent{});
+  REQUIRE(program.findings.size() == (is_told || !trains_on ? 1 : 0));
+  if (trains_on || is_told) return;
+  CHECK(program.findings[0].what == "a trainable leaf is changed in place with grad mode on");
+  CHECK(program.findings[0].severity == Severity::kError);
+}
+
 TEST_CASE("autograd-leaf-inplace stays silent", "[check]") {
   Program program("autograd-leaf-inplace");
   FailedWriteEvent event = failed(40);

@@ -99,6 +99,19 @@ TEST_CASE("autograd-multiview-inplace knows views that no node made from the sur
   CHECK(std::ranges::count(finding.facts, "outputs_count", &Fact::key) == 0);
 }
 
+TEST_CASE("autograd-multiview-inplace knows what was thrown before hooks stood", "[check]") {
+  Program program("autograd-multiview-inplace");
+  program.send_now(ErrorEvent{.message =
+                                  "Output 0 of SplitBackward0 is a view and is being modified "
+                                  "inplace. This view is the output of a function that "
+                                  "returns multiple views."});
+  CHECK(program.findings.empty());
+  program.send_now(ExitEvent{});
+  REQUIRE(program.findings.size() == 1);
+  CHECK(program.findings[0].what ==
+        "one of several views that an operator made is written in place");
+}
+
 TEST_CASE("autograd-multiview-inplace stays silent", "[check]") {
   Program program("autograd-multiview-inplace");
   SECTION("on single views") { program.send_now(failed(ViewOrigin::kSingle)); }

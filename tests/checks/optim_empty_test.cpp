@@ -23,7 +23,7 @@ TEST_CASE("optim-empty reports an optimizer whose first step changes nothing", "
     program.step(1);
     REQUIRE(program.findings.size() == 1);
     CHECK(program.findings[0].what ==
-          "steps with 0 trainable parameters of 1 member; no backward was seen before this step");
+          "steps with 0 trainable parameters of 1 member; no backward came since the last step");
   }
   CHECK(program.findings[0].severity == Severity::kError);
   CHECK(program.findings[0].subject == "SGD");
