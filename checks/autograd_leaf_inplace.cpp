@@ -2,11 +2,10 @@
 
 #include <memory>
 
-#include "checks/check.h"
 #include "checks/finding_text.h"
+#include "checks/rule_check.h"
 #include "checks/run_state.h"
 #include "checks/site_text.h"
-#include "checks/thrown_rule.h"
 #include "model/fact_keys.h"
 
 namespace ddpscope {
@@ -14,11 +13,14 @@ namespace {
 using enum Applicability;
 
 /// autograd-leaf-inplace; docs/checks/autograd-leaf-inplace.md
-class AutogradLeafInplace final : public Check {
+class AutogradLeafInplace final : public RuleCheck {
  public:
+  AutogradLeafInplace()
+      : RuleCheck("leaf Variable that requires grad is being used in an in-place") {}
+
   void on_failed_write(const FailedWriteEvent& event, const RunState& state,
                        Findings& findings) override {
-    thrown_.drop();
+    write_was_seen();
     const bool part = event.is_view && event.origin == ViewOrigin::kSingle;
     if (!event.of_leaf || !event.grad_mode || (event.is_view && !part)) return;
     const TensorInfo& leaf = event.is_view ? event.base : event.tensor;
@@ -51,21 +53,14 @@ class AutogradLeafInplace final : public Check {
     findings.push_back(std::move(finding));
   }
 
-  void on_error(const ErrorEvent& event, const RunState& state, Findings&) override {
-    thrown_.see(event, state);
-  }
-  void on_cycle_end(const CycleEndEvent&, const RunState&, Findings&) override { thrown_.drop(); }
-  void on_exit(const ExitEvent&, const RunState&, Findings& findings) override {
-    std::optional<Finding> finding = thrown_.take();
-    if (!finding.has_value()) return;
-    finding->what = "a trainable leaf is changed in place with grad mode on";
-    finding->why = fmt::format("{} runs outside a guard; autograd cannot record a leaf's change",
-                               finding->op.empty() ? "what writes it" : finding->op);
-    finding->fixes = fixes();
-    findings.push_back(*std::move(finding));
+ private:
+  void describe_unseen(Finding& finding) const override {
+    finding.what = "a trainable leaf is changed in place with grad mode on";
+    finding.why = fmt::format("{} runs outside a guard; autograd cannot record a leaf's change",
+                              finding.op.empty() ? "what writes it" : finding.op);
+    finding.fixes = fixes();
   }
 
- private:
   static std::vector<Fix> fixes() {
     return {
         {"torch::NoGradGuard guard; as a named variable around it: without a name it ends at once",
@@ -73,8 +68,6 @@ class AutogradLeafInplace final : public Check {
         {"torch::nn::init::... for initial values", kLikely},
         {"compute a new tensor if the value is meant to have history", kNeedsDecision}};
   }
-
-  ThrownRule thrown_{"leaf Variable that requires grad is being used in an in-place"};
 };
 }  // namespace
 

@@ -3,12 +3,11 @@
 #include <memory>
 #include <vector>
 
-#include "checks/check.h"
 #include "checks/finding_text.h"
+#include "checks/rule_check.h"
 #include "checks/run_state.h"
 #include "checks/site_text.h"
 #include "checks/stale_text.h"
-#include "checks/thrown_rule.h"
 #include "model/fact_keys.h"
 #include "model/node_name.h"
 
@@ -30,11 +29,13 @@ std::string kind_of(ViewOrigin origin) {
 }
 
 /// autograd-multiview-inplace; docs/checks/autograd-multiview-inplace.md
-class AutogradMultiviewInplace final : public Check {
+class AutogradMultiviewInplace final : public RuleCheck {
  public:
+  AutogradMultiviewInplace() : RuleCheck("output of a function that returns multiple views") {}
+
   void on_failed_write(const FailedWriteEvent& event, const RunState& state,
                        Findings& findings) override {
-    thrown_.drop();
+    write_was_seen();
     const std::string kind = kind_of(event.origin);
     if (kind.empty()) return;
     Finding finding;
@@ -65,23 +66,16 @@ class AutogradMultiviewInplace final : public Check {
     findings.push_back(std::move(finding));
   }
 
-  void on_error(const ErrorEvent& event, const RunState& state, Findings&) override {
-    thrown_.see(event, state);
-  }
-  void on_cycle_end(const CycleEndEvent&, const RunState&, Findings&) override { thrown_.drop(); }
-  void on_exit(const ExitEvent&, const RunState&, Findings& findings) override {
-    std::optional<Finding> finding = thrown_.take();
-    if (!finding.has_value()) return;
-    finding->what = "one of several views that an operator made is written in place";
-    finding->why = "autograd cannot rewrite the history of such views";
+ private:
+  void describe_unseen(Finding& finding) const override {
+    finding.what = "one of several views that an operator made is written in place";
+    finding.why = "autograd cannot rewrite the history of such views";
     FailedWriteEvent write;
-    write.op = finding->op;
+    write.op = finding.op;
     write.origin = ViewOrigin::kMultiOutput;
-    finding->fixes = fixes_for(write);
-    findings.push_back(*std::move(finding));
+    finding.fixes = fixes_for(write);
   }
 
- private:
   static std::vector<Fix> fixes_for(const FailedWriteEvent& event) {
     std::vector<Fix> fixes;
     if (event.origin == ViewOrigin::kGradModeOff) {
@@ -121,8 +115,6 @@ class AutogradMultiviewInplace final : public Check {
                        event.of_part ? "a part of " : "", event.output_index, event.outputs,
                        creator, shape);
   }
-
-  ThrownRule thrown_{"output of a function that returns multiple views"};
 };
 }  // namespace
 

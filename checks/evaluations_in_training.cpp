@@ -32,9 +32,10 @@ void EvaluationsInTraining::judged(const JudgedOutputEvent& event, const RunStat
   if (state.declared(place.model, place.path, "intended")) return;
   Evaluated& evaluated = models_[place.model];
   if (evaluated.step != event.at.step) {
-    evaluated.follows = evaluated.step >= 0 && event.at.step == evaluated.step + 1;
-    if (evaluated.follows) evaluated.outputs = 0;
+    const bool follows = evaluated.step >= 0 && event.at.step == evaluated.step + 1;
+    if (follows) evaluated.outputs = 0;  // of neither
     end_bout(evaluated);
+    evaluated.follows = follows;
     evaluated.step = event.at.step;
   }
   if (evaluated.what.op.empty()) {

@@ -88,7 +88,7 @@ class LossDoubleSoftmax final : public Check {
     finding.what =
         fmt::format("its output enters {}, {}", reader_text(pattern, used), pattern.again);
     finding.why = pattern.why;
-    if (pattern.severity != Severity::kNote && !pattern.takes_logits()) {
+    if (pattern.is_one_too_many()) {
       finding.fixes.push_back(
           {fmt::format("return logits from forward and use {} outside of training", made),
            kLikely});

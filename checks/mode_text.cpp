@@ -96,12 +96,14 @@ Finding evaluation_in_training(const ModelState& model, const EvaluatedInTrainin
   finding.what = "the model is evaluated in training mode (evaluation_in_training)";
   const bool is_norm = evaluated.op == "aten::batch_norm";
   finding.why = fmt::format(
-      "{} judged {} without grad, in which {}", evaluated.loss, counted(evaluated.times, "forward"),
+      "{} judged {}{} without grad, in which {}", evaluated.loss,
+      counted(evaluated.times, "forward"), evaluated.times > 1 ? " or more" : "",
       is_norm ? "batch norm normalised by the batch at hand and took it into its running statistics"
               : "dropout left values out");
-  finding.fixes = {
-      {"call eval() of the model before the evaluation and train() after it", kLikely},
-      {"declare it intended, if it samples on purpose (Monte-Carlo dropout)", kNeedsDecision}};
+  finding.fixes = {{"call eval() of the model before the evaluation and train() after it", kLikely},
+                   {is_norm ? "declare it intended, if batches are to be normalised by themselves"
+                            : "declare it intended, if it samples on purpose (Monte-Carlo dropout)",
+                    kNeedsDecision}};
   finding.facts.push_back({fact::kLossOp, evaluated.loss});
   add_site("called", evaluated.stack, state, finding);
   return finding;

@@ -18,6 +18,8 @@ struct SoftmaxPattern {
   std::string_view why;
   std::string_view fix;
   bool takes_logits() const { return producer == "linear"; }
+  /// What made its input is what harms, and belongs outside of training.
+  bool is_one_too_many() const { return producer == "softmax" || producer == "sigmoid"; }
 };
 
 /// `softmax` of `aten::_softmax`, which is what autograd knows of it.

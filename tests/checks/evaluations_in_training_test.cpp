@@ -39,7 +39,7 @@ TEST_CASE("module-mode warns of outputs that are judged in training mode", "[che
   CHECK(finding.op == "aten::dropout");
   CHECK(finding.what == "the model is evaluated in training mode (evaluation_in_training)");
   CHECK(finding.why ==
-        "aten::nll_loss judged 2 forwards without grad, in which dropout left values out");
+        "aten::nll_loss judged 2 forwards or more without grad, in which dropout left values out");
   CHECK(fact_of<std::string>(finding, "loss_op") == "aten::nll_loss");
 }
 
@@ -62,6 +62,18 @@ TEST_CASE("module-mode takes losses of each step for a part of it", "[check]") {
     step(program);
   }
   step(program, 3);
+  program.send_now(ExitEvent{});
+  CHECK(program.findings.empty());
+}
+
+TEST_CASE("module-mode takes losses of each step for a part of it where hooks rest in between",
+          "[check]") {
+  Program program = trained();
+  for (const std::int64_t step : {10, 11, 12, 40, 41, 42, 80, 81}) {
+    auto judged = std::make_unique<JudgedOutputEvent>(kJudged);
+    judged->at = {.step = step, .cycle = step, .thread = 1};
+    program.send(std::move(judged));
+  }
   program.send_now(ExitEvent{});
   CHECK(program.findings.empty());
 }

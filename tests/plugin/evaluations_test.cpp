@@ -116,6 +116,8 @@ TEST_CASE("Log-probabilities over the batch in nll_loss are found as an error") 
     return F::nll_loss(torch::log_softmax(out, 0), classes());
   });
   check_findings({"loss-double-softmax error - - - aten::log_softmax"});
+  const auto all = findings();
+  CHECK(only(all, "loss-double-softmax").fixes.size() == 1);
 }
 
 TEST_CASE("Log-probabilities over the words of a sentence in nll_loss are found as an error") {
