@@ -123,7 +123,7 @@ void OpTrace::index_data(const OpEvent& event, const std::string& path) {
     const TensorState* input = tensors_.find(id);
     if (input == nullptr || input->info.requires_grad || producer_.contains(id)) continue;
     if (input->info.storage == 0 || !input->registrations.empty()) continue;
-    TensorId source = tensors_.registered_in(input->info.storage);
+    TensorId source = tensors_.registered_in(input->info);
     if (const auto carrier = carriers_.find(input->info.storage); carrier != carriers_.end()) {
       source = carrier->second;
     } else if (source == 0 || !tensors_.find(source)->info.requires_grad) {
@@ -174,17 +174,17 @@ std::vector<TensorId> OpTrace::last_outputs(const Stamp& at) const {
   return ids;
 }
 
-TensorState* OpTrace::registered_behind(TensorId id, std::uint64_t storage) const {
+TensorState* OpTrace::registered_behind(TensorId id, const TensorInfo& memory) const {
   TensorState* leaf = tensors_.find(leaf_behind(id));
   if (leaf != nullptr && !leaf->registrations.empty()) return leaf;
-  return tensors_.find(tensors_.registered_in(storage));
+  return tensors_.find(tensors_.registered_in(memory));
 }
 
 void OpTrace::note_writes(const OpEvent& event) {
   for (std::size_t place = 0; place < event.outputs.size(); ++place) {
     const TensorInfo& output = event.outputs[place];
     if (!writes_output(event.op, event.inputs, event.outputs.size(), output.id)) continue;
-    TensorState* written = registered_behind(output.id, output.storage);
+    TensorState* written = registered_behind(output.id, output);
     if (written == nullptr) written = tensors_.find(leaf_behind(output.id));
     // What nobody trained yet is initialized.
     if (written == nullptr || (written->registrations.empty() && written->reached_steps == 0)) {
@@ -198,7 +198,7 @@ void OpTrace::note_writes(const OpEvent& event) {
     if (event.op != "aten::copy_" || event.inputs.size() < 2) continue;
     const TensorState* from = tensors_.find(event.inputs[1]);
     const TensorState* source =
-        from == nullptr ? nullptr : registered_behind(from->info.id, from->info.storage);
+        from == nullptr ? nullptr : registered_behind(from->info.id, from->info);
     written->is_copied |= source != nullptr && source != written;
   }
 }

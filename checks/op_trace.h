@@ -101,7 +101,7 @@ class OpTrace {
   /// towards; 0: it took something else as well, as a gradient.
   TensorId followed_in(const OpEvent& event, std::size_t place, const TensorState& written) const;
   /// The registered tensor that it is a view of, or whose memory it has; null: none.
-  TensorState* registered_behind(TensorId id, std::uint64_t storage) const;
+  TensorState* registered_behind(TensorId id, const TensorInfo& memory) const;
   void note_uses(const OpEvent& event, const std::optional<std::string>& path);
   void place(TensorState& leaf, const OpEvent& event, const std::optional<std::string>& path);
   std::optional<PathEnd> path_end(TensorId leaf, const std::unordered_set<TensorId>& alive) const;

@@ -49,7 +49,8 @@ TensorId OpTrace::followed_in(const OpEvent& event, std::size_t place,
     // backward told where the parameter lives.
     const Record* maker = record_of(id);
     const TensorState* known = maker == nullptr ? tensors_.find(id) : nullptr;
-    const TensorState* source = registered_behind(id, known == nullptr ? 0 : known->info.storage);
+    const TensorState* source =
+        registered_behind(id, known == nullptr ? TensorInfo{} : known->info);
     if (source != nullptr && !source->is_buffer) {
       if (source != &written) followed = source->info.id;
       continue;

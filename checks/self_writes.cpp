@@ -12,7 +12,7 @@ bool is_parameter(const TensorState* tensor) {
 TensorId parameter_of(TensorId id, const RunState& state) {
   const TensorState* tensor = state.tensor(id);
   if (tensor == nullptr || is_parameter(tensor)) return tensor == nullptr ? 0 : id;
-  const TensorState* behind = state.tensor(state.tensors().registered_in(tensor->info.storage));
+  const TensorState* behind = state.tensor(state.tensors().registered_in(tensor->info));
   const bool is_all = is_parameter(behind) && behind->info.elements == tensor->info.elements;
   return is_all ? behind->info.id : 0;
 }

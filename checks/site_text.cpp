@@ -52,7 +52,7 @@ const TensorState* owner_of(const TensorInfo& tensor, const RunState& state) {
   const TensorState* same = state.tensor(tensor.id);
   if (same != nullptr && !same->registrations.empty()) return same;
   if (tensor.storage == 0) return nullptr;
-  return state.tensor(state.tensors().registered_in(tensor.storage));
+  return state.tensor(state.tensors().registered_in(tensor));
 }
 
 void place_at(const Doing& doing, const RunState& state, Finding& finding) {

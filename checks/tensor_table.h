@@ -98,6 +98,11 @@ class TensorTable {
   const TensorState* find(TensorId id) const;
   /// The registered tensor that lives in this storage; 0 if there is none.
   TensorId registered_in(std::uint64_t storage) const;
+  /// The one that shares the memory of `tensor`. What set_data() gave back may be that of another
+  /// tensor before a backward tells where the parameter lives: that one is alone there.
+  TensorId registered_in(const TensorInfo& tensor) const {
+    return tensor.alone ? 0 : registered_in(tensor.storage);
+  }
   void add_registration(TensorState& tensor, Registration registration, std::int64_t event_number);
   void remove_registrations(ModelId model);
   /// What is registered lives in `storage` now: set_data() may have moved it.

@@ -211,6 +211,7 @@ TensorInfo describe(const at::Tensor& tensor, TensorId id) {
   const Memory memory = memory_of(tensor);
   info.storage = memory.storage;
   info.storage_offset_bytes = memory.offset_bytes;
+  info.alone = impl.has_storage() && impl.unsafe_storage().use_count() == 1;
   return info;
 }
 

@@ -40,6 +40,7 @@ struct TensorInfo {
   bool requires_grad = false;
   bool is_leaf = false;
   bool floating = false;
+  bool alone = false;    ///< no other tensor lay in its memory when it was described
   TensorId view_of = 0;  ///< of an announced leaf without grad; 0: no view
   /// The shape with 1 for each dimension that was expanded; empty if none was.
   std::vector<std::int64_t> unexpanded = {};

@@ -89,6 +89,16 @@ TEST_CASE("Updates by gradients follow no other model", "[check]") {
     }
     pair.train([&](TensorId id) { pair.write("aten::sub_", id, id + 20); });
   }
+  SECTION("nor where numbers lie in memory that another one left") {
+    pair.program.attach(3, {{.id = 7, .path = "c.weight"}});
+    pair.program.send(std::make_unique<TensorEvent>(
+        TensorEvent{pair.program.now(),
+                    {.id = 30, .elements = 1, .storage = 7, .floating = true, .alone = true}}));
+    pair.train([&](TensorId id) {
+      pair.program.op({.name = "aten::mul", .inputs = {id + 20, 30}, .outputs = {id + 40}});
+      pair.write("aten::sub_", id, id + 40);
+    });
+  }
   SECTION("nor where they begin anew from their own values") {
     pair.train([&](TensorId id) {
       pair.program.op({.name = "aten::clone", .inputs = {id}, .outputs = {id + 40}});

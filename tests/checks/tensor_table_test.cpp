@@ -61,6 +61,14 @@ TEST_CASE("A gradient lies where nothing is registered, until that is seen there
   CHECK(table.tensors.registered_in(10) == 1);
 }
 
+TEST_CASE("What is alone in its memory is behind no other tensor", "[check]") {
+  Table table;
+  TensorInfo tensor{.id = 2, .storage = 10};
+  CHECK(table.tensors.registered_in(tensor) == 1);
+  tensor.alone = true;
+  CHECK(table.tensors.registered_in(tensor) == 0);
+}
+
 TEST_CASE("A backward and an optimizer tell where a parameter moved", "[check]") {
   RunState state;
   tell(state, tree(1));

@@ -183,6 +183,23 @@ TEST_CASE("What lies in the memory of a model that died is not cut from it") {
   check_silent();
 }
 
+TEST_CASE("What lies where a parameter moved away from is not that parameter") {
+  const Net moved = train_by_hand("values", do_nothing, do_nothing, 1);
+  at::Tensor weight = moved->first->weight;
+  const void* const left = storage_of(weight);
+  weight.set_data(weight.data() * 1);
+  std::vector<at::Tensor> changes;
+  do changes.push_back(at::full({}, kRate));
+  while (changes.size() < 1000 && storage_of(changes.back()) != left);
+  REQUIRE(storage_of(changes.back()) == left);
+  const auto update = [&](at::Tensor& parameter) {
+    const torch::NoGradGuard guard;
+    parameter.sub_(changes.back());
+  };
+  const Net alive = train_by_hand("values", update, do_nothing, 1);
+  check_findings({"optim-stale-gradient error - - never_zeroed -"});
+}
+
 TEST_CASE("Updates of the program's own that clear the gradients are silent") {
   check_cleared("values");
 }
