@@ -5,6 +5,7 @@
 namespace ddpscope {
 namespace {
 constexpr std::int64_t kEnough = 2;  // outputs, where training goes on
+constexpr std::int64_t kBelongToSteps = 2;
 
 struct JudgedPlace {
   ModelId model = 0;
@@ -27,6 +28,7 @@ JudgedPlace judged_place(const JudgedOutputEvent& event, const RunState& state,
 }  // namespace
 
 void EvaluationsInTraining::judged(const JudgedOutputEvent& event, const RunState& state) {
+  if (event.unjudged_in_row >= kBelongToSteps) return;
   const JudgedPlace place = judged_place(event, state, trained_);
   if (event.in_eval || !trained_.contains(place.model)) return;
   if (state.declared(place.model, place.path, "intended")) return;

@@ -20,7 +20,6 @@ namespace ddpscope {
 namespace {
 namespace ops = at::_ops;
 constexpr int kMostOfStep = 4;  // more say nothing new
-constexpr int kBelongToSteps = 2;
 
 struct RanInTraining {
   const char* op = nullptr;
@@ -52,6 +51,7 @@ void tell(Capture& capture, const char* op, const RanInTraining& of) {
                                       .module = of.module,
                                       .in_eval = capture.modules().in_eval(of.module),
                                       .weight = of.weight,
+                                      .unjudged_in_row = unjudged.in_row,
                                       .stack = doing_now(capture).stack});
 }
 
@@ -107,7 +107,7 @@ void see_judging(const char* op) noexcept {
   if (ran.op == nullptr) return;
   const RanInTraining of = std::exchange(ran, {});
   unjudged.is_new |= c10::GradMode::is_enabled();
-  if (c10::GradMode::is_enabled() || unjudged.in_row >= kBelongToSteps) return;
+  if (c10::GradMode::is_enabled()) return;
   as_guest("training_op", [&](Capture& capture) { tell(capture, op, of); });
 }
 

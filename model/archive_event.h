@@ -24,7 +24,7 @@ struct ArchiveTensorEvent {
   bool changed = false;  ///< by a read: its bytes, shape or dtype differ from before
   std::vector<std::int64_t> old_shape;
   std::string old_dtype;
-  TensorInfo now;  ///< after a read
+  TensorInfo now;  ///< after a read, but its dtype is that in the archive
 };
 
 }  // namespace ddpscope

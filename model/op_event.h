@@ -71,6 +71,8 @@ struct JudgedOutputEvent {
   ModuleId module = 0;      ///< of that; 0: not known, as where hooks rest
   bool in_eval = false;     ///< as in `TrainingOpEvent`
   TensorId weight = 0;      ///< of batch norm
+  /// Backwards in a row up to here, before each of which what ran so was not judged.
+  std::int64_t unjudged_in_row = 0;
   StackId stack = 0;
 };
 

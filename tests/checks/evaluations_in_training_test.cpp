@@ -78,6 +78,15 @@ TEST_CASE("module-mode takes losses of each step for a part of it where hooks re
   CHECK(program.findings.empty());
 }
 
+TEST_CASE("module-mode takes losses for a part of steps whose outputs went unjudged", "[check]") {
+  Program program = trained();
+  JudgedOutputEvent judged = kJudged;
+  judged.unjudged_in_row = GENERATE(0, 1, 2, 5);
+  for (int i = 0; i < 3; ++i) program.send_now(judged);
+  program.send_now(ExitEvent{});
+  CHECK(program.findings.size() == (judged.unjudged_in_row < 2 ? 1 : 0));
+}
+
 TEST_CASE("module-mode does not judge models that are not trained, in eval mode or declared",
           "[check]") {
   const int way = GENERATE(0, 1, 2);
