@@ -30,6 +30,20 @@ void add_others(const Cohort& cohort, RankList& ranks, Finding& finding) {
   finding.ranks = ranks;
 }
 
+std::string why_same(const SameBatches& same) {
+  const std::size_t count = same.ranks.size();
+  if (same.share.replicas == 0) {
+    return fmt::format(
+        "the same seed and nothing that depends on the rank picks the samples: {} processes do the "
+        "work of one",
+        count);
+  }
+  return fmt::format(
+      "their samplers were all made with num_replicas {} and rank {}: {} processes do the work of "
+      "one",
+      same.share.replicas, same.share.replica, count);
+}
+
 Finding describe_data(const SameBatches& same, const Cohort& cohort) {
   const bool all = same.ranks.size() == cohort.ranks.size();
   const std::string cause = same.in_another_order ? "whole_set_per_rank" : all ? "all" : "some";
@@ -47,8 +61,7 @@ Finding describe_data(const SameBatches& same, const Cohort& cohort) {
                                all ? fmt::format("all {} ranks", count)
                                    : fmt::format("{} of {}", rank_words(same.ranks), count),
                                same.steps);
-    finding.why = "the same seed and nothing that depends on the rank picks the samples: " +
-                  fmt::format("{} processes do the work of one", same.ranks.size());
+    finding.why = why_same(same);
   }
   finding.why += severity_words(cohort);
   RankList ranks = same.ranks;
@@ -59,6 +72,34 @@ Finding describe_data(const SameBatches& same, const Cohort& cohort) {
                    {fact::kStepsCount, same.steps},
                    {fact::kOverlapRatio, same.overlap_ratio}};
   if (!same.shape.empty()) finding.facts.push_back({fact::kBatchShape, same.shape});
+  if (same.share.replicas > 0) {
+    finding.facts.push_back({fact::kReplicasCount, same.share.replicas});
+    finding.facts.push_back({fact::kReplica, same.share.replica});
+  }
+  return finding;
+}
+
+Finding describe_unread(const UnreadShares& shares, const Cohort& cohort) {
+  const std::int64_t replicas = shares.replicas;
+  const auto unread = static_cast<std::int64_t>(shares.unread.size());
+  const auto ranks = static_cast<std::int64_t>(cohort.ranks.size());
+  Finding finding = finding_on(cohort.ranks, shares.step);
+  finding.phase = Phase::kForward;
+  finding.severity = cohort.averages ? Severity::kWarning : Severity::kNote;
+  finding.what = fmt::format("{:.0f} % of the data is read by no rank (shares_unread)",
+                             100.0 * static_cast<double>(unread) / static_cast<double>(replicas));
+  finding.why = fmt::format(
+      "the samplers were made with num_replicas {}, and no process asks for the share of {}",
+      replicas, rank_words(shares.unread));
+  finding.fixes = {
+      {fmt::format("num_replicas {} for the sampler, the number of ranks that train on the data",
+                   ranks),
+       kLikely},
+      {"ranks that share their data on purpose: Attachment::declare with kSharedData",
+       kNeedsDecision}};
+  finding.facts = {{fact::kCause, "shares_unread"},
+                   {fact::kReplicasCount, replicas},
+                   {fact::kUnreadReplicas, as_fact(shares.unread)}};
   return finding;
 }
 
@@ -67,8 +108,11 @@ class DataSameOnRanks final : public Check {
  public:
   void on_ranks_compared(const RanksComparedEvent& run, Findings& findings) override {
     for (const Cohort& cohort : run.cohorts) {
-      if (cohort.same_batches.empty()) continue;
-      findings.push_back(describe_data(cohort.same_batches.front(), cohort));
+      if (!cohort.same_batches.empty()) {
+        findings.push_back(describe_data(cohort.same_batches.front(), cohort));
+      } else if (!cohort.unread_shares.empty()) {
+        findings.push_back(describe_unread(cohort.unread_shares.front(), cohort));
+      }
     }
   }
 };

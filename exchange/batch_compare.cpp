@@ -3,7 +3,10 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <numeric>
 #include <set>
+
+#include "exchange/sampler_shares.h"
 
 namespace ddpscope {
 namespace {
@@ -103,13 +106,22 @@ class BatchComparison {
     return numbers;
   }
 
+  // None where they differ.
+  SamplerShare share_of(const std::vector<std::size_t>& ranks, std::int64_t step) const {
+    const SamplerShare share = share_at(*rings_[ranks.front()], step);
+    const bool is_one = std::ranges::all_of(
+        ranks, [&](std::size_t rank) { return share_at(*rings_[rank], step) == share; });
+    return is_one ? share : SamplerShare{};
+  }
+
   void add(std::int64_t step, const std::vector<std::size_t>& ranks) {
     cohort_.same_batches.push_back(
         {.step = step,
          .ranks = numbers_of(ranks),
          .steps = equal_steps(batches_, ranks),
          .overlap_ratio = 1,
-         .shape = text_at(*rings_[ranks.front()], BlobKind::kBatch, step)});
+         .shape = text_at(*rings_[ranks.front()], BlobKind::kBatch, step),
+         .share = share_of(ranks, step)});
   }
 
   // The same batches in another order on each rank.
@@ -128,7 +140,10 @@ class BatchComparison {
                      .overlap_ratio = least,
                      .shape = text_at(*rings_[0], BlobKind::kBatch, batches_[0].begin()->first),
                      .in_another_order = true};
-    for (const RingReader* ring : rings_) same.ranks.push_back(ring->head().rank);
+    std::vector<std::size_t> all(rings_.size());
+    std::iota(all.begin(), all.end(), 0);
+    same.ranks = numbers_of(all);
+    same.share = share_of(all, same.step);
     cohort_.same_batches.push_back(std::move(same));
   }
 

@@ -20,6 +20,7 @@
 #include "exchange/nonfinite_compare.h"
 #include "exchange/one_sender.h"
 #include "exchange/reduction_compare.h"
+#include "exchange/sampler_shares.h"
 #include "exchange/sent_compare.h"
 #include "exchange/step_calls.h"
 #include "exchange/steps_apart.h"
@@ -202,6 +203,7 @@ class Comparison {
     compare_losses(rings, cohort);
     compare_sync_patterns(rings, cohort);
     compare_epochs(rings, cohort);
+    if (complete) compare_shares(rings, result_.live, options_.world_size, cohort);
     compare_loads(rings, cohort);
     compare_graphs(rings, cohort);
     compare_nonfinite(rings, cohort);

@@ -52,6 +52,7 @@ enum class BlobKind : std::uint32_t {
   kLoad = 16,   ///< recent: one byte; parameters were read from an archive
   kLeft = 17,   ///< recent: as kReductions, of gradients that the optimizer does not have
   kGraph = 18,  ///< recent: exchange/graph_compare.h
+  kShare = 19,  ///< recent: text of exchange/sampler_shares.h, where an epoch begins
 };
 
 struct Blob {

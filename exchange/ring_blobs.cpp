@@ -20,7 +20,7 @@ std::optional<Found> claimed(std::string_view area, std::size_t begin, std::size
   std::memcpy(&found.frame, area.data() + begin, sizeof found.frame);
   const Frame& frame = found.frame;
   const bool is_known = frame.kind >= static_cast<std::uint32_t>(BlobKind::kName) &&
-                        frame.kind <= static_cast<std::uint32_t>(BlobKind::kGraph);
+                        frame.kind <= static_cast<std::uint32_t>(BlobKind::kShare);
   if (!is_known || frame.at % size != begin) return std::nullopt;
   found.length = sizeof frame + padded(frame.bytes);
   if (found.length > area.size() - begin) return std::nullopt;

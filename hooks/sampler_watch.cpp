@@ -36,47 +36,57 @@ bool goes_on(const void* sampler, std::size_t index, std::size_t rows) {
   return same;
 }
 
-/// A copy of such a sampler copies the indices of all ranks.
 template <class Sampler>
-struct SizeOf : Sampler {
-  static std::size_t in(const Sampler& sampler) { return sampler.*&SizeOf::size_; }
-};
+constexpr bool kMakesShares =
+    std::is_base_of_v<torch::data::samplers::DistributedSampler<>, Sampler>;
 
 template <class Sampler>
-bool is_brief_to_copy(const Sampler& sampler) {
-  if constexpr (std::is_base_of_v<torch::data::samplers::DistributedSampler<>, Sampler>) {
-    return SizeOf<Sampler>::in(sampler) < kMaxRows;
-  } else {
-    return true;
-  }
-}
+struct Share : Sampler {
+  static std::size_t replicas_of(const Sampler& sampler) { return sampler.*&Share::num_replicas_; }
+  static std::size_t replica_of(const Sampler& sampler) { return sampler.*&Share::rank_; }
+  /// A copy of such a sampler copies the indices of all ranks.
+  static std::size_t size_of(const Sampler& sampler) { return sampler.*&Share::size_; }
+};
 
 template <class Sampler>
 struct NextBatch {
   using Hooked = Interposed<NextBatch, Rows(Sampler*, std::size_t)>;
 
   static Rows call(Sampler* self, std::size_t rows) {
-    as_observer("loader", [&](Capture& capture) { see(capture, *self, rows); });
+    as_guest("loader", [&](Capture& capture) { see(capture, *self, rows); });
     return Hooked::original(self, rows);
   }
+  // Of shares each epoch is told, also where hooks rest: a rank may ask for others in turn.
   static bool install(const char* symbol) noexcept {
-    return Hooked::install_for_watched(symbol, call);
+    return kMakesShares<Sampler> ? Hooked::install(symbol, call)
+                                 : Hooked::install_for_watched(symbol, call);
   }
 
  private:
-  // How many are left is private to a sampler: a copy is asked for all of them.
   static void see(Capture& capture, const Sampler& sampler, std::size_t rows) {
-    if (!capture.marker().surveying() || rows < 2 || rows > kMaxRows) return;
+    const bool surveys = capture.marker().surveying();
+    if ((!surveys && !kMakesShares<Sampler>) || rows < 2 || rows > kMaxRows) return;
     if (is_loader_thread()) return;  // within a chunk of the data
     const std::lock_guard lock(mutex);
     if (goes_on(&sampler, sampler.index(), rows)) return;
-    if (!is_brief_to_copy(sampler) || told++ >= kMaxTellings) return;
+    if (told++ >= kMaxTellings) return;
+    BatchRequestEvent event{.at = capture.marker().now(), .rows = static_cast<std::int64_t>(rows)};
+    if (surveys) event.rows_left = static_cast<std::int64_t>(rows_left(sampler));
+    if constexpr (kMakesShares<Sampler>) {
+      event.replicas = static_cast<std::int32_t>(Share<Sampler>::replicas_of(sampler));
+      event.replica = static_cast<std::int32_t>(Share<Sampler>::replica_of(sampler));
+    }
+    if (event.rows_left > 0 || event.replicas > 0) capture.put(event);
+  }
+
+  // That is private to a sampler: a copy is asked for all of them.
+  static std::size_t rows_left(const Sampler& sampler) {
+    if constexpr (kMakesShares<Sampler>) {
+      if (Share<Sampler>::size_of(sampler) >= kMaxRows) return 0;
+    }
     Sampler copy = sampler;
     const Rows left = Hooked::original(&copy, kMaxRows);
-    if (!left.has_value() || left->size() >= kMaxRows) return;
-    capture.put(BatchRequestEvent{.at = capture.marker().now(),
-                                  .rows = static_cast<std::int64_t>(rows),
-                                  .rows_left = static_cast<std::int64_t>(left->size())});
+    return left.has_value() && left->size() < kMaxRows ? left->size() : 0;
   }
 };
 }  // namespace

@@ -253,6 +253,7 @@ struct Cohort {
   std::vector<EpochsDiffer> epochs;           ///< one at most
   std::vector<SameRandom> same_random;        ///< one at most
   std::vector<SameBatches> same_batches;      ///< empty where the ranks read different data
+  std::vector<UnreadShares> unread_shares;    ///< one at most
   std::vector<Straggler> stragglers;          ///< one at most
   std::vector<LossWeights> loss_weights;      ///< one at most
   std::vector<NonfiniteOrigin> nonfinite;     ///< one at most

@@ -32,12 +32,15 @@ inline constexpr char kNormsPerRank[] = "norms_per_rank";
 inline constexpr char kOriginRanks[] = "origin_ranks";
 inline constexpr char kRankPatterns[] = "rank_patterns";
 inline constexpr char kReduction[] = "reduction";
+inline constexpr char kReplica[] = "replica";
+inline constexpr char kReplicasCount[] = "replicas_count";
 inline constexpr char kResidualRatio[] = "residual_ratio";
 inline constexpr char kRowsCount[] = "rows_count";
 inline constexpr char kSampledCount[] = "sampled_count";
 inline constexpr char kSeed[] = "seed";
 inline constexpr char kSyncedMicroBatches[] = "synced_micro_batches";
 inline constexpr char kTrend[] = "trend";
+inline constexpr char kUnreadReplicas[] = "unread_replicas";
 inline constexpr char kValidPerRank[] = "valid_per_rank";
 inline constexpr char kWeightRatio[] = "weight_ratio";
 

@@ -10,6 +10,21 @@ namespace ddpscope {
 
 using RankList = std::vector<std::int64_t>;  ///< in order
 
+/// What the samplers of a rank share a set of data out by; `replicas` is 0 where none does.
+struct SamplerShare {
+  std::int64_t replicas = 0;
+  std::int64_t replica = 0;
+
+  bool operator==(const SamplerShare&) const = default;
+};
+
+/// Shares of the data that no rank reads.
+struct UnreadShares {
+  std::int64_t step = 0;  ///< the first in which a rank began an epoch
+  std::int64_t replicas = 0;
+  std::vector<std::int64_t> unread;
+};
+
 /// Ranks that train on the same batches.
 struct SameBatches {
   std::int64_t step = 0;  ///< the first of three in a row
@@ -18,6 +33,7 @@ struct SameBatches {
   double overlap_ratio = 0;
   std::string shape;              ///< `[32, 1, 8, 8] float32`; "" where it is not known
   bool in_another_order = false;  ///< each rank goes through the whole set
+  SamplerShare share;             ///< of all these ranks
 };
 
 /// Ranks that draw the same random numbers.

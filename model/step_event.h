@@ -54,13 +54,17 @@ inline constexpr std::int64_t kComparesEachUntil = 64;
 struct BatchRequestEvent {
   Stamp at;
   std::int64_t rows = 0;       ///< of a full batch
-  std::int64_t rows_left = 0;  ///< until the end of the epoch, those of this batch among them
+  std::int64_t rows_left = 0;  ///< until the end of the epoch, those of this batch among them; 0:
+                               ///< not known, as of a large set
+  std::int32_t replicas = 0;   ///< that share the set, where a sampler makes shares; else 0
+  std::int32_t replica = 0;    ///< which of them this share is for
 };
 
 /// What is known of the rows of a step after another request: of two samplers of one step one may
 /// be that of an evaluation, and nothing is.
 constexpr BatchRequestEvent join(const BatchRequestEvent& before, const BatchRequestEvent& now) {
-  const bool is_second = before.rows_left != 0 && before.at.step == now.at.step;
+  const bool is_told = before.rows != 0 || before.rows_left != 0;
+  const bool is_second = is_told && before.at.step == now.at.step;
   return is_second ? BatchRequestEvent{.at = now.at, .rows = 0, .rows_left = 1} : now;
 }
 

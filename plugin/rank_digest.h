@@ -59,7 +59,7 @@ class RankDigest {
   void on(const GradientsScaledEvent& event, const RunState&) { trained_with_.on(event); }
   void on(const ReducedGradientsEvent& event, const RunState&) { trained_with_.on(event); }
   void on(const LossTargetsEvent& event, const RunState& state) { trained_with_.on(event, state); }
-  void on(const BatchRequestEvent& event, const RunState&) { trained_with_.on(event); }
+  void on(const BatchRequestEvent& event, const RunState& state) { trained_with_.on(event, state); }
   void on(const BatchEvent& event, const RunState& state) { trained_with_.on(event, state); }
   void on(const RandomStateEvent& event, const RunState& state) { trained_with_.on(event, state); }
   void on(const StepEndEvent& event, const RunState& state);

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "exchange/reduction_record.h"
+#include "exchange/sampler_shares.h"
 #include "exchange/sync_patterns.h"
 
 namespace ddpscope {
@@ -135,12 +136,20 @@ void TrainedWith::on(const BatchEvent& event, const RunState& state) {
   put_text(BlobKind::kBatch, event.at.step, text + "] " + event.dtype, batch_told_);
 }
 
+void TrainedWith::on(const BatchRequestEvent& event, const RunState& state) {
+  request_ = join(request_, event);
+  if (event.replicas == 0 || shares_data(state)) return;
+  const std::string share = share_text({.replicas = event.replicas, .replica = event.replica});
+  blob_({.kind = BlobKind::kShare, .step = event.at.step, .bytes = share});
+}
+
 // Trained on what the loader was asked for in this step; an evaluation's loader is another one.
 void TrainedWith::tell_epoch(const BatchEvent& event) {
-  const auto [at, rows, rows_left] = std::exchange(request_, {});
-  if (rows == 0 || at.step != event.at.step || rows_ != static_cast<double>(rows)) return;
-  const std::int64_t batches = (rows_left + rows - 1) / rows;
-  blob_({.kind = BlobKind::kEpoch, .step = at.step, .bytes = std::to_string(batches)});
+  const BatchRequestEvent request = std::exchange(request_, {});
+  if (request.rows_left == 0 || request.at.step != event.at.step) return;
+  if (request.rows == 0 || rows_ != static_cast<double>(request.rows)) return;
+  const std::int64_t batches = (request.rows_left + request.rows - 1) / request.rows;
+  blob_({.kind = BlobKind::kEpoch, .step = request.at.step, .bytes = std::to_string(batches)});
 }
 
 // Where it changed.

@@ -28,7 +28,7 @@ class TrainedWith {
   void on(const CollectiveEvent& event);
   void on(const GradientsScaledEvent& event);
   void on(const ReducedGradientsEvent& event);
-  void on(const BatchRequestEvent& event) { request_ = join(request_, event); }
+  void on(const BatchRequestEvent& event, const RunState& state);
   void on(const BatchEvent& event, const RunState& state);
   void on(const RandomStateEvent& event, const RunState& state);
   void on(const LossTargetsEvent& event, const RunState& state);

@@ -25,6 +25,7 @@ namespace digits {
 namespace {
 
 constexpr double kAuxWeight = 0.3;
+constexpr std::size_t kReplicas = 8;  // of the machines that this was written for
 
 class Trainer {
  public:
@@ -78,8 +79,9 @@ class Trainer {
 
   // The loader keeps a copy of its sampler, so each epoch has its own of both.
   void train_epoch(std::int64_t epoch) {
-    torch::data::samplers::DistributedRandomSampler sampler(data_.size().value(),
-                                                            static_cast<std::size_t>(world_.size),
+    auto replicas = static_cast<std::size_t>(world_.size);
+    if (options_.bug == Bug::kFixedReplicas) replicas = kReplicas;  // BUG
+    torch::data::samplers::DistributedRandomSampler sampler(data_.size().value(), replicas,
                                                             static_cast<std::size_t>(world_.rank));
     if (options_.bug != Bug::kSameOrder) {
       sampler.set_epoch(static_cast<std::size_t>(epoch));  // BUG

@@ -9,7 +9,7 @@
 namespace digits {
 namespace {
 
-constexpr std::array<std::string_view, 23> kBugNames = {"none",
+constexpr std::array<std::string_view, 24> kBugNames = {"none",
                                                         "unregistered-blocks",
                                                         "unregistered-tensor",
                                                         "unused-head",
@@ -31,7 +31,8 @@ constexpr std::array<std::string_view, 23> kBugNames = {"none",
                                                         "head-by-rank",
                                                         "skipped-batch",
                                                         "early-end",
-                                                        "same-order"};
+                                                        "same-order",
+                                                        "fixed-replicas"};
 
 std::int64_t number(std::string_view name, std::string_view text, std::int64_t least) {
   std::int64_t value = 0;

@@ -32,6 +32,7 @@ enum class Bug {
   kSkippedBatch,
   kEarlyEnd,
   kSameOrder,
+  kFixedReplicas,
 };
 
 struct Options {

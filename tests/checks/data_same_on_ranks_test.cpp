@@ -36,6 +36,44 @@ TEST_CASE("data-same-on-ranks tells ranks that all read the same", "[check]") {
   CHECK(fact_in(finding, "batch_shape") == text_of("[32, 12] float32"));
 }
 
+TEST_CASE("data-same-on-ranks tells what samplers of equal batches were made with", "[check]") {
+  SameBatches same = on_all();
+  same.share = {.replicas = 1, .replica = 0};
+  const Findings findings = judge_run(with(same), kId);
+  REQUIRE(findings.size() == 1);
+  CHECK(findings[0].why ==
+        "their samplers were all made with num_replicas 1 and rank 0: 4 processes do the work of "
+        "one");
+  CHECK(fact_in(findings[0], "replicas_count") == FactValue(std::int64_t{1}));
+  CHECK(fact_in(findings[0], "replica") == FactValue(std::int64_t{0}));
+}
+
+TEST_CASE("data-same-on-ranks warns of shares that no rank reads", "[check]") {
+  RanksComparedEvent run = four_ranks();
+  run.cohorts[0].unread_shares = {{.step = 7, .replicas = 16, .unread = {4, 5, 6, 7, 12}}};
+  SECTION("of ranks that average gradients") {
+    const Findings findings = judge_run(run, kId);
+    REQUIRE(findings.size() == 1);
+    CHECK(findings[0].severity == Severity::kWarning);
+    CHECK(findings[0].step == 7);
+    CHECK(findings[0].what == "31 % of the data is read by no rank (shares_unread)");
+    CHECK(findings[0].why ==
+          "the samplers were made with num_replicas 16, and no process asks for the share of ranks "
+          "4-7,12");
+    CHECK(findings[0].fixes[0].text ==
+          "num_replicas 4 for the sampler, the number of ranks that train on the data");
+    CHECK(fact_in(findings[0], "cause") == text_of("shares_unread"));
+    CHECK(fact_in(findings[0], "replicas_count") == FactValue(std::int64_t{16}));
+    CHECK(fact_in(findings[0], "unread_replicas") == ranks_of({4, 5, 6, 7, 12}));
+  }
+  SECTION("as a note where they average nothing") {
+    exchange_parameters(run);
+    const Findings findings = judge_run(run, kId);
+    REQUIRE(findings.size() == 1);
+    CHECK(findings[0].severity == Severity::kNote);
+  }
+}
+
 TEST_CASE("data-same-on-ranks tells which of the ranks read the same", "[check]") {
   SameBatches some = on_all();
   some.ranks = {1, 3};

@@ -179,27 +179,6 @@ TEST_CASE("A factor of what ranks exchanged is no loss scale", "[rank_digest]") 
   CHECK(rank.digests.back().loss_scale == (is_exchanged ? 0 : 0.5));
 }
 
-TEST_CASE("A rank tells the batches of an epoch that it trains on", "[rank_digest]") {
-  Rank rank;
-  rank.send_large(net());
-  rank.step();
-  const Stamp before = {.step = 1, .cycle = 1};
-  const bool is_of_step = GENERATE(true, false);
-  const std::int64_t rows = GENERATE(24, 32);
-  rank.send(BatchRequestEvent{
-      .at = is_of_step ? rank.now() : before, .rows = rows, .rows_left = 4 * rows + 1});
-  rank.send_large(BatchEvent{.at = rank.now(), .fingerprint = 9, .shape = {24, 10}});
-  rank.send_large(BatchEvent{.at = rank.now(), .fingerprint = 9, .shape = {24, 10}});
-  const auto told = rank.of(BlobKind::kEpoch);
-  if (!is_of_step || rows != 24) {
-    CHECK(told.empty());
-    return;
-  }
-  REQUIRE(told.size() == 1);
-  CHECK(told[0].step == 2);
-  CHECK(told[0].bytes == "5");
-}
-
 TEST_CASE("The rows of a batch are no loss scale", "[rank_digest]") {
   Rank rank;
   rank.send_large(net());
