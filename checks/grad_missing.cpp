@@ -25,8 +25,8 @@ class GradMissing final : public Check {
     std::vector<const TensorState*> absent;
     forget_dead(presences_, state);
     held_.clear();
-    for (const auto& [id, tensor] : state.tensors().all()) {
-      if (tensor.registrations.empty()) continue;
+    for (const TensorId id : state.tensors().registered()) {
+      const TensorState& tensor = *state.tensor(id);
       GradientPresence& presence = presences_[id];
       const bool arrived = tensor.gradient_cycle == event.at.cycle;
       if (arrived || !expects_gradient(state, tensor)) {

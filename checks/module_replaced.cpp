@@ -65,7 +65,8 @@ class ModuleReplaced final : public Check {
   void on_cycle_end(const CycleEndEvent& event, const RunState& state,
                     Findings& findings) override {
     std::map<std::pair<std::string, bool>, std::vector<Replacement>> by_cause;  // or of buffers
-    for (const auto& [id, tensor] : state.tensors().all()) {
+    for (const TensorId id : state.tensors().registered()) {
+      const TensorState& tensor = *state.tensor(id);
       const TensorState* used = stands_in_for(tensor, event.at.cycle, state);
       if (!cycles_.see(tensor, used, event.at.cycle, state)) continue;
       const bool is_free = used->registrations.empty();

@@ -50,6 +50,7 @@ void TensorTable::add_registration(TensorState& tensor, Registration registratio
   if (tensor.registered_at == 0) tensor.registered_at = event_number;
   if (tensor.info.storage != 0) registered_storages_[tensor.info.storage] = tensor.info.id;
   of_model_[registration.model].push_back(tensor.info.id);
+  registered_.insert(tensor.info.id);
   tensor.registrations.push_back(std::move(registration));
 }
 
@@ -70,6 +71,7 @@ void TensorTable::remove_registrations(ModelId model) {
     const auto removed = std::erase_if(tensor.registrations, is_of_model);
     if (removed == 0 || !tensor.registrations.empty()) continue;
     registered_storages_.erase(tensor.info.storage);
+    registered_.erase(id);
     loose_.push_back(id);
   }
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <deque>
 #include <optional>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -114,6 +115,8 @@ class TensorTable {
   /// The names of modules have changed: where tensors were used is learnt anew.
   void forget_paths();
 
+  /// In order. What is known beside these may be thousands: who asks in each cycle asks here.
+  const std::set<TensorId>& registered() const { return registered_; }
   const std::unordered_map<TensorId, TensorState>& all() const { return tensors_; }
   std::unordered_map<TensorId, TensorState>& all() { return tensors_; }
 
@@ -122,6 +125,7 @@ class TensorTable {
   void forget_some();
 
   std::unordered_map<TensorId, TensorState> tensors_;
+  std::set<TensorId> registered_;
   std::unordered_map<std::uint64_t, TensorId> registered_storages_;
   std::unordered_map<ModelId, std::vector<TensorId>> of_model_;  ///< what each registers
   std::vector<TensorId> with_path_;                              ///< some may be forgotten

@@ -11,6 +11,7 @@ constexpr std::int64_t kFirstCycles = 3;
 constexpr std::int64_t kFirstSteps = 48;
 constexpr std::int64_t kSurveyEvery = 64;
 constexpr std::int64_t kArmAtMostEvery = 16;
+constexpr int kSurveyedBackwards = 16;
 }  // namespace
 
 template <class Advance>
@@ -24,7 +25,10 @@ StepClock::Change StepMarker::advance(Advance&& call) {
   }
   step_.store(clock_.step(), std::memory_order_relaxed);
   cycle_.store(counted_cycle(), std::memory_order_relaxed);
-  if (change.step_ended) surveying_.store(is_surveyed(), std::memory_order_relaxed);
+  if (change.step_ended) {
+    surveying_.store(is_surveyed(), std::memory_order_relaxed);
+    backwards_of_step_.store(0, std::memory_order_relaxed);
+  }
   return change;
 }
 
@@ -55,7 +59,10 @@ StepClock::Change StepMarker::optimizer_stepped(OptimizerId optimizer) {
 StepClock::Change StepMarker::backward_ended() {
   backwards_.fetch_add(1, std::memory_order_relaxed);
   between_.store(true, std::memory_order_relaxed);
-  return advance([](StepClock& clock) { return clock.backward_ended(); });
+  const StepClock::Change change = advance([](StepClock& clock) { return clock.backward_ended(); });
+  const bool goes_on = !change.step_ended;
+  if (goes_on && backwards_of_step_.fetch_add(1) + 1 == kSurveyedBackwards) leave_survey();
+  return change;
 }
 
 StepClock::Change StepMarker::marked() {

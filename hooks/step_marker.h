@@ -12,7 +12,8 @@ namespace ddpscope {
 
 /// The run's step clock as training threads use it, and the rule that says which steps are
 /// surveyed: the first 3 cycles (at most 48 steps), then every 64th cycle, then whenever the set
-/// of leaves that receive gradients changed, or that of parameters which require them.
+/// of leaves that receive gradients changed, or that of parameters which require them. Of a step no
+/// more than 16 backwards are: where an optimizer never steps it may be endless.
 class StepMarker {
  public:
   void optimizer_created();
@@ -67,6 +68,7 @@ class StepMarker {
   std::atomic<std::int64_t> step_{1};
   std::atomic<std::int64_t> cycle_{1};
   std::atomic<std::int64_t> backwards_{0};
+  std::atomic<int> backwards_of_step_{0};
   std::atomic<std::int32_t> forwards_{0};
   std::atomic<std::int32_t> optimizer_steps_{0};
   std::atomic<bool> between_{true};  ///< no forward was seen since the last backward or step
