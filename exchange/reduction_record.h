@@ -32,6 +32,9 @@ inline constexpr double kOwnWeight = std::numeric_limits<double>::infinity();
 /// Of a step in which factors were not seen.
 inline constexpr double kUnknownWeight = 0;
 
+/// Of a rank that takes its gradients out of the sum.
+inline constexpr double kZeroWeight = std::numeric_limits<double>::min();
+
 /// Of the parameters of one model that one optimizer is about to change.
 struct ToldReductions {
   double clip_factor = 1;   ///< what the program's clipping has multiplied them with

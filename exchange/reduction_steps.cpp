@@ -102,7 +102,7 @@ std::optional<std::size_t> part_of(std::int64_t rank, const Cohort& cohort) {
 
 std::string digits_of(double factor) {
   std::array<char, 32> text = {};
-  std::snprintf(text.data(), text.size(), "%.3g", factor);
+  std::snprintf(text.data(), text.size(), "%.3g", factor == kZeroWeight ? 0 : factor);
   return text.data();
 }
 

@@ -29,13 +29,14 @@ struct Chosen {
   bool was_cleared = false;
   bool is_cleared = false;  ///< and nothing has arrived since
   bool changed = false;     ///< after that, and no multiple of the sum over ranks any more
-  bool is_issued = false;   ///< to a collective, as it arrived
   bool told = false;
+  std::uint64_t issued_at = 0;  ///< to a collective, as it arrived: the number of the next write
 };
 
 struct ChosenOfStep {
   std::mutex mutex;
   std::int64_t step = 0;
+  std::uint64_t first_call = 0;  ///< that averages: the number of the next write then
   std::vector<Chosen> all;
 
   Chosen* find(TensorId id) {
@@ -68,7 +69,6 @@ std::optional<Sketched> sketch_of(const at::Tensor& leaf, std::int64_t elements)
   return sketch_of_values(leaf.grad(), elements);
 }
 
-/// Sums of sketches are those of the sums.
 GradientSketch sum_of(GradientSketch a, const GradientSketch& b) {
   a.squares += b.squares;
   for (std::size_t i = 0; i < a.sums.size(); ++i) a.sums[i] += b.sums[i];
@@ -83,20 +83,22 @@ bool is_multiple(const GradientSketch& a, const GradientSketch& b) {
   return cross * cross >= kSameDirection * dot(a, a) * dot(b, b);
 }
 
-/// Factors are seen by themselves; what is copied came from a reduced buffer.
-bool keeps_what_it_is(std::uint64_t op) {
+/// Factors are seen by themselves; what is copied came from a reduced buffer, once there is one.
+bool keeps_it(std::uint64_t op, bool before) {
   using namespace std::string_view_literals;
   constexpr auto kNames = std::to_array(
       {"aten::copy_"sv, "aten::_foreach_copy_"sv, "aten::mul.out"sv, "aten::div.out"sv,
        "aten::div_.Scalar"sv, "aten::div_.Tensor"sv, "aten::mul_.Scalar"sv, "aten::mul_.Tensor"sv,
        "aten::_foreach_div_.Scalar"sv, "aten::_foreach_div_.Tensor"sv,
        "aten::_foreach_mul_.Scalar"sv, "aten::_foreach_mul_.Tensor"sv});
-  return std::ranges::find(kNames, writer_name(static_cast<std::uint16_t>(op))) != kNames.end();
+  const std::string_view name = writer_name(static_cast<std::uint16_t>(op));
+  return !(before && name == kNames.front()) && std::ranges::find(kNames, name) != kNames.end();
 }
 
 void see_arrival(Chosen& one, const std::optional<Sketched>& read, std::uint64_t next_write) {
   one.arrived = read.has_value();
-  one.changed = one.is_cleared = one.is_issued = false;
+  one.changed = one.is_cleared = false;
+  one.issued_at = 0;
   one.first_write = next_write;
   if (read.has_value()) one.gradient.before = read->sketch;
 }
@@ -107,15 +109,15 @@ struct OfStorage {
 };
 
 /// The program's own decay, noise or limits for elements: what remains is no sum over ranks.
-void see_own_writes(const WriteLog& log, std::vector<OfStorage>& gradients) {
+void see_own_writes(const WriteLog& log, std::uint64_t call, std::vector<OfStorage>& gradients) {
   std::ranges::sort(gradients, {}, &OfStorage::storage);
   // Of views of one buffer the last one has arrived.
   std::uint64_t since = 1;
   for (const OfStorage& one : gradients) since = std::max(since, one.gradient->first_write);
-  log.each_since(since, [&](const WriteRecord& record, std::uint64_t) {
+  log.each_since(since, [&](const WriteRecord& record, std::uint64_t number) {
     const auto its = std::ranges::equal_range(gradients, record.storage, {}, &OfStorage::storage);
-    if (its.empty() || keeps_what_it_is(record.op)) return;
-    for (const OfStorage& one : its) one.gradient->changed = true;
+    for (const auto& [storage, one] : its)
+      one->changed |= !keeps_it(record.op, number < (one->issued_at ? one->issued_at : call));
   });
 }
 
@@ -170,6 +172,7 @@ void ReducedGradients::begin_step(Capture& capture) {
   const std::lock_guard lock(state.mutex);
   if (!wanted || state.step == step) return;
   state.step = step;
+  state.first_call = 0;
   state.all.clear();
   const Parameters parameters = compared_parameters(capture);
   for (const ChosenGradient& one : choose_gradients(parameters.elements, step)) {
@@ -185,7 +188,7 @@ void ReducedGradients::will_arrive(const TensorSlot& slot, const at::Tensor& lea
     const std::lock_guard lock(state.mutex);
     Chosen* const one = state.find(slot.id.load(std::memory_order_relaxed));
     if (one == nullptr || !one->arrived) return;
-    one->gradient.grew_after |= one->is_issued;
+    one->gradient.grew_after |= one->issued_at != 0;
     if (before == GradientBefore::kKept) return;
     // What was averaged or scaled was not cleared.
     const auto there = sketch_of(leaf, one->elements);
@@ -241,12 +244,14 @@ void ReducedGradients::cleared(Capture& capture,
 }
 
 void ReducedGradients::issued(const CollectiveEvent& event) {
-  if (!are_wanted() || !event.averages) return;
+  const Capture* const capture = Capture::active();
+  if (!are_wanted() || !event.averages || capture == nullptr) return;
   ChosenOfStep& state = chosen();
   const std::lock_guard lock(state.mutex);
+  if (state.first_call == 0) state.first_call = capture->writes().next();
   for (const TensorId parameter : event.gradients_of) {
     Chosen* const one = parameter == 0 ? nullptr : state.find(parameter);
-    if (one != nullptr) one->is_issued = true;
+    if (one != nullptr && one->issued_at == 0) one->issued_at = capture->writes().next();
   }
 }
 
@@ -284,7 +289,7 @@ void ReducedGradients::before_step(Capture& capture,
     read_ones.push_back({storage_of(*member.grad().unsafeGetTensorImpl()), one});
   };
   for (const auto& group : groups) std::ranges::for_each(group.params(), read);
-  if (!read_ones.empty()) see_own_writes(capture.writes(), read_ones);
+  if (!read_ones.empty()) see_own_writes(capture.writes(), state.first_call, read_ones);
   for (const OfStorage& one : read_ones) event.gradients.push_back(finished(*one.gradient));
   for (Chosen& one : state.all) {
     if (!one.told && one.arrived && !one.is_cleared) event.left.push_back(finished(one));

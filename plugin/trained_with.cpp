@@ -88,6 +88,7 @@ void TrainedWith::tell(BlobKind kind, const ReducedGradientsEvent& event,
     ToldReductions told{.clip_factor = clip_factor_,
                         .weight = !event.watched   ? kUnknownWeight
                                   : is_shared_sum_ ? of_sum
+                                  : weight_ == 0   ? kZeroWeight
                                                    : weight_,
                         .calls = calls_,
                         .gradients = {}};

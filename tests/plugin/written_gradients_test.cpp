@@ -134,4 +134,22 @@ TEST_CASE("Parts of the weights that each rank steps with two optimizers and sen
   CHECK(merged.says("0 errors, 0 warnings,"));
 }
 
+TEST_CASE("Weights that ranks give their gradients are meant, also by a product and of 0") {
+  const double weight = GENERATE(0.0, 0.5);
+  const bool by_product = GENERATE(true, false);
+  const Merged merged = run_written([=](Net& net, auto& optimizer, auto& place, auto& group) {
+    optimizer.zero_grad();
+    loss_of(net, place).backward();
+    const double own = place.rank == 0 ? 1 : weight;
+    for (const at::Tensor& parameter : net->parameters()) {
+      if (by_product) parameter.grad().data() = parameter.grad().data() * own;
+      if (!by_product) parameter.grad().mul_(own);
+      average(group, {parameter.grad()});
+    }
+    optimizer.step();
+  });
+  INFO(merged.said);
+  CHECK_FALSE(merged.says("grad-reduced-wrong-scale"));
+}
+
 }  // namespace ddpscope::test::written_gradients_test
