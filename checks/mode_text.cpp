@@ -83,6 +83,7 @@ Finding training_op_in_eval(const ModelState& model, const InEval& in_eval) {
       {"pass is_training() to the functional call instead of true", kLikely},
       {"register the layer that ignores eval() with register_module", kLikely},
       {"declare it intended, if it samples on purpose (Monte-Carlo dropout)", kNeedsDecision}};
+  if (in_eval.unregistered) finding.fixes.erase(finding.fixes.begin());
   finding.facts.push_back({fact::kUnregistered, in_eval.unregistered});
   return finding;
 }

@@ -9,13 +9,13 @@
 #include "checks/frozen_norm_steps.h"
 #include "checks/mode_text.h"
 #include "checks/module_modes.h"
+#include "checks/ops_in_eval.h"
 #include "checks/run_state.h"
 #include "checks/training_differs.h"
 
 namespace ddpscope {
 namespace {
 constexpr std::int64_t kEvalSteps = 10;
-constexpr std::int64_t kTimesInEval = 2;
 
 /// module-mode; docs/checks/module-mode.md
 class ModuleMode final : public Check {
@@ -31,11 +31,8 @@ class ModuleMode final : public Check {
 
   void on_training_op(const TrainingOpEvent& event, const RunState& state,
                       Findings& findings) override {
-    if (event.grad_mode || !event.in_eval) {
-      norms_.ran(event, state);
-    } else if (state.first_model() != nullptr) {
-      count_in_eval(event, state, findings);
-    }
+    if (event.grad_mode || !event.in_eval) norms_.ran(event, state);
+    in_eval_.ran(event, state, findings);
   }
 
   // What the tree says now was so when the step before this one ended.
@@ -51,6 +48,7 @@ class ModuleMode final : public Check {
 
   void on_judged_output(const JudgedOutputEvent& event, const RunState& state,
                         Findings& findings) override {
+    in_eval_.judged(event, state, findings);
     evaluations_.judged(event, state);
     evaluations_.tell(event.at.step, state, findings);
   }
@@ -98,25 +96,6 @@ class ModuleMode final : public Check {
     }
   }
 
-  void count_in_eval(const TrainingOpEvent& event, const RunState& state, Findings& findings) {
-    const ModulePlace* place = state.place_of(event.module);
-    const TensorState* statistics = state.tensor(event.statistics);
-    const bool has_place = statistics != nullptr && !statistics->registrations.empty();
-    InEval in_eval{.op = event.op, .model = state.first_model()->id};
-    in_eval.unregistered =
-        place == nullptr && !has_place && (event.module != 0 || event.statistics != 0);
-    if (place != nullptr) {
-      in_eval.model = place->model;
-      in_eval.path = place->path;
-    } else if (has_place) {
-      in_eval.model = statistics->registrations.front().model;
-      in_eval.path = statistics->registrations.front().module_path;
-    }
-    if (state.declared(in_eval.model, in_eval.path, "intended")) return;
-    if (++in_eval_[{in_eval.model, in_eval.path + ":" + in_eval.op}] != kTimesInEval) return;
-    findings.push_back(training_op_in_eval(state.models().at(in_eval.model), in_eval));
-  }
-
   const std::set<ModelId>& models_of(OptimizerId id, const RunState& state) {
     const auto [models, is_new] = models_of_.try_emplace(id);
     if (!is_new) return models->second;
@@ -136,7 +115,7 @@ class ModuleMode final : public Check {
   std::map<ModelId, Root> roots_;
   FrozenNormSteps norms_;
   EvaluationsInTraining evaluations_;
-  std::map<std::pair<ModelId, std::string>, std::int64_t> in_eval_;
+  OpsInEval in_eval_;
 };
 }  // namespace
 

@@ -87,12 +87,27 @@ TEST_CASE("module-mode takes losses for a part of steps whose outputs went unjud
   CHECK(program.findings.size() == (judged.unjudged_in_row < 2 ? 1 : 0));
 }
 
+TEST_CASE("module-mode warns of operators that ignore eval() where hooks rest", "[check]") {
+  Program program = trained(GENERATE(0, 3));
+  JudgedOutputEvent judged = kJudged;
+  judged.in_eval = true;
+  judged.weight = 0;
+  program.send_now(judged);
+  CHECK(program.findings.empty());
+  for (int i = 0; i < 3; ++i) program.send_now(judged);
+  program.send_now(ExitEvent{});
+  REQUIRE(program.findings.size() == 1);
+  CHECK(cause_of(program.findings[0]) == "training_op_in_eval");
+  CHECK(program.findings[0].op == "aten::dropout");
+}
+
 TEST_CASE("module-mode does not judge models that are not trained, in eval mode or declared",
           "[check]") {
   const int way = GENERATE(0, 1, 2);
   Program program = trained(way == 0 ? 0 : 3);
   JudgedOutputEvent judged = kJudged;
   judged.in_eval = way == 1;
+  judged.module = 7;
   if (way == 2) program.declare("*", "intended");
   for (int i = 0; i < 3; ++i) program.send_now(judged);
   program.send_now(ExitEvent{});
