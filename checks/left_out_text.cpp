@@ -57,7 +57,8 @@ std::string cause_of_left_out(const LeftOut& kind) {
 
 Severity severity_of_left_out(const LeftOut& kind) {
   const bool is_updated = !kind.written_by.empty() || !kind.sent_in.empty();
-  if (is_updated || kind.is_fixed || kind.lapse == Lapse::kAtRest) return Severity::kNote;
+  const bool may_stay = kind.is_fixed || kind.is_behind || kind.lapse == Lapse::kAtRest;
+  if (is_updated || may_stay) return Severity::kNote;
   return kind.lapse == Lapse::kNeverStepped ? Severity::kWarning : Severity::kError;
 }
 
@@ -102,7 +103,11 @@ std::string why_left_out(const TensorGroup& group, const LeftOut& kind, const Ru
   if (is_stale(kind)) {
     why += "; after step() this rank broadcasts them: what another rank steps of them is lost";
   }
-  if (kind.is_fixed) why += "; they are in eval mode, in a part that no optimizer holds any of";
+  if (kind.is_fixed) {
+    why += "; they are in eval mode, in a part that no optimizer holds any of";
+  } else if (kind.is_behind) {
+    why += "; their model reads what an optimizer trains as its input, and none holds any of it";
+  }
   if (kind.beside_sent) why += "; others like them are sent here by the ranks that step those";
   return why;
 }
@@ -114,11 +119,12 @@ std::vector<Fix> fixes_for_left_out(const LeftOut& kind, const RunState& state) 
       {kAddGroup, kLikely},
       {"requires_grad_(false), if they are to stay as they are", kNeedsDecision}};
   if (!kind.built_before) fixes.erase(fixes.begin());
-  if (kind.is_fixed) {
+  if (kind.is_fixed || kind.is_behind) {
+    const std::string train = kind.is_fixed ? "train() and " : "";
     fixes = {{"requires_grad_(false), if they are to stay as they are: backward then computes "
               "less",
               kLikely},
-             {"train() and " + std::string(kAddGroup), kNeedsDecision}};
+             {train + kAddGroup, kNeedsDecision}};
   }
   if (!kind.sent_in.empty()) {
     fixes = {{"none, where the ranks that send them step them", kNeedsDecision},

@@ -18,6 +18,7 @@ struct LeftOut {
   bool is_sent_from_here = false;
   bool beside_sent = false;  ///< others are sent here
   bool is_fixed = false;     ///< in eval mode, as is all beside it that no optimizer holds
+  bool is_behind = false;    ///< an optimizer trains the input of its model, and nothing of it
   Lapse lapse = Lapse::kNone;
   OptimizerId owner = 0;  ///< of those that lapsed, and that which steps
   OptimizerId other = 0;

@@ -6,6 +6,7 @@
 #include <map>
 
 #include "checks/finding_text.h"
+#include "checks/fixed_models.h"
 #include "checks/site_text.h"
 #include "model/fact_keys.h"
 #include "model/rank_words.h"
@@ -147,10 +148,14 @@ Finding missing_at(const TensorGroup& group, const MissingCause& cause) {
   return finding;
 }
 
-/// What no optimizer holds and no forward uses may be trained in a later phase.
-bool are_unowned(const TensorGroup& group) {
-  return std::ranges::all_of(group.tensors,
-                             [](const TensorState* tensor) { return tensor->owners.empty(); });
+/// What no optimizer holds and no forward uses may be trained in a later phase; in a model of which
+/// none holds any part, nobody would use the gradient.
+bool is_gradient_wanted(const TensorGroup& group, const MissingCause& cause,
+                        const RunState& state) {
+  return std::ranges::any_of(group.tensors, [&](const TensorState* tensor) {
+    if (!tensor->owners.empty()) return true;
+    return cause.name != "not_used" && !is_of_untrained_model(state, *tensor);
+  });
 }
 }  // namespace
 
@@ -158,10 +163,10 @@ Finding missing_finding(const TensorGroup& group, const MissingCause& cause, std
                         const RunState& state) {
   const bool decided = !cause.name.empty();
   Finding finding = missing_at(group, cause);
-  const bool is_for_later = cause.name == "not_used" && are_unowned(group);
   const bool comes_at_times = cause.was_used_before() && !cause.was_always_there;
-  finding.severity =
-      decided && !is_for_later && !comes_at_times ? Severity::kWarning : Severity::kNote;
+  finding.severity = decided && !comes_at_times && is_gradient_wanted(group, cause, state)
+                         ? Severity::kWarning
+                         : Severity::kNote;
   finding.evidence_status = decided ? EvidenceStatus::kEstablished : EvidenceStatus::kUndecided;
   finding.what = fmt::format(
       "{} {} in {} cycles: {}", missing_count(group),

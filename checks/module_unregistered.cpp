@@ -7,6 +7,7 @@
 #include <unordered_map>
 
 #include "checks/check.h"
+#include "checks/fed_leaves.h"
 #include "checks/finding_text.h"
 #include "checks/run_state.h"
 #include "checks/unregistered_text.h"
@@ -65,7 +66,7 @@ class ModuleUnregistered final : public Check {
     const Registered registered = registered_with(state);
     std::vector<const TensorState*> loose = state.loose_leaves();
     std::erase_if(loose, [&](const TensorState* tensor) {
-      return state.loose_module_evaluates(tensor->info.id) ||
+      return state.loose_module_evaluates(tensor->info.id) || lies_behind_history(*tensor, state) ||
              state.declared(registered.model->id, tensor->use.common_path.value_or(""), "external");
     });
     // Those of another model, or below another module, have a finding of their own.
@@ -76,9 +77,7 @@ class ModuleUnregistered final : public Check {
     for (const TensorState* tensor : fresh) {
       if (is_fed_to_layers(*tensor, state)) fed_.insert(tensor->info.id);
     }
-    const auto is_fed = [this](const TensorState* tensor) {
-      return fed_.contains(tensor->info.id);
-    };
+    const auto is_fed = [this](const TensorState* one) { return fed_.contains(one->info.id); };
     const bool of_fed = std::ranges::all_of(fresh, is_fed);
     if (!of_fed) std::erase_if(fresh, is_fed);
     std::erase_if(loose, [&](const TensorState* tensor) { return is_fed(tensor) != of_fed; });
@@ -86,8 +85,12 @@ class ModuleUnregistered final : public Check {
     const std::string place =
         registered.model->label + "/" + common_module(*registered.model, fresh);
     for (const TensorState* tensor : fresh) place_of_[tensor->info.id] = place;
-    std::erase_if(
-        loose, [&](const TensorState* tensor) { return place_of_.at(tensor->info.id) != place; });
+    // Nor those that are reached no more, as of a training before this one.
+    const std::int64_t since =
+        std::ranges::min(fresh, {}, &TensorState::reached_step)->reached_step;
+    std::erase_if(loose, [&](const TensorState* tensor) {
+      return place_of_.at(tensor->info.id) != place || tensor->reached_step < since;
+    });
     std::ranges::sort(loose, {}, &TensorState::first_seen);
     findings.push_back(describe(state, registered, loose));
     if (!of_fed) return;
@@ -107,7 +110,6 @@ class ModuleUnregistered final : public Check {
     const std::vector<std::string> ops = consumer_ops(loose);
 
     Finding finding;
-    finding.severity = Severity::kError;
     finding.confidence = state.optimizers_known() ? Confidence::kHigh : Confidence::kMedium;
     finding.model = registered.model->label;
     finding.module_path = common_module(*registered.model, loose);
@@ -118,8 +120,8 @@ class ModuleUnregistered final : public Check {
                                counted(count, "trainable tensor"), counted(elements, "element"),
                                count == 1 ? "is" : "are", words.where, share * 100);
     finding.why = words.why;
+    finding.severity = words.severity;
     if (!words.unused.empty()) finding.module_path = words.unused;
-    if (words.may_be_target) finding.severity = Severity::kWarning;
     finding.fixes = words.fixes;
     finding.facts = {{fact::kTensorsCount, count},
                      {fact::kElements, elements},

@@ -7,6 +7,7 @@
 #include "checks/call_text.h"
 #include "checks/check.h"
 #include "checks/finding_text.h"
+#include "checks/fixed_models.h"
 #include "checks/held_copy.h"
 #include "checks/lapsed_owners.h"
 #include "checks/left_out_text.h"
@@ -98,6 +99,7 @@ class OptimMissingParameter final : public Check {
                  .sent_in = sent_.call_of(tensor.info.id),
                  .is_sent_from_here = sent_.is_sent_from_here(tensor.info.id),
                  .is_fixed = is_in_fixed_part(state, tensor),
+                 .is_behind = is_behind_members(state, tensor),
                  .lapse = lapsed.how};
     if (lapsed.how == Lapse::kNone) {
       kind.built_before = was_built_before(state, tensor, kFirstCycles);

@@ -8,7 +8,9 @@
 #include <set>
 #include <utility>
 
+#include "checks/fed_leaves.h"
 #include "checks/finding_text.h"
+#include "checks/fixed_models.h"
 
 namespace ddpscope {
 namespace {
@@ -76,38 +78,6 @@ const Fix& external_fix() {
   static const Fix external = {"declare them external, if they are inputs on purpose",
                                Applicability::kNeedsDecision};
   return external;
-}
-
-bool reads_registered(const OpTrace::Record& record, const RunState& state) {
-  return std::ranges::any_of(record.inputs, [&state](TensorId input) {
-    const TensorState* tensor = state.tensor(state.trace().leaf_behind(input));
-    return tensor != nullptr && !tensor->registrations.empty();
-  });
-}
-
-/// As the input of a registered layer.
-bool is_input_of_layer(const OpTrace::Record& record, TensorId id, const RunState& state) {
-  const std::size_t place = record.op == "aten::addmm" ? 1 : 0;  // behind the bias
-  return record.inputs.size() > place && record.inputs[place] == id &&
-         reads_registered(record, state);
-}
-
-bool is_fed(TensorId id, TensorId leaf, const RunState& state) {
-  const OpTrace& trace = state.trace();
-  bool is_read = false;
-  for (const std::size_t index : trace.consumers_of(id)) {
-    const OpTrace::Record& record = trace.records()[index];
-    const auto is_part = [&](const auto& made) {
-      return made.id != id && trace.leaf_behind(made.id) == leaf;
-    };
-    const auto part = std::ranges::find_if(record.outputs, is_part);
-    if (std::ranges::none_of(record.outputs, &OpTrace::Output::requires_grad)) continue;
-    const bool fits = part != record.outputs.end() ? is_fed(part->id, leaf, state)
-                                                   : is_input_of_layer(record, id, state);
-    if (!fits) return false;
-    is_read = true;
-  }
-  return is_read;
 }
 
 /// Whether some operator behind these tensors is one that `is_reader` knows.
@@ -187,12 +157,42 @@ std::vector<Fix> other_model_fixes(const ModelState& known,
 }
 
 void say_target(const ModelState& known, UnregisteredWords& words) {
+  words.severity = Severity::kWarning;
   words.why +=
       fmt::format("; {} has the same shapes, and nothing flows from one to the other", known.label);
   for (Fix& fix : words.fixes) fix.applicability = Applicability::kNeedsDecision;
   words.fixes.insert(
       words.fixes.begin(),
       {"a teacher or a target: run its forward under torch::NoGradGuard", Applicability::kLikely});
+}
+
+/// What an optimizer trains is the input of these, and nothing else is.
+bool read_members_alone(const std::vector<const TensorState*>& tensors, const RunState& state) {
+  std::set<TensorId> ids;
+  for (const TensorState* tensor : tensors) ids.insert(tensor->info.id);
+  return are_behind_members([&](const TensorState& read) { return ids.contains(read.info.id); },
+                            state);
+}
+
+void say_fixed(UnregisteredWords& words) {
+  words.severity = Severity::kNote;
+  words.why += "; what an optimizer trains is their input, and nothing else is";
+  for (Fix& fix : words.fixes) fix.applicability = Applicability::kNeedsDecision;
+  words.fixes.insert(words.fixes.begin(),
+                     {"requires_grad_(false), if they are to stay as they are: backward then "
+                      "computes less",
+                      Applicability::kLikely});
+}
+
+/// What of a model is known is one layer, which alone was asked for its parameters.
+bool is_layer(const ModelState& known) {
+  return is_of_libtorch(known, "") && known.label.find("Sequential") == std::string::npos;
+}
+
+void say_whole_unknown(const ModelState& known, UnregisteredWords& words) {
+  words.severity = Severity::kNote;
+  words.why += fmt::format("; what {} is a layer of may register them", known.label);
+  for (Fix& fix : words.fixes) fix.applicability = Applicability::kNeedsDecision;
 }
 
 std::vector<Fix> unregistered_fixes(const std::string& unused) {
@@ -213,17 +213,6 @@ std::vector<Fix> unregistered_fixes(const std::string& unused) {
 
 }  // namespace
 
-bool is_fed_to_layers(const TensorState& tensor, const RunState& state) {
-  return state.loose_module_type(tensor.info.id).empty() &&
-         is_fed(tensor.info.id, tensor.info.id, state);
-}
-
-std::vector<Fix> fixes_of_fed() {
-  return {{"data: leave requires_grad off where nothing reads its gradient, or declare it external",
-           Applicability::kNeedsDecision},
-          {"learnable: register_parameter(name, tensor)", Applicability::kNeedsDecision}};
-}
-
 UnregisteredWords unregistered_words(const ModelState& known,
                                      const std::vector<const TensorState*>& tensors,
                                      const RunState& state) {
@@ -239,9 +228,10 @@ UnregisteredWords unregistered_words(const ModelState& known,
                            "that {} does not register or in a second model{}",
                            users, known.label, largest),
         .unused = {},
-        .fixes = other_model_fixes(known, tensors, state),
-        .may_be_target = is_target};
+        .fixes = other_model_fixes(known, tensors, state)};
     if (is_target) say_target(known, other);
+    if (!is_target && read_members_alone(tensors, state)) say_fixed(other);
+    if (!is_target && is_layer(known)) say_whole_unknown(known, other);
     return other;
   }
   UnregisteredWords words = {.where = "registered nowhere",

@@ -23,14 +23,10 @@ struct UnregisteredWords {
   std::string why;
   std::string unused;  ///< path of the one registered module of their type that no backward reached
   std::vector<Fix> fixes;
-  bool may_be_target = false;  ///< of the known model, which has the same shapes
+  Severity severity = Severity::kError;
 };
 UnregisteredWords unregistered_words(const ModelState& known,
                                      const std::vector<const TensorState*>& tensors,
                                      const RunState& state);
-
-/// Registered layers alone read it in this step, as their input: data, or learnt like a parameter.
-bool is_fed_to_layers(const TensorState& tensor, const RunState& state);
-std::vector<Fix> fixes_of_fed();
 
 }  // namespace ddpscope

@@ -50,4 +50,87 @@ TEST_CASE("module-unregistered says a note where registered layers alone read a 
   CHECK(last.why.ends_with("; registered layers alone read them, as their input") != is_weight);
 }
 
+TEST_CASE("module-unregistered says a note where layers read what was made of inputs alone",
+          "[check]") {
+  Program program("module-unregistered");
+  program.attach(1, {{.id = 1, .path = "stem.weight"}, {.id = 2, .path = "stem.bias"}});
+  program.optimizer(1, {1, 2});
+  program.leaf(5, {8, 1});
+  program.leaf(6, {8, 1});
+  const bool meets_data = GENERATE(false, true);
+  for (int i = 0; i < 4; ++i) {
+    program.op({.name = "aten::clone", .inputs = {5}, .outputs = {20}});
+    program.op({.name = "aten::cat", .inputs = {20, meets_data ? 40U : 6U}, .outputs = {21}});
+    program.op({.name = "aten::addmm", .inputs = {2, 21, 1}, .outputs = {22}});
+    program.backward(meets_data ? std::vector<TensorId>{1, 2, 5}
+                                : std::vector<TensorId>{1, 2, 5, 6});
+    program.step(1);
+  }
+  REQUIRE(program.findings.size() == 1);
+  CHECK(program.findings[0].severity == (meets_data ? Severity::kError : Severity::kNote));
+}
+
+TEST_CASE("module-unregistered is silent on what lies behind a graph that is kept", "[check]") {
+  Program program("module-unregistered");
+  program.attach(1, {{.id = 1, .path = "stem.weight"}});
+  program.optimizer(1, {1});
+  program.leaf(5, {8, 4});
+  const bool is_read_again = GENERATE(false, true);
+  for (int i = 0; i < 4; ++i) {
+    if (i == 0 || is_read_again) {
+      program.op({.name = "aten::mul", .inputs = {5, 40}, .outputs = {20}});
+    }
+    program.op({.name = "aten::mm", .inputs = {20, 1}, .outputs = {21}});
+    program.backward({1, 5});
+    program.step(1);
+  }
+  CHECK(program.findings.size() == (is_read_again ? 1 : 0));
+}
+
+TEST_CASE("module-unregistered counts what an earlier training left no more", "[check]") {
+  Program program("module-unregistered");
+  program.attach(1, {{.id = 1, .path = "stem.weight"}});
+  program.optimizer(1, {1});
+  for (const TensorId penalty : {5U, 6U}) {
+    program.leaf(penalty, {2, penalty == 5 ? 2 : 4});
+    for (int i = 0; i < 3; ++i) {
+      program.op({.name = "aten::pow", .inputs = {penalty}, .outputs = {20}});
+      program.backward({1, penalty});
+      program.step(1);
+    }
+  }
+  REQUIRE(program.findings.size() == 2);
+  for (const Finding& finding : program.findings) {
+    CHECK(fact_of<std::int64_t>(finding, "tensors_count") == 1);
+  }
+}
+
+TEST_CASE("module-unregistered is a note where one layer is all that is known of a model",
+          "[check]") {
+  Program program("module-unregistered");
+  const std::string type = GENERATE("torch::nn::LinearImpl", "torch::nn::SequentialImpl", "Net");
+  TreeEvent tree{.at = program.now(), .model = 1, .label = type};
+  tree.modules = {{.id = 9, .path = "", .type = type}};
+  RegisteredTensor weight{.module_path = "", .name = "weight"};
+  weight.tensor = {
+      .id = 1, .elements = 4, .requires_grad = true, .is_leaf = true, .floating = true};
+  tree.tensors = {weight};
+  program.send_now(std::move(tree));
+  program.optimizer(1, {1});
+  program.leaf(5, {2, 4});
+  for (int i = 0; i < 2; ++i) {
+    program.op({.name = "aten::addmm", .inputs = {20, 5}, .outputs = {21}});
+    program.op({.name = "aten::addmm", .inputs = {21, 1}, .outputs = {22}});
+    LooseModuleEvent layer{.type = "LinearImpl", .is_shared = true};
+    layer.tensors.push_back(5);
+    program.send_now(std::move(layer));
+    program.backward({1, 5});
+    program.step(1);
+  }
+  REQUIRE(program.findings.size() == 1);
+  INFO(program.findings[0].what + program.findings[0].why);
+  const bool is_layer = type.ends_with("LinearImpl");
+  CHECK(program.findings[0].severity == (is_layer ? Severity::kNote : Severity::kError));
+}
+
 }  // namespace ddpscope::test::unregistered_inputs_test
