@@ -63,8 +63,10 @@ class AutogradGraphRetained final : public Check {
 
   static Finding reached(const BackwardEvent& event, const Walk& before, const RunState& state) {
     const GraphShape& graph = event.graph;
-    const std::int64_t cycles = std::max<std::int64_t>(event.at.cycle - before.cycle, 1);
-    const std::int64_t per_step = (graph.nodes - before.nodes) / cycles;
+    // Of the same cycle it is another root's, as of a grad() before the loss.
+    const bool can_compare = before.cycle > 0 && before.cycle < event.at.cycle;
+    const std::int64_t per_step =
+        can_compare ? (graph.nodes - before.nodes) / (event.at.cycle - before.cycle) : 0;
     Finding finding = about(event, "reached");
     place_at(graph.entered.value_or(Doing{}), state, finding);
     finding.op = op_of_node(graph.entry);
@@ -72,13 +74,13 @@ class AutogradGraphRetained final : public Check {
     const std::string line = add_site("used", stack, state, finding);
     finding.what = fmt::format("the graph of this loss reaches back {}, {}{}",
                                counted(graph.cycles_back, "step"), counted(graph.nodes, "node"),
-                               before.cycle > 0 ? fmt::format(", {:+} per step", per_step) : "");
+                               can_compare ? fmt::format(", {:+} per step", per_step) : "");
     finding.why = fmt::format("what enters {}{} has history from {}", finding.op,
                               line.empty() ? "" : fmt::format(" ({})", line),
                               counted(graph.cycles_back, "step") + " ago");
     finding.facts.push_back({fact::kDepthSteps, graph.cycles_back});
     finding.facts.push_back({fact::kNodesCount, graph.nodes});
-    finding.facts.push_back({fact::kNodesPerStepCount, per_step});
+    if (can_compare) finding.facts.push_back({fact::kNodesPerStepCount, per_step});
     finding.facts.push_back({fact::kOldestOp, op_of_node(graph.oldest)});
     finding.facts.push_back({fact::kEntryOp, finding.op});
     return finding;

@@ -75,8 +75,7 @@ const std::vector<Hint>& value_hints() {
   constexpr std::string_view kOutside = "an index is not below the size of what it picks from";
   const std::vector<Fix> from_zero = {
       {"labels and indices from 0 to that size less 1: those that begin at 1, or mark what is to "
-       "be "
-       "left out, lie outside",
+       "be left out, lie outside",
        kLikely},
       {"build the layer, or the tensor that is written, for as many", kNeedsDecision}};
   static const auto* const known = new std::vector<Hint>{
@@ -88,8 +87,7 @@ const std::vector<Hint>& value_hints() {
       {kUndefinedArgument,
        "the program passed an undefined tensor, as grad() of what no backward filled",
        {{"update values in place: torch::NoGradGuard guard; weight.sub_(rate * weight.grad()); "
-         "what "
-         "weight = weight - ... assigns is no leaf, and gets no gradient",
+         "what weight = weight - ... assigns is no leaf, and gets no gradient",
          kLikely},
         {"ask defined() before it", kLikely}}},
       {"contains either `inf`, `nan`",
@@ -97,6 +95,10 @@ const std::vector<Hint>& value_hints() {
        {{"look for what made NaN or Inf first: numeric-nonfinite-forward and -backward name it",
          kLikely},
         {"probabilities of softmax, which are never below 0", kNeedsDecision}}},
+      {"contained non-finite values",
+       "NaN or Inf is in what it reads",
+       {{"look for what made NaN or Inf first: numeric-nonfinite-forward and -backward name it",
+         kLikely}}},
       {"elements of target should be between 0 and 1",
        "its target is no probability",
        {{"targets of 0 to 1", kLikely}}},

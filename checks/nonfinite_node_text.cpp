@@ -31,6 +31,13 @@ bool is_sum_of_products(const std::string& op) {
   return std::ranges::find(kNames, op) != kNames.end();
 }
 
+// The gradient divides by the differences of the values, or of their squares.
+bool is_decomposition(const std::string& op) {
+  static constexpr auto kNames = std::to_array<std::string_view>(
+      {"aten::svd", "aten::linalg_svd", "aten::linalg_eig", "aten::linalg_eigh"});
+  return std::ranges::find(kNames, op) != kNames.end();
+}
+
 // Of finite gradients and a finite input the layer itself makes no NaN.
 bool is_of_other_ranks(const NonfiniteNodeEvent& node) {
   return node.op == kSyncBatchNorm && node.returned.nan_count > 0;
@@ -74,6 +81,10 @@ std::string slope_text(const NonfiniteNodeEvent& node, const RiskyInputEvent* ri
   if (const std::string_view own = own_function(node); !own.empty() && risky == nullptr) {
     return fmt::format("backward() of {} returned it where it was given finite gradients", own);
   }
+  if (is_decomposition(node.op) && risky == nullptr) {
+    return "its gradient divides by the differences of singular values or eigenvalues, which are 0 "
+           "where two are equal, as of a matrix of lower rank";
+  }
   const std::string mask = masked_by(node.made, state.trace());
   std::string text = fmt::format("the slope of {} is not finite at what it read", node.op);
   if (risky != nullptr) {
@@ -112,6 +123,13 @@ std::vector<Fix> slope_fixes(const NonfiniteNodeEvent& node) {
                          own),
              kLikely},
             {"compare it with finite differences in float64 at this input", kNeedsDecision}};
+  }
+  if (is_decomposition(node.op)) {
+    return {{"keep the values apart before it, as by a small diagonal matrix of different numbers",
+             kLikely},
+            {"let the loss depend on the values alone, or on what is the same for any choice of "
+             "the vectors",
+             kNeedsDecision}};
   }
   const bool is_log = node.op.starts_with("aten::log") && !node.op.ends_with("softmax");
   std::vector<Fix> fixes = {

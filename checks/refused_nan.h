@@ -10,7 +10,10 @@ namespace ddpscope {
 /// The operator refused NaN or Inf, which an optimizer had stepped with before.
 inline bool is_why_it_refused_nan(const Finding& cause, const Finding& effect) {
   const std::string_view thrown = text_in(effect, fact::kException);
-  if (thrown.find("`inf`, `nan`") == std::string_view::npos) return false;
+  const auto names = [thrown](std::string_view words) {
+    return thrown.find(words) != std::string_view::npos;
+  };
+  if (!names("`inf`, `nan`") && !names("contained non-finite values")) return false;
   const bool spoils =
       cause.id.starts_with("numeric-nonfinite-") || cause.id == "clip-nonfinite-norm";
   return spoils && cause.severity == Severity::kError && cause.rank == effect.rank &&

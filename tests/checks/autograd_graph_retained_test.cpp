@@ -48,6 +48,17 @@ TEST_CASE("autograd-graph-retained reports a graph that grows by a step each ste
   CHECK_FALSE(fact_of<bool>(finding, "keep_graph"));
 }
 
+TEST_CASE("autograd-graph-retained compares no two roots of one step", "[check]") {
+  Steps steps;
+  steps.step = 30;
+  steps.backward(0);
+  --steps.step;
+  steps.backward(9);
+  REQUIRE(steps.program.findings.size() == 1);
+  CHECK(steps.program.findings[0].what ==
+        "the graph of this loss reaches back 9 steps, 2800 nodes");
+}
+
 TEST_CASE("autograd-graph-retained finds parts of graphs of which no root is left", "[check]") {
   Steps steps;
   const bool is_evaluated = GENERATE(true, false);

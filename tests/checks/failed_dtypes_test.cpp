@@ -14,6 +14,7 @@ TEST_CASE("module-operator-failed gives the cast or the values that help", "[che
        {"result type Float can't be cast to the desired output type Long", "of the target"},
        {"index 4 is out of bounds for dimension 1 with size 4", "labels and indices from 0"},
        {"index out of range in self", "labels and indices from 0"},
+       {"the input matrix contained non-finite values.", "look for what made NaN"},
        {"all elements of target should be between 0 and 1", "targets of 0 to 1"}}));
   program.send_now(OperatorFailedEvent{.op = "aten::addmm", .message = message});
   program.exit();

@@ -64,6 +64,18 @@ TEST_CASE("numeric-nonfinite-backward knows sums that overflow", "[check]") {
   CHECK(finding.fixes[0].text.starts_with("average the loss over the rows of the batch"));
 }
 
+TEST_CASE("numeric-nonfinite-backward knows decompositions of equal values", "[check]") {
+  NonfiniteSteps run(kCheck);
+  NonfiniteNodeEvent node = log_node();
+  node.node = "LinalgSvdBackward0";
+  node.op = "aten::linalg_svd";
+  run.bad_backward(node);
+  run.step();
+  REQUIRE(run.program.findings.size() == 1);
+  CHECK(run.program.findings[0].why.starts_with("its gradient divides by the differences of"));
+  CHECK(run.program.findings[0].fixes[0].text.starts_with("keep the values apart before it"));
+}
+
 TEST_CASE("numeric-nonfinite-backward says where hooks rest what float16 holds", "[check]") {
   const std::string dtype = GENERATE("float16", "float32");
   Program program(kCheck);
