@@ -1,6 +1,9 @@
 #include "checks/fed_leaves.h"
 
 #include <algorithm>
+#include <set>
+
+#include "checks/made_of.h"
 
 namespace ddpscope {
 
@@ -19,49 +22,52 @@ bool is_input_of_layer(const OpTrace::Record& record, TensorId id, const RunStat
          reads_registered(record, state);
 }
 
-constexpr int kMostBeforeLayer = 8;  // operators
+constexpr std::size_t kMostBeforeLayer = 256;  // tensors
 
 bool is_unregistered_leaf(TensorId id, const RunState& state) {
-  const TensorState* const tensor = state.tensor(state.trace().leaf_behind(id));
+  const TensorState* const tensor = state.tensor(id);
   return tensor != nullptr && tensor->info.requires_grad && tensor->info.is_leaf &&
-         tensor->registrations.empty() && state.loose_module_type(tensor->info.id).empty();
+         tensor->registrations.empty() && state.loose_module_type(id).empty();
 }
 
-/// It is such a leaf, or an operator made it of these alone, as a column, a copy or a list of them.
-bool is_made_of_leaves(TensorId id, const RunState& state, int operators) {
-  if (is_unregistered_leaf(id, state)) return true;
-  const OpTrace::Record* const maker = state.trace().record_of(id);
-  return maker != nullptr && !maker->inputs.empty() && operators > 0 &&
-         std::ranges::all_of(maker->inputs, [&](TensorId input) {
-           return is_made_of_leaves(input, state, operators - 1);
-         });
+/// The operator reads such leaves, and what was made of them alone, as a column, a copy or a list.
+bool reads_leaves_alone(const OpTrace::Record& record, const RunState& state) {
+  return std::ranges::all_of(record.inputs, [&](TensorId input) {
+    return is_made_of(
+        input, state, [&](TensorId source) { return is_unregistered_leaf(source, state); },
+        [](TensorId) { return false; });
+  });
 }
 
-bool is_fed(TensorId id, const RunState& state, int operators) {
+/// Layers read what is made of it, and nothing is left unread.
+bool is_fed(TensorId leaf, const RunState& state) {
   const OpTrace& trace = state.trace();
-  bool is_read = false;
-  for (const std::size_t index : trace.consumers_of(id)) {
-    const OpTrace::Record& record = trace.records()[index];
-    if (std::ranges::none_of(record.outputs, &OpTrace::Output::requires_grad)) continue;
-    const auto goes_on = [&](const OpTrace::Output& made) {
-      return made.id == id || (operators > 0 && is_fed(made.id, state, operators - 1));
-    };
-    const bool is_passed_on = std::ranges::all_of(record.inputs, [&](TensorId input) {
-      return is_made_of_leaves(input, state, kMostBeforeLayer);
-    });
-    const bool fits = is_passed_on ? std::ranges::all_of(record.outputs, goes_on)
-                                   : is_input_of_layer(record, id, state);
-    if (!fits) return false;
-    is_read = true;
+  std::vector<TensorId> open = {leaf};
+  std::set<TensorId> seen = {leaf};
+  while (!open.empty()) {
+    const TensorId id = open.back();
+    open.pop_back();
+    bool is_read = false;
+    for (const std::size_t index : trace.consumers_of(id)) {
+      const OpTrace::Record& record = trace.records()[index];
+      if (std::ranges::none_of(record.outputs, &OpTrace::Output::requires_grad)) continue;
+      is_read = true;
+      if (!reads_leaves_alone(record, state)) {
+        if (!is_input_of_layer(record, id, state)) return false;
+        continue;
+      }
+      for (const OpTrace::Output& made : record.outputs) {
+        if (seen.insert(made.id).second) open.push_back(made.id);
+      }
+    }
+    if (!is_read || seen.size() > kMostBeforeLayer) return false;
   }
-  return is_read;
+  return true;
 }
-
 }  // namespace
 
 bool is_fed_to_layers(const TensorState& tensor, const RunState& state) {
-  return state.loose_module_type(tensor.info.id).empty() &&
-         is_fed(tensor.info.id, state, kMostBeforeLayer);
+  return state.loose_module_type(tensor.info.id).empty() && is_fed(tensor.info.id, state);
 }
 
 // A parameter is read in each forward. Where a graph of earlier is kept, autograd-graph-retained

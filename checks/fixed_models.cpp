@@ -1,55 +1,29 @@
 #include "checks/fixed_models.h"
 
 #include <algorithm>
-#include <set>
-#include <vector>
 
 #include "checks/lapsed_owners.h"
+#include "checks/made_of.h"
 
 namespace ddpscope {
 namespace {
 constexpr std::int64_t kMostOfConstant = 4;  // elements, as of a mean and a deviation per channel
-constexpr std::size_t kMostOperators = 32;
 
-bool is_member(const RunState& state, const TensorState& tensor) {
-  return tensor.info.requires_grad && is_held(state, tensor);
+bool is_member(const RunState& state, TensorId id) {
+  const TensorState* const tensor = state.tensor(id);
+  return tensor != nullptr && tensor->info.requires_grad && is_held(state, *tensor);
 }
 
-bool is_constant(const TensorInfo& info) {
-  return info.floating && info.elements <= kMostOfConstant;
+bool is_constant(const RunState& state, TensorId id) {
+  const TensorState* const tensor = state.tensor(id);
+  return tensor != nullptr && tensor->info.floating && tensor->info.elements <= kMostOfConstant;
 }
 
-/// What an operator reads, and what that was made of, are members of an optimizer or constants.
-class MadeOfMembers {
- public:
-  explicit MadeOfMembers(const RunState& state) : state_(state) {}
-
-  bool holds_for(TensorId id) {
-    std::vector<TensorId> open = {id};
-    std::set<TensorId> seen = {id};
-    bool any = false;
-    while (!open.empty()) {
-      const TensorId now = state_.trace().leaf_behind(open.back());
-      open.pop_back();
-      const OpTrace::Record* const maker = state_.trace().record_of(now);
-      const TensorState* const tensor = state_.tensor(now);
-      if (tensor != nullptr && is_member(state_, *tensor)) {
-        any = true;
-      } else if (maker != nullptr) {
-        for (const TensorId input : maker->inputs) {
-          if (seen.insert(input).second) open.push_back(input);
-        }
-      } else if (tensor == nullptr || !is_constant(tensor->info)) {
-        return false;
-      }
-      if (seen.size() > kMostOperators) return false;
-    }
-    return any;
-  }
-
- private:
-  const RunState& state_;
-};
+bool is_made_of_members(TensorId id, const RunState& state) {
+  return is_made_of(
+      id, state, [&](TensorId source) { return is_member(state, source); },
+      [&](TensorId beside) { return is_constant(state, beside); });
+}
 }  // namespace
 
 bool is_of_untrained_model(const RunState& state, const TensorState& tensor) {
@@ -80,9 +54,8 @@ bool are_behind_members(const std::function<bool(const TensorState&)>& is_of_the
   };
   return std::ranges::any_of(state.trace().records(), [&](const OpTrace::Record& record) {
     if (std::ranges::none_of(record.inputs, is_of)) return false;
-    return std::ranges::any_of(record.inputs, [&](TensorId id) {
-      return !is_of(id) && MadeOfMembers(state).holds_for(id);
-    });
+    return std::ranges::any_of(
+        record.inputs, [&](TensorId id) { return !is_of(id) && is_made_of_members(id, state); });
   });
 }
 
