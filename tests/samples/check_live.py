@@ -23,6 +23,7 @@ import rank_runs
 from findings_table import beyond_consequences, cause_of, expected_on, found_rows, read_table
 
 SETTLE_S = 0.5
+JUDGED_STEPS = 8  # past those in which the mistakes are planted
 LIMIT_S = 90
 LISTEN_S = 4
 STAND_S = 8
@@ -39,6 +40,7 @@ class Run:
     def __init__(self, args, name, bug, steps=ENDLESS, out=None):
         self.out = out or rank_runs.empty_folder(args.out / name)
         self.log = args.out / (name + ".log")
+        self.count = args.ranks
         args.out.mkdir(parents=True, exist_ok=True)
         with open(self.log, "w", encoding="utf-8") as log:
             self.ranks = rank_runs.start_ranks(
@@ -70,6 +72,12 @@ class Run:
         if not self.all_run():
             sys.exit("a rank had ended before")
 
+    def wait_for_judged(self):
+        """Where no rank waits for another, a busy machine may leave what one records lying."""
+        for rank in range(self.count):
+            folder = self.folders[rank % len(self.folders)]
+            rank_runs.wait_for_steps_of(folder, [rank], JUDGED_STEPS)
+
     def end(self, sign=signal.SIGTERM):
         for rank in self.ranks:
             rank.send_signal(sign)
@@ -92,7 +100,8 @@ def without_counts(text):
 def found(args):
     run = Run(args, "found", args.bug)
     run.wait_for(args.ids, args.place)
-    time.sleep(SETTLE_S)  # what each rank finds by itself, the others find a moment later
+    run.wait_for_judged()  # what each rank finds by itself, the others find when they come to it
+    time.sleep(SETTLE_S)
     said = run.said()
     kept = {record["id"] for record in rank_runs.records_of(run.folders[0], 0)
             if record["record"] == "finding"}

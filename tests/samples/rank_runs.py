@@ -44,15 +44,19 @@ def records_of(out, rank):
 
 
 def wait_for_steps(out, ranks, steps=3, seconds=60):
-    """Until each rank wrote so many step records."""
+    """Until each of the first ranks wrote so many step records."""
+    wait_for_steps_of(out, range(ranks), steps, seconds)
+
+
+def wait_for_steps_of(out, ranks, steps, seconds=60):
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         seen = [sum(record["record"] == "step" for record in records_of(out, rank))
-                for rank in range(ranks)]
+                for rank in ranks]
         if min(seen) >= steps:
             return
         time.sleep(0.05)
-    raise SystemExit(f"the ranks do not reach step {steps}")
+    raise SystemExit(f"the ranks {list(ranks)} do not reach step {steps}")
 
 
 def pid_of(out, rank):
