@@ -13,7 +13,9 @@ struct BroadcastPair {
   Operand a;
   Operand b;
   std::vector<std::int64_t> shape;  ///< of both together
-  std::string cause;                ///< both_broadcast or one_sided
+  std::string cause;                ///< both_broadcast, one_sided or broadcast_before
+  /// Of `broadcast_before`: what made all pairs of two lists, one of which is the larger operand.
+  const OpTrace::Record* before = nullptr;
 };
 
 /// What the operator broadcast, if a loss does that by mistake only.

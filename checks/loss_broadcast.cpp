@@ -27,7 +27,8 @@ bool is_picked_from(const OpTrace& trace, const OpTrace::Record& record) {
     for (const OpTrace::Output& output : now.outputs) {
       for (const std::size_t number : trace.consumers_of(output.id)) {
         const OpTrace::Record& next = trace.records()[number];
-        if (std::ranges::find(kPicks, next.op) != kPicks.end()) return true;
+        const bool is_alone = next.inputs.size() == 1;  // not the smaller of two losses
+        if (is_alone && std::ranges::find(kPicks, next.op) != kPicks.end()) return true;
         if (seen.insert(&next).second) open.push_back(&next);
       }
     }

@@ -9,6 +9,7 @@
 namespace ddpscope {
 namespace {
 constexpr int kMaxViews = 16;
+constexpr std::size_t kMostRecords = 256;
 
 constexpr std::array<std::string_view, 13> kReshapes = {
     "aten::unsqueeze", "aten::unsqueeze_", "aten::view",         "aten::reshape",  "aten::t",
@@ -35,6 +36,11 @@ void walk_views(const OpTrace& trace, TensorId id, Visit&& visit) {
     if (!is_view || made->inputs.empty() || made->inputs.front() == id) return;
     id = made->inputs.front();
   }
+}
+
+bool gives_gradient(const OpTrace::Record& made, TensorId id) {
+  const auto output = std::ranges::find(made.outputs, id, &OpTrace::Output::id);
+  return output != made.outputs.end() && output->requires_grad;
 }
 
 std::vector<std::int64_t> without_leading_ones(std::vector<std::int64_t> shape) {
@@ -103,6 +109,23 @@ std::vector<const OpTrace::Record*> records_before(const OpTrace& trace,
   return found;
 }
 
+const ModelState* model_behind(const OpTrace::Record& record, const RunState& state) {
+  std::vector<const OpTrace::Record*> open = {&record};
+  std::unordered_set<const OpTrace::Record*> seen = {&record};
+  for (std::size_t next = 0; next < open.size() && open.size() < kMostRecords; ++next) {
+    for (const TensorId id : open[next]->inputs) {
+      const TensorState* leaf = state.tensor(state.trace().leaf_behind(id));
+      const bool is_trained = leaf != nullptr && leaf->info.requires_grad;
+      if (is_trained && !leaf->registrations.empty()) return state.model_of(*leaf);
+      const OpTrace::Record* made = state.trace().record_of(id);
+      if (made != nullptr && gives_gradient(*made, id) && seen.insert(made).second) {
+        open.push_back(made);
+      }
+    }
+  }
+  return nullptr;
+}
+
 Finding finding_at(const OpTrace::Record& record, const RunState& state) {
   Finding finding;
   finding.phase = Phase::kForward;
@@ -110,6 +133,8 @@ Finding finding_at(const OpTrace::Record& record, const RunState& state) {
   finding.op = record.op;
   if (const ModulePlace* place = state.place_of(record.module)) {
     finding.model = state.models().at(place->model).label;
+  } else if (const ModelState* behind = model_behind(record, state)) {
+    finding.model = behind->label;
   } else if (const ModelState* model = state.first_model()) {
     finding.model = model->label;
   }

@@ -30,7 +30,11 @@ std::vector<const OpTrace::Record*> records_before(const OpTrace& trace,
                                                    const std::vector<TensorId>& roots,
                                                    int distance);
 
-/// A finding of the forward at the module that ran this operator.
+/// The nearest model that what an operator read has its gradient path from; null: none is known.
+const ModelState* model_behind(const OpTrace::Record& record, const RunState& state);
+
+/// A finding of the forward at the module that ran this operator; where none did, in the model
+/// behind it.
 Finding finding_at(const OpTrace::Record& record, const RunState& state);
 
 }  // namespace ddpscope

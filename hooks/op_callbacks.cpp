@@ -69,9 +69,10 @@ bool is_forward() {
 
 bool mixes_shapes(const at::RecordFunction& function) {
   const auto inputs = function.inputs();
-  return inputs.size() >= 2 && inputs[0].isTensor() && inputs[1].isTensor() &&
-         inputs[0].toTensor().defined() && inputs[1].toTensor().defined() &&
-         inputs[0].toTensor().sizes() != inputs[1].toTensor().sizes();
+  if (inputs.size() < 2 || !inputs[0].isTensor() || !inputs[1].isTensor()) return false;
+  const at::Tensor& a = inputs[0].toTensor();
+  const at::Tensor& b = inputs[1].toTensor();
+  return a.defined() && b.defined() && a.dim() > 0 && b.dim() > 0 && a.sizes() != b.sizes();
 }
 
 void note_inputs(Capture& capture, const at::RecordFunction& function, OpContext& context) {
@@ -158,7 +159,14 @@ bool may_end_path(const OpContext& context, const OpEvent& event) {
 // What a loss is made with.
 bool is_of_loss(const OpContext& context, std::string_view op) {
   return op.ends_with("log_softmax") || op.find("_loss") != op.npos ||
-         op.find("cross_entropy") != op.npos || (context.mixes_shapes && op == "aten::sub");
+         op.find("cross_entropy") != op.npos ||
+         (context.mixes_shapes && (op == "aten::sub" || op == "aten::mul" || op == "aten::add"));
+}
+
+// It, or a view of it, which has no memory of its own.
+bool is_of_parameter(const at::Tensor& tensor) {
+  const at::TensorBase& owner = tensor.is_view() ? tensor._base() : tensor;
+  return owner.is_leaf() && owner.requires_grad();
 }
 
 void tell_risk(Capture& capture, const OpEvent& event, RiskyInputEvent& risk) {
@@ -193,8 +201,7 @@ void record(Capture& capture, const at::RecordFunction& function, OpContext& con
     slot.computed = true;
     event.outputs.push_back(describe(tensor, slot.id));
     outputs.add(tensor, slot.id);
-    const bool is_parameter = tensor.is_leaf() && tensor.requires_grad();
-    if (is_known || slot.buffer || is_parameter) return;
+    if (is_known || slot.buffer || is_of_parameter(tensor)) return;
     OutputsOfStep::here().add(tensor, event.module, event.op);
   });
   for (const auto& weak : context.written) {

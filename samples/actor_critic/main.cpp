@@ -16,7 +16,7 @@ namespace actor_critic {
 constexpr int kLongestEpisode = 100;
 constexpr double kDiscount = 0.98;
 
-const samples::BugNames kBugs = {"value-not-in-loss", "one-optimizer-zeroed"};
+const samples::BugNames kBugs = {"value-not-in-loss", "one-optimizer-zeroed", "values-in-a-column"};
 
 /// A cart that is pushed left or right so that the pole on it stays up.
 class Pole {
@@ -100,7 +100,9 @@ class Trainer {
       const auto log_probabilities = torch::log_softmax(model_->actor(features), 0);
       const auto action = log_probabilities.exp().multinomial(1).item<std::int64_t>();
       episode.log_probabilities.push_back(log_probabilities[action]);
-      episode.values.push_back(model_->critic(features).squeeze());
+      const auto value = model_->critic(features);
+      const bool in_column = arguments_.has("values-in-a-column");
+      episode.values.push_back(in_column ? value : value.squeeze());  // BUG values-in-a-column
       if (!pole.push(action == 1)) break;
       state = pole.state();
     }
@@ -115,7 +117,7 @@ class Trainer {
       returns[i] = static_cast<float>(sum / 20);
     }
     const auto values = torch::stack(episode.values);
-    const auto advantage = torch::tensor(returns) - values;
+    const auto advantage = torch::tensor(returns).view_as(values) - values;
     const auto weights = advantage.detach();  // loss of the actor
     auto loss = -(torch::stack(episode.log_probabilities) * weights).mean();
     if (!arguments_.has("value-not-in-loss")) loss = loss + advantage.pow(2).mean();  // BUG

@@ -1,6 +1,6 @@
 // Learns the value of each move on a ring of places, one of which pays: Q-learning with a target
-// network that follows the trained one every few steps; Adam. `--bug NAME` plants the mistake
-// marked BUG.
+// network that follows the trained one every few steps; Adam. `--bug NAME` plants one of the
+// mistakes marked BUG.
 #include <ddpscope/ddpscope.h>
 #include <torch/torch.h>
 
@@ -19,7 +19,7 @@ constexpr std::int64_t kBatch = 64;
 constexpr std::int64_t kSyncEvery = 10;
 constexpr double kDiscount = 0.9;
 
-const samples::BugNames kBugs = {"target-is-online"};
+const samples::BugNames kBugs = {"target-is-online", "best-in-a-column"};
 
 struct ValuesImpl : torch::nn::Module {
   torch::Tensor forward(const torch::Tensor& places) {
@@ -33,7 +33,8 @@ TORCH_MODULE(Values);
 class Learner {
  public:
   explicit Learner(const samples::Arguments& arguments)
-      : optimizer_(online_->parameters(), torch::optim::AdamOptions(5e-3)) {
+      : keeps_dimension_(arguments.has("best-in-a-column")),
+        optimizer_(online_->parameters(), torch::optim::AdamOptions(5e-3)) {
     if (arguments.has("target-is-online")) {
       target_ = Values(std::make_shared<ValuesImpl>(*online_));  // BUG target-is-online
     }
@@ -60,7 +61,7 @@ class Learner {
   /// What arriving there pays, and what the target network expects to come.
   torch::Tensor worth(const torch::Tensor& places) {
     const torch::NoGradGuard guard;
-    const auto best = std::get<0>(target_(places).max(1));
+    const auto best = std::get<0>(target_(places).max(1, keeps_dimension_));  // BUG
     return places.eq(0).to(torch::kFloat) + kDiscount * best;
   }
 
@@ -71,6 +72,7 @@ class Learner {
     for (std::size_t i = 0; i < to.size(); ++i) to[i].copy_(from[i]);
   }
 
+  bool keeps_dimension_;
   Values online_;
   Values target_;
   torch::optim::Adam optimizer_;
