@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <iterator>
 #include <map>
 #include <memory>
 #include <set>
@@ -8,6 +7,7 @@
 #include <utility>
 
 #include "checks/check.h"
+#include "checks/constant_terms.h"
 #include "checks/cut_text.h"
 #include "checks/gradient_cuts.h"
 #include "checks/refused_backward.h"
@@ -25,6 +25,7 @@ class AutogradCut final : public Check {
   void on_backward(const BackwardEvent& event, const RunState& state, Findings& findings) override {
     ++backwards_;
     refused_.on(event, findings);
+    terms_.on(event, state, findings);
     if (!event.surveyed || !event.accumulates) return;
     const std::vector<TensorId> leaves = unreached(state);
     if (!event.roots_are_leaves) {
@@ -89,6 +90,7 @@ class AutogradCut final : public Check {
   void on_dropped(const DroppedEvent&, const RunState&) override {
     pending_.clear();
     seen_.clear();
+    terms_.clear();
   }
 
  private:
@@ -120,12 +122,9 @@ class AutogradCut final : public Check {
     return cuts;
   }
   static Key key_of(const GradientCut& cut) { return {cut.cause, cut.op, cut.path}; }
-
   void judge(const GradientCut& cut, const CycleEndEvent& event, const RunState& state,
              Findings& findings) {
-    const bool some_reached = std::ranges::any_of(state.tensors().all(), [&](const auto& entry) {
-      return state.eligible(entry.second) && received_gradient(entry.second, event.at.cycle);
-    });
+    const bool some_reached = some_received_gradient(state, event.at.cycle);
     Seen& seen = seen_[key_of(cut)];
     if (seen.cycles++ == 0) seen.first_step = event.at.step;
     if (some_reached) {
@@ -139,6 +138,7 @@ class AutogradCut final : public Check {
   }
 
   RefusedBackward refused_;
+  ConstantTerms terms_;
   std::int64_t backwards_ = 0;
   std::vector<Pending> pending_;  // of the cycle in progress
   std::map<Key, Seen> seen_;

@@ -42,6 +42,12 @@ bool received_gradient(const TensorState& tensor, std::int64_t cycle) {
   return tensor.gradient_cycle == cycle || tensor.undefined_cycle == cycle;
 }
 
+bool some_received_gradient(const RunState& state, std::int64_t cycle) {
+  return std::ranges::any_of(state.tensors().all(), [&](const auto& entry) {
+    return state.eligible(entry.second) && received_gradient(entry.second, cycle);
+  });
+}
+
 bool had_gradient_lately(const TensorState& tensor, std::int64_t cycle) {
   return tensor.gradients > 0 && tensor.gradient_cycle > cycle - kMissingCycles;
 }

@@ -10,6 +10,8 @@ namespace ddpscope {
 
 /// Whether a backward of this cycle reached it, with a gradient or without one.
 bool received_gradient(const TensorState& tensor, std::int64_t cycle);
+/// The same of any that may be trained.
+bool some_received_gradient(const RunState& state, std::int64_t cycle);
 /// Whether it had a gradient in one of the last cycles, of which `grad-missing` wants as many.
 bool had_gradient_lately(const TensorState& tensor, std::int64_t cycle);
 

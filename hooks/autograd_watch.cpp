@@ -25,6 +25,7 @@
 #include "hooks/reducer_watch.h"
 #include "hooks/replica_bits.h"
 #include "hooks/rested_gradients.h"
+#include "hooks/returned_gradients.h"
 #include "hooks/step_wait.h"
 #include "hooks/survey_outputs.h"
 #include "hooks/taken_gradients.h"
@@ -228,15 +229,21 @@ DDPSCOPE_HOT variable_list on_execute(Engine* self, const edge_list& roots,
                                       const edge_list& outputs) {
   if (Capture::active() == nullptr) start_discovery_session();
   Capture::halt_if_asked();
-  OutermostBackward call(roots, {.keep_graph = keep_graph,
-                                 .create_graph = create_graph,
-                                 .accumulates = accumulate_grad,
-                                 .inputs = &outputs,
-                                 .root_gradients = &inputs});
-  if (!create_graph) RestingWriters::begin();
-  variable_list gradients = InterposedExecute::original(self, roots, inputs, keep_graph,
-                                                        create_graph, accumulate_grad, outputs);
-  call.returned();
+  variable_list gradients;
+  {
+    OutermostBackward call(roots, {.keep_graph = keep_graph,
+                                   .create_graph = create_graph,
+                                   .accumulates = accumulate_grad,
+                                   .inputs = &outputs,
+                                   .root_gradients = &inputs});
+    if (!create_graph) RestingWriters::begin();
+    gradients = InterposedExecute::original(self, roots, inputs, keep_graph, create_graph,
+                                            accumulate_grad, outputs);
+    call.returned();
+  }
+  if (!accumulate_grad && !create_graph && Capture::watch() != Watch::kNothing) {
+    tell_returned_gradients(gradients);
+  }
   return gradients;
 }
 }  // namespace

@@ -18,8 +18,9 @@ constexpr int kCriticSteps = 3;
 constexpr std::int64_t kBatch = 64;
 constexpr std::int64_t kNoise = 4;
 
-const samples::BugNames kBugs = {"critic-not-zeroed", "generator-not-optimized",
-                                 "critic-steps-first", "critic-steps-first-sgd", "shared-fakes"};
+const samples::BugNames kBugs = {"critic-not-zeroed",  "generator-not-optimized",
+                                 "critic-steps-first", "critic-steps-first-sgd",
+                                 "shared-fakes",       "penalty-without-graph"};
 
 struct GeneratorImpl : torch::nn::Module {
   GeneratorImpl() {
@@ -97,9 +98,18 @@ class Duel {
 
   torch::Tensor make_fakes() { return generator_(torch::randn({kBatch, kNoise})); }
 
+  torch::Tensor slope_of(const torch::Tensor& logits, const torch::Tensor& points) {
+    const bool has_graph = !arguments_.has("penalty-without-graph");
+    return torch::autograd::grad({logits.sum()}, {points}, {}, /*retain_graph=*/true,
+                                 /*create_graph=*/has_graph)[0];  // BUG penalty-without-graph
+  }
+
   double train_critic(const torch::Tensor& fakes) {
     if (!arguments_.has("critic-not-zeroed")) critic_optimizer_->zero_grad();  // BUG
-    const auto loss = loss_of(critic_(real_points()), 1) + loss_of(critic_(fakes), 0);
+    const auto points = real_points().requires_grad_(true);
+    const auto logits = critic_(points);
+    auto loss = loss_of(logits, 1) + loss_of(critic_(fakes), 0);
+    loss = loss + 0.1 * slope_of(logits, points).square().sum(1).mean();
     loss.backward();            // backward of the critic
     critic_optimizer_->step();  // step of the critic
     return loss.item<double>();
