@@ -79,6 +79,10 @@ void Candidates::make_room() {
   make_room_at_ = std::max(kFewCandidates, 2 * all_.size());
 }
 
+bool may_be_whole(const Module& module) {
+  return module.children().empty() && !module.name().starts_with("torch::nn::");
+}
+
 void add_descendants(const Module& module, std::set<const Module*>& found, int depth) {
   for (const auto& child : module.named_children()) {
     if (child.value() == nullptr || !found.insert(child.value().get()).second) continue;
@@ -116,22 +120,25 @@ template <int kWhich, class Result, class Self, class... Arguments>
 struct Method {
   using Hooked = Interposed<Method, Result(Self*, Arguments...)>;
   static Result call(Self* self, Arguments... arguments) {
-    const ProgramCall scope(*self);
+    const ProgramCall scope(*self, !std::is_const_v<Self> || (arguments && ...));
     return Hooked::original(self, std::forward<Arguments>(arguments)...);
   }
   static bool install(const char* symbol) noexcept { return Hooked::install(symbol, call); }
 };
 
+// Those that are const take `recurse` alone.
 using Named = torch::OrderedDict<std::string, at::Tensor>;
 using Parameters = Method<0, std::vector<at::Tensor>, const Module, bool>;
 using NamedParameters = Method<1, Named, const Module, bool>;
 using ModuleZeroGrad = Method<2, void, Module, bool>;
 }  // namespace
 
-ProgramCall::ProgramCall(const Module& module) {
+ProgramCall::ProgramCall(const Module& module, bool recurse) {
   if (discovery_depth++ > 0 || !is_discovering()) return;
   start_discovery_session();
-  as_guest("tree", [&](Capture&) { candidates().touch(const_cast<Module&>(module)); });
+  as_guest("tree", [&](Capture&) {
+    if (recurse || may_be_whole(module)) candidates().touch(const_cast<Module&>(module));
+  });
 }
 
 ProgramCall::~ProgramCall() { --discovery_depth; }

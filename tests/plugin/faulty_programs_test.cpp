@@ -86,6 +86,26 @@ TEST_CASE("A class that registers nothing explains the empty optimizer") {
   CHECK(folded->caused_by == primary->fingerprint);
 }
 
+TEST_CASE("A block that clones the layers it was given is told where nobody registers it") {
+  struct Translator : Module {
+    at::Tensor loss() { return head(encoder(input().unsqueeze(1))).square().mean(); }
+    torch::nn::TransformerEncoder encoder{
+        torch::nn::TransformerEncoderLayer(
+            torch::nn::TransformerEncoderLayerOptions(8, 2).dim_feedforward(8).dropout(0)),
+        2};
+    Linear head{8, 2};
+  } net;
+  attach_diagnostics(net, quiet());
+  torch::optim::Adam optimizer(net.parameters());
+  train(optimizer, [&] { return net.loss(); });
+  const auto all = findings();
+  const Finding* primary = find(all, "module-unregistered");
+  REQUIRE(primary != nullptr);
+  CHECK(primary->severity == "error");
+  CHECK(primary->model.find("Translator") != std::string::npos);
+  CHECK(find(all, "optim-empty")->caused_by == primary->fingerprint);
+}
+
 TEST_CASE("A vector as input is no write of the weight") {
   Linear first(4, 8);
   Linear second(8, 1);
