@@ -141,6 +141,14 @@ bool is_why_it_stayed(const Finding& cause, const Finding& effect) {
   return loose && (cause.id == "module-unregistered" || cause.id == "module-plain-tensor");
 }
 
+/// Tensors of no known model, and the model that holds them and became known later.
+bool became_known(const Finding& cause, const Finding& effect) {
+  return cause.id == "module-unregistered" && effect.id == "optim-missing-parameter" &&
+         cause.rank == effect.rank && cause.step <= effect.step &&
+         same_number(cause, fact::kTensorsCount, effect, fact::kParametersCount) &&
+         same_number(cause, fact::kElements, effect, fact::kElements);
+}
+
 /// A clip that wrote NaN into gradients, and the forward that then reads the parameters.
 bool spoilt_the_parameters(const Finding& cause, const Finding& effect) {
   const FactValue* of = find_fact(effect, fact::kCause);
@@ -230,6 +238,7 @@ bool explains(const Finding& cause, const Finding& effect) {
   if (cause.id == "optim-missing-parameter" && effect.id == "grad-missing") {
     return all_in(effect, fact::kParameters, cause, fact::kTwinPaths);
   }
+  if (became_known(cause, effect)) return true;
   if (cause.model != effect.model) return false;
   if (effect.id == "device-mismatch") return is_why_it_stayed(cause, effect);
   if (cause.id == "autograd-cut") {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <set>
+#include <utility>
 
 #include "checks/made_of.h"
 
@@ -64,10 +65,43 @@ bool is_fed(TensorId leaf, const RunState& state) {
   }
   return true;
 }
+/// The operator reads nothing else but where to read, as rows.
+bool reads_alone(const OpTrace::Record& record, TensorId id, const RunState& state) {
+  return std::ranges::all_of(record.inputs, [&](TensorId input) {
+    if (input == id) return true;
+    const OpTrace::Record* const made = state.trace().record_of(input);
+    if (made != nullptr) {
+      return std::ranges::none_of(made->outputs, &OpTrace::Output::floating);
+    }
+    const TensorState* const other = state.tensor(input);
+    return other != nullptr && !other->info.floating;
+  });
+}
+
+/// Layers read its values, or rows of them, behind detach(): nobody detaches what is to be trained
+/// on its way into a layer, whatever else is made of it, as a target.
+bool is_fed_detached(TensorId leaf, const RunState& state) {
+  const OpTrace& trace = state.trace();
+  std::vector<std::pair<TensorId, bool>> open = {{leaf, false}};
+  for (std::size_t next = 0; next < open.size() && open.size() < kMostBeforeLayer; ++next) {
+    const auto [id, detached] = open[next];
+    for (const std::size_t index : trace.consumers_of(id)) {
+      const OpTrace::Record& record = trace.records()[index];
+      if (detached && is_input_of_layer(record, id, state)) return true;
+      if (!reads_alone(record, id, state)) continue;
+      for (const OpTrace::Output& made : record.outputs) {
+        if (made.id != id) open.emplace_back(made.id, detached || record.op == "aten::detach");
+      }
+    }
+  }
+  return false;
+}
 }  // namespace
 
 bool is_fed_to_layers(const TensorState& tensor, const RunState& state) {
-  return state.loose_module_type(tensor.info.id).empty() && is_fed(tensor.info.id, state);
+  const TensorId id = tensor.info.id;
+  if (!state.loose_module_type(id).empty()) return false;
+  return is_fed(id, state) || is_fed_detached(id, state);
 }
 
 // A parameter is read in each forward. Where a graph of earlier is kept, autograd-graph-retained

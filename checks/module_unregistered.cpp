@@ -95,7 +95,7 @@ class ModuleUnregistered final : public Check {
     findings.push_back(describe(state, registered, loose));
     if (!of_fed) return;
     findings.back().severity = Severity::kNote;
-    findings.back().why += "; registered layers alone read them, as their input";
+    findings.back().why += "; registered layers read them, as their input";
     findings.back().fixes = fixes_of_fed();
   }
 

@@ -53,8 +53,18 @@ std::string used_path(const TensorState* other) {
   return other == nullptr || other->registrations.empty() ? "" : tensor_path(*other);
 }
 
+using Others = std::map<const TensorState*, const TensorState*>;
+
+/// The optimizer was built of the members and not of parameters().
+bool are_stepped(const std::vector<const TensorState*>& replaced, const Others& others) {
+  return std::ranges::all_of(replaced, [&others](const TensorState* tensor) {
+    const TensorState* other = others.at(tensor);
+    return other != nullptr && !other->owners.empty();
+  });
+}
+
 Finding describe(const TensorGroup& group, const std::string& cause, const std::string& holder,
-                 const std::map<const TensorState*, const TensorState*>& others) {
+                 const Others& others) {
   const Words& words = words_of(cause);
   Finding finding = about(group);
   const bool is_buffer = group.tensors.front()->is_buffer;
@@ -95,7 +105,7 @@ Finding describe(const TensorGroup& group, const std::string& cause, const std::
 void say_replaced(const std::string& cause, const std::string& holder,
                   const std::vector<Replacement>& replaced, const RunState& state,
                   Findings& findings) {
-  std::map<const TensorState*, const TensorState*> others;
+  Others others;
   std::vector<const TensorState*> tensors;
   for (const Replacement& replacement : replaced) {
     if (others.emplace(replacement.tensor, replacement.other).second) {
@@ -105,6 +115,10 @@ void say_replaced(const std::string& cause, const std::string& holder,
   for (const TensorGroup& group : collapse(state, tensors)) {
     findings.push_back(describe(group, cause, holder, others));
     if (cause != "member_reassigned" || !are_whole_model(group.tensors, state)) continue;
+    if (are_stepped(group.tensors, others)) {
+      findings.back().why += "; an optimizer steps what forward uses, but save() and to() miss it";
+      continue;
+    }
     findings.back().why =
         "these are all that the model trains: forward runs another model of its class, as clone() "
         "makes one, and the optimizer holds this one";

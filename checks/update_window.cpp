@@ -97,9 +97,9 @@ std::string why_unfinished(const UpdateWindows& windows, std::int64_t steps) {
   std::size_t most = 0;
   for (const auto& [id, window] : windows) most = std::max(most, window.samples());
   if (steps < kEnoughSteps || most == UpdateWindow::kSamples) return "";
-  return fmt::format("{} of {} samples in {} steps: the budget allowed no more{}", most,
-                     UpdateWindow::kSamples, steps,
-                     most == 0 ? ", or no parameter is in memory of the host" : "");
+  return fmt::format(
+      "{} of {} samples in {} steps: the budget allowed no more{}", most, UpdateWindow::kSamples,
+      steps, most == 0 ? ", no parameter is in memory of the host, or all gradients were 0" : "");
 }
 
 }  // namespace ddpscope

@@ -57,6 +57,17 @@ TEST_CASE("gradients that are never cleared explain what overflows later", "[lin
   CHECK_FALSE(explains(stale, overflow));
 }
 
+TEST_CASE("tensors of no known model explain that they are missed once it is known", "[links]") {
+  Finding unknown{.id = "module-unregistered", .step = 2, .model = "net"};
+  unknown.facts = {{fact::kTensorsCount, std::int64_t{8}}, {fact::kElements, std::int64_t{63843}}};
+  Finding missing{.id = "optim-missing-parameter", .step = 12, .model = "net#2"};
+  missing.facts = {{fact::kParametersCount, std::int64_t{8}},
+                   {fact::kElements, std::int64_t{63843}}};
+  CHECK(explains(unknown, missing));
+  missing.facts[1].value = std::int64_t{63842};
+  CHECK_FALSE(explains(unknown, missing));
+}
+
 TEST_CASE("a load of another type explains what overflows later", "[links]") {
   Finding load{.id = "checkpoint-load", .severity = Severity::kError, .step = 4};
   load.facts = {{fact::kOldShape, std::string("[8, 8]")}, {fact::kNewShape, std::string("[8, 8]")}};

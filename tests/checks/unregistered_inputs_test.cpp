@@ -47,7 +47,7 @@ TEST_CASE("module-unregistered says a note where registered layers alone read a 
   CHECK(fact_of<std::int64_t>(program.findings[0], "tensors_count") ==
         (is_weight && other_is_weight ? 2 : 1));
   const Finding& last = program.findings.back();
-  CHECK(last.why.ends_with("; registered layers alone read them, as their input") != is_weight);
+  CHECK(last.why.ends_with("; registered layers read them, as their input") != is_weight);
 }
 
 TEST_CASE("module-unregistered says a note where layers read what was made of inputs alone",
@@ -68,6 +68,28 @@ TEST_CASE("module-unregistered says a note where layers read what was made of in
   }
   REQUIRE(program.findings.size() == 1);
   CHECK(program.findings[0].severity == (meets_data ? Severity::kError : Severity::kNote));
+}
+
+TEST_CASE("module-unregistered says a note where layers read detached rows of a tensor",
+          "[check]") {
+  Program program("module-unregistered");
+  program.attach(1, {{.id = 1, .path = "stem.weight"}, {.id = 2, .path = "stem.bias"}});
+  program.optimizer(1, {1, 2});
+  program.leaf(5, {900, 4});
+  program.integer_leaf(7);
+  const std::string op = GENERATE("aten::detach", "aten::relu");
+  for (int i = 0; i < 4; ++i) {
+    program.op({.name = "aten::index", .inputs = {5, 7}, .outputs = {20}});
+    program.op({.name = op, .inputs = {20}, .outputs = {21}, .requires_grad = false});
+    program.op({.name = "aten::addmm", .inputs = {2, 21, 1}, .outputs = {22}});
+    program.op({.name = "aten::exp", .inputs = {20}, .outputs = {23}});
+    program.op({.name = "aten::mse_loss", .inputs = {22, 23}, .outputs = {24}});
+    program.backward({1, 2, 5});
+    program.step(1);
+  }
+  REQUIRE(program.findings.size() == 1);
+  CHECK(program.findings[0].severity ==
+        (op == "aten::detach" ? Severity::kNote : Severity::kError));
 }
 
 TEST_CASE("module-unregistered is silent on what lies behind a graph that is kept", "[check]") {
