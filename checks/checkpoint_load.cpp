@@ -5,6 +5,7 @@
 
 #include "checks/archive_log.h"
 #include "checks/check.h"
+#include "checks/fed_leaves.h"
 #include "checks/load_text.h"
 #include "checks/run_state.h"
 #include "checks/subtree.h"
@@ -24,6 +25,9 @@ class CheckpointLoad final : public Check {
   }
   void on_backward(const BackwardEvent&, const RunState& state, Findings& findings) override {
     judge(state, findings);
+  }
+  void on_backward_end(const BackwardEndEvent&, const RunState& state, Findings&) override {
+    fed_.see(state);
   }
   void on_error(const ErrorEvent&, const RunState& state, Findings& findings) override {
     judge(state, findings);
@@ -65,10 +69,11 @@ class CheckpointLoad final : public Check {
     }
   }
 
-  static void judge_save(const ArchiveVisit& visit, const RunState& state, Findings& findings) {
+  void judge_save(const ArchiveVisit& visit, const RunState& state, Findings& findings) const {
     std::set<TensorId> written;
     for (const ArchiveTensorEvent* event : visit.written) written.insert(event->tensor);
-    const auto loose = state.loose_leaves();
+    auto loose = state.loose_leaves();
+    std::erase_if(loose, [this](const TensorState* leaf) { return fed_.contains(*leaf); });
     bool is_whole = true;
     for (const RegisteredTensor& registered : visit.model->tensors) {
       is_whole = is_whole && written.contains(registered.tensor.id);
@@ -85,6 +90,7 @@ class CheckpointLoad final : public Check {
   }
 
   ArchiveLog log_;
+  FedLeaves fed_;
 };
 }  // namespace
 

@@ -1,7 +1,6 @@
 #include "checks/fed_leaves.h"
 
 #include <algorithm>
-#include <set>
 #include <utility>
 
 #include "checks/made_of.h"
@@ -98,10 +97,17 @@ bool is_fed_detached(TensorId leaf, const RunState& state) {
 }
 }  // namespace
 
-bool is_fed_to_layers(const TensorState& tensor, const RunState& state) {
-  const TensorId id = tensor.info.id;
-  if (!state.loose_module_type(id).empty()) return false;
-  return is_fed(id, state) || is_fed_detached(id, state);
+void FedLeaves::see(const RunState& state) {
+  for (const TensorState* leaf : state.loose_leaves()) {
+    const TensorId id = leaf->info.id;
+    if (state.trace().consumers_of(id).empty()) continue;
+    const bool may_be_fed = state.loose_module_type(id).empty();
+    if (may_be_fed && (is_fed(id, state) || is_fed_detached(id, state))) {
+      fed_.insert(id);
+    } else {
+      fed_.erase(id);
+    }
+  }
 }
 
 // A parameter is read in each forward. Where a graph of earlier is kept, autograd-graph-retained

@@ -30,6 +30,13 @@ std::string why_blocked(const CheckRow& row, const JudgeOptions& options) {
   return missing;
 }
 
+/// It judges gradients or updates: of a program that ends no step it sees nothing.
+bool needs_steps(const CheckRow& row) {
+  return std::ranges::any_of(split_list(row.needs), [](std::string_view need) {
+    return need == "gradient" || need == "optimizer";
+  });
+}
+
 bool is_round(std::int64_t occurrences) {
   return occurrences == 10 || occurrences == 100 || occurrences == 1000;
 }
@@ -157,6 +164,7 @@ void Judge::add(const CheckRow& row, const JudgeOptions& options) {
   Running running{.id = std::string(row.id)};
   running.coverage.why = why_blocked(row, options);
   running.is_left_out = row.level > options.level;
+  running.needs_steps = needs_steps(row);
   if (running.coverage.why.empty()) {
     running.check = row.factory();
   } else {
@@ -186,6 +194,7 @@ void Judge::consume(const Event& event) {
 void Judge::see_unfinished(Running& running) const {
   if (running.check == nullptr || running.coverage.state != CheckState::kPassed) return;
   running.coverage.why = running.check->unfinished(state_);
+  if (running.needs_steps && state_.now().step <= 1) running.coverage.why = "no step ended";
   if (!running.coverage.why.empty()) running.coverage.state = CheckState::kBlocked;
 }
 

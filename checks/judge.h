@@ -58,6 +58,7 @@ class Judge {
     CheckCoverage coverage = {};
     std::int64_t calls = 0;
     bool is_left_out = false;  ///< by the setting `level`
+    bool needs_steps = false;  ///< that a step ended
   };
   void add(const CheckRow& row, const JudgeOptions& options);
   void call(Running& running, const Event& event, Findings& findings);

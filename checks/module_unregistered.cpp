@@ -50,6 +50,7 @@ class ModuleUnregistered final : public Check {
  public:
   void on_backward_end(const BackwardEndEvent&, const RunState& state,
                        Findings& findings) override {
+    fed_.see(state);
     if (!state.models().empty() && state.optimizers_known()) judge(state, findings);
   }
   void on_cycle_end(const CycleEndEvent& event, const RunState& state,
@@ -74,10 +75,7 @@ class ModuleUnregistered final : public Check {
     std::ranges::copy_if(loose, std::back_inserter(fresh), [this](const TensorState* tensor) {
       return !place_of_.contains(tensor->info.id);
     });
-    for (const TensorState* tensor : fresh) {
-      if (is_fed_to_layers(*tensor, state)) fed_.insert(tensor->info.id);
-    }
-    const auto is_fed = [this](const TensorState* one) { return fed_.contains(one->info.id); };
+    const auto is_fed = [this](const TensorState* one) { return fed_.contains(*one); };
     const bool of_fed = std::ranges::all_of(fresh, is_fed);
     if (!of_fed) std::erase_if(fresh, is_fed);
     std::erase_if(loose, [&](const TensorState* tensor) { return is_fed(tensor) != of_fed; });
@@ -139,7 +137,7 @@ class ModuleUnregistered final : public Check {
     finding.facts.push_back({fact::kWrongDevice, device != registered.device});
   }
 
-  std::set<TensorId> fed_;                              ///< to registered layers alone, as data is
+  FedLeaves fed_;
   std::unordered_map<TensorId, std::string> place_of_;  ///< of what was reported: model and module
 };
 }  // namespace

@@ -75,6 +75,13 @@ void tell_step(Capture& capture, Optimizer& optimizer, KnownOptimizer& known, co
                                  .repeated = repeated});
 }
 
+DDPSCOPE_HOT std::uintptr_t first_member_of(const Optimizer& optimizer) {
+  const auto& groups = optimizer.param_groups();
+  if (groups.empty() || groups.front().params().empty()) return 0;
+  const at::Tensor& first = groups.front().params().front();
+  return first.defined() ? reinterpret_cast<std::uintptr_t>(first.unsafeGetTensorImpl()) : 0;
+}
+
 DDPSCOPE_HOT void after_step(Capture& capture, Optimizer& optimizer, KnownOptimizer& known,
                              const StepEnd& end) {
   if (Capture::watch() != Watch::kNothing) {
@@ -87,7 +94,8 @@ DDPSCOPE_HOT void after_step(Capture& capture, Optimizer& optimizer, KnownOptimi
   if (end.threw) return;
   LoopPhase::enter(Phase::kForward);
   const Stamp now = capture.marker().now();
-  capture.clock_moved(now, capture.marker().optimizer_stepped(known.id));
+  capture.clock_moved(now,
+                      capture.marker().optimizer_stepped(known.id, first_member_of(optimizer)));
 }
 
 // Reports the end of a step also when it is left by an exception, without catching it. A step

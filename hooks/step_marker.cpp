@@ -51,9 +51,11 @@ void StepMarker::gradients_cleared() {
   clock_.gradients_cleared();
 }
 
-StepClock::Change StepMarker::optimizer_stepped(OptimizerId optimizer) {
+StepClock::Change StepMarker::optimizer_stepped(OptimizerId optimizer,
+                                                std::uintptr_t first_member) {
   optimizer_steps_.fetch_add(1, std::memory_order_relaxed);
-  return advance([optimizer](StepClock& clock) { return clock.optimizer_stepped(optimizer); });
+  return advance(
+      [&](StepClock& clock) { return clock.optimizer_stepped(optimizer, first_member); });
 }
 
 StepClock::Change StepMarker::backward_ended() {

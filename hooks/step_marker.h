@@ -18,7 +18,8 @@ class StepMarker {
  public:
   void optimizer_created();
   DDPSCOPE_HOT void gradients_cleared();
-  DDPSCOPE_HOT StepClock::Change optimizer_stepped(OptimizerId optimizer);
+  DDPSCOPE_HOT StepClock::Change optimizer_stepped(OptimizerId optimizer,
+                                                   std::uintptr_t first_member = 0);
   DDPSCOPE_HOT StepClock::Change backward_ended();
   StepClock::Change marked();
 

@@ -43,14 +43,27 @@ StepClock::Recent& StepClock::recent(OptimizerId optimizer) {
   return known != recent_.end() ? *known : recent_.emplace_back(Recent{.optimizer = optimizer});
 }
 
+/// One more object for the parameters of an earlier one, which steps no more.
+bool StepClock::replace_remade(OptimizerId optimizer, std::uintptr_t first_member) {
+  if (first_member == 0) return false;
+  const auto before = std::ranges::find(recent_, first_member, &Recent::first_member);
+  if (before == recent_.end()) return false;
+  std::ranges::replace(last_, before->optimizer, optimizer);
+  if (newest_ == before->optimizer) newest_ = 0;
+  before->optimizer = optimizer;
+  before->is_doubted = false;
+  return true;
+}
+
 /// Optimizers of an earlier loop step no more: those that have not stepped between the first two
 /// steps of one that was built later leave the cycle.
-void StepClock::follow_newest(OptimizerId optimizer) {
+void StepClock::follow_newest(OptimizerId optimizer, std::uintptr_t first_member) {
   const bool is_known = std::ranges::find(recent_, optimizer, &Recent::optimizer) != recent_.end();
   if (optimizer == newest_) {
     std::erase_if(recent_, [](const Recent& one) { return one.is_doubted; });
     newest_ = 0;
-  } else if (!is_known && some_created_ && !recent_.empty()) {
+  } else if (!is_known && some_created_ && !recent_.empty() &&
+             !replace_remade(optimizer, first_member)) {
     for (Recent& one : recent_) one.is_doubted = !one.in_cycle;
     newest_ = optimizer;
   }
@@ -63,14 +76,15 @@ void StepClock::gradients_cleared() {
   if (++cleared_ == kClearedWithoutStep) optimizer_expected_ = false;
 }
 
-StepClock::Change StepClock::optimizer_stepped(OptimizerId optimizer) {
+StepClock::Change StepClock::optimizer_stepped(OptimizerId optimizer, std::uintptr_t first_member) {
   // The backward before the first step of an optimizer nobody announced has ended this step.
   const bool already_ended =
       optimizer_steps_ == 0 && std::exchange(last_backward_ended_step_, false);
-  if (some_created_ || newest_ != 0) follow_newest(optimizer);
+  if (some_created_ || newest_ != 0) follow_newest(optimizer, first_member);
   remember(optimizer);
   Recent& stepped = recent(optimizer);
   ++stepped.steps;
+  stepped.first_member = first_member;
   stepped.is_doubted = false;
   if (!stepped.in_cycle) ++in_cycle_;
   stepped.in_cycle = true;

@@ -30,7 +30,9 @@ class StepClock {
   /// It clears gradients outside of its steps. Where it did so after 8 backwards and none stepped,
   /// the program updates by itself.
   void gradients_cleared();
-  DDPSCOPE_HOT Change optimizer_stepped(OptimizerId optimizer);
+  /// `first_member` names its first parameter, 0: none. One that was built since the last one's
+  /// first step stands in the place of an earlier one with the same: it is built anew in each step.
+  DDPSCOPE_HOT Change optimizer_stepped(OptimizerId optimizer, std::uintptr_t first_member = 0);
   DDPSCOPE_HOT Change backward_ended();
   Change marked();
 
@@ -41,6 +43,7 @@ class StepClock {
  private:
   struct Recent {
     OptimizerId optimizer = 0;
+    std::uintptr_t first_member = 0;
     std::int64_t steps = 0;   ///< of the last ones
     bool in_cycle = false;    ///< stepped in the one in progress
     bool is_doubted = false;  ///< may belong to a loop that a newer optimizer has followed
@@ -48,7 +51,8 @@ class StepClock {
   DDPSCOPE_HOT void remember(OptimizerId optimizer);
   DDPSCOPE_HOT void forget_oldest();
   DDPSCOPE_HOT Recent& recent(OptimizerId optimizer);
-  void follow_newest(OptimizerId optimizer);
+  void follow_newest(OptimizerId optimizer, std::uintptr_t first_member);
+  bool replace_remade(OptimizerId optimizer, std::uintptr_t first_member);
   DDPSCOPE_HOT Change end_step(bool cycle_ended);
 
   std::int64_t completed_steps_ = 0;

@@ -178,6 +178,20 @@ TEST_CASE("a check whose source is missing is blocked with the reason", "[judge]
   CHECK(judge->coverage().at("b-repeats").state == CheckState::kFailed);
 }
 
+TEST_CASE("a check of gradients is blocked where no step ended", "[judge]") {
+  const std::int64_t step = GENERATE(1, 2);
+  const auto factory = [] { return std::make_unique<Check>(); };
+  const std::vector<CheckRow> table = {{.id = "of-values", .needs = "op", .factory = factory},
+                                       {.id = "of-steps", .needs = "gradient", .factory = factory}};
+  Judge judge({.level = CheckLevel::kValues, .checks = "*", .sources = {"op", "gradient"}},
+              [](const Finding&) {}, table);
+  judge.consume(ExitEvent{{.step = step}});
+  CHECK(judge.coverage().at("of-values").state == CheckState::kPassed);
+  const CheckCoverage of_steps = judge.coverage().at("of-steps");
+  CHECK(of_steps.state == (step == 1 ? CheckState::kBlocked : CheckState::kPassed));
+  CHECK(of_steps.why == (step == 1 ? "no step ended" : ""));
+}
+
 TEST_CASE("tool-check-disabled lists at the end what did not run", "[judge]") {
   const Findings findings = judged(1);
   const Finding& last = findings.back();
@@ -226,7 +240,7 @@ TEST_CASE("a check that the settings switch off is neither blocked nor reported"
   Program program("*,-grad-*");
   program.exit();
   CHECK_FALSE(program.judge().coverage().contains("grad-missing"));
-  CHECK(program.judge().coverage().at("optim-empty").state == CheckState::kPassed);
+  CHECK(program.judge().coverage().at("memory-growth").state == CheckState::kPassed);
   CHECK(program.findings.empty());
 }
 

@@ -31,6 +31,28 @@ struct Run {
 };
 }  // namespace
 
+TEST_CASE("optim-missing-parameter stays silent on members that another leaf replaced", "[check]") {
+  const bool has_model = GENERATE(false, true);
+  Program program(has_model ? "module-unregistered" : "optim-missing-parameter");
+  const bool goes_on = GENERATE(false, true);  // gradients of what was replaced
+  if (has_model) {
+    program.attach(1, {{.id = 1, .path = "pose.weight"}});
+    program.optimizer(2, {1});
+  }
+  program.leaf(5, {100, 3});
+  program.leaf(6, {120, 3});
+  program.optimizer(1, {5});
+  for (int i = 0; i < 16; ++i) {
+    if (i == 8) program.members(1, {{6}});
+    std::vector<TensorId> leaves = {i < 8 ? TensorId{5} : TensorId{6}};
+    if (i >= 8 && goes_on) leaves.push_back(5);
+    program.backward(leaves);
+    program.step(1);
+  }
+  program.exit();
+  CHECK(program.findings.size() == (goes_on ? 1 : 0));
+}
+
 TEST_CASE("optim-missing-parameter tells what the optimizer of a later phase leaves out",
           "[check]") {
   Run run;

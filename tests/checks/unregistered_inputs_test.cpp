@@ -50,6 +50,33 @@ TEST_CASE("module-unregistered says a note where registered layers alone read a 
   CHECK(last.why.ends_with("; registered layers read them, as their input") != is_weight);
 }
 
+TEST_CASE("module-unregistered remembers what was fed while optimizers are waited for", "[check]") {
+  Program program("module-unregistered,checkpoint-load");
+  program.attach(1, {{.id = 1, .path = "stem.weight"}, {.id = 2, .path = "stem.bias"}});
+  program.members(1, {{1, 2}});  // whose constructor was not seen
+  program.leaf(5, {8, 4});
+  const bool is_fed = GENERATE(true, false);
+  for (int i = 0; i < 6; ++i) {
+    if (i < 3) {
+      program.op(
+          {.name = "aten::addmm",
+           .inputs = is_fed ? std::vector<TensorId>{2, 5, 1} : std::vector<TensorId>{2, 1, 5},
+           .outputs = {22}});
+    }
+    program.backward({1, 2, 5});
+    program.step(1);
+  }
+  REQUIRE(program.findings.size() == 1);
+  CHECK(program.findings[0].severity == (is_fed ? Severity::kNote : Severity::kError));
+  for (const TensorId id : {1, 2}) {
+    program.send_now(ArchiveTensorEvent{.access = ArchiveAccess::kWritten,
+                                        .key = id == 1 ? "stem.weight" : "stem.bias",
+                                        .tensor = id});
+  }
+  program.exit();
+  CHECK(program.with_id("checkpoint-load").size() == (is_fed ? 0 : 1));
+}
+
 TEST_CASE("module-unregistered says a note where layers read what was made of inputs alone",
           "[check]") {
   Program program("module-unregistered");

@@ -97,6 +97,38 @@ TEST_CASE("an optimizer that did not step for 32 optimizer steps leaves the cycl
   for (int i = 0; i < 31; ++i) CHECK(clock.optimizer_stepped(1).cycle_ended == (i == 0));
   CHECK(clock.optimizer_stepped(1).cycle_ended);
 }
+TEST_CASE("optimizers that are built anew in each iteration are of one cycle", "[step_clock]") {
+  const auto count = GENERATE(1, 2, 6, 40);
+  const bool are_known = GENERATE(true, false);  // what they hold
+  StepClock clock;
+  OptimizerId last = 0;
+  std::int64_t cycles = 0;
+  for (int iteration = 0; iteration < 50; ++iteration) {
+    for (int i = 1; i <= count; ++i) {
+      clock.optimizer_created();
+      clock.backward_ended();
+      const auto member = static_cast<std::uintptr_t>(are_known ? i : 0);
+      cycles += clock.optimizer_stepped(++last, member).cycle_ended;
+    }
+    if (are_known) CHECK(cycles == iteration + 1);  // of the first iteration, that of one alone
+  }
+  CHECK((cycles == 1) != are_known);
+}
+
+TEST_CASE("an optimizer that another one follows for the same parameters may step again",
+          "[step_clock]") {
+  StepClock clock;
+  clock.optimizer_created();
+  for (int i = 0; i < 3; ++i) CHECK(clock.optimizer_stepped(1, 7).cycle_ended);
+  clock.optimizer_created();
+  CHECK(clock.optimizer_stepped(2, 7).cycle_ended);
+  CHECK(clock.optimizer_stepped(1, 7).step_ended);
+  for (int i = 0; i < 4; ++i) {
+    CHECK(clock.optimizer_stepped(2, 7).cycle_ended);
+    CHECK_FALSE(clock.optimizer_stepped(1, 7).cycle_ended);
+  }
+}
+
 TEST_CASE("a cycle has a step of each optimizer, however many there are", "[step_clock]") {
   const auto count = GENERATE(31, 32, 33, 100, 400);
   StepClock clock;
