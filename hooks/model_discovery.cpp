@@ -3,7 +3,9 @@
 #include <torch/nn/module.h>
 
 #include <algorithm>
+#include <array>
 #include <set>
+#include <string_view>
 
 #include "hooks/archive_watch.h"
 #include "hooks/autograd_watch.h"
@@ -79,8 +81,13 @@ void Candidates::make_room() {
   make_room_at_ = std::max(kFewCandidates, 2 * all_.size());
 }
 
-bool may_be_whole(const Module& module) {
-  return module.children().empty() && !module.name().starts_with("torch::nn::");
+// Asked without its children: load() and save() ask each module so, and clone() what it copies.
+bool may_be_model(const Module& module) {
+  constexpr std::array<std::string_view, 3> kContainers = {
+      "torch::nn::SequentialImpl", "torch::nn::ModuleListImpl", "torch::nn::ModuleDictImpl"};
+  const std::string& name = module.name();
+  return !name.starts_with("torch::nn::") ||
+         std::ranges::find(kContainers, name) != kContainers.end();
 }
 
 void add_descendants(const Module& module, std::set<const Module*>& found, int depth) {
@@ -137,7 +144,7 @@ ProgramCall::ProgramCall(const Module& module, bool recurse) {
   if (discovery_depth++ > 0 || !is_discovering()) return;
   start_discovery_session();
   as_guest("tree", [&](Capture&) {
-    if (recurse || may_be_whole(module)) candidates().touch(const_cast<Module&>(module));
+    if (recurse || may_be_model(module)) candidates().touch(const_cast<Module&>(module));
   });
 }
 

@@ -13,8 +13,8 @@ class Capture;
 /// Finds the models of a program that attaches none. A module on which the program itself calls
 /// `parameters`, `named_parameters`, `to`, `train`, `eval` or `zero_grad` is a candidate: it is
 /// alive in that call. Candidates that are no other candidate's child become roots when an
-/// optimizer is built, or a forward or a backward begins. One that is asked without its children
-/// is none where it has some, or is a layer of LibTorch: so `clone()` asks what it copies.
+/// optimizer is built, or a forward or a backward begins. A layer of LibTorch that is asked without
+/// its children is none: so `clone()` asks what it copies.
 ///
 /// `start` is called before the first candidate is taken, and again until the capture runs.
 void discover_models(void (*start)() noexcept) noexcept;
