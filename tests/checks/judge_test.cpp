@@ -183,8 +183,9 @@ TEST_CASE("a check of gradients is blocked where no step ended", "[judge]") {
   const auto factory = [] { return std::make_unique<Check>(); };
   const std::vector<CheckRow> table = {{.id = "of-values", .needs = "op", .factory = factory},
                                        {.id = "of-steps", .needs = "gradient", .factory = factory}};
-  Judge judge({.level = CheckLevel::kValues, .checks = "*", .sources = {"op", "gradient"}},
-              [](const Finding&) {}, table);
+  Judge judge(
+      {.level = CheckLevel::kValues, .checks = "*", .sources = {"op", "gradient"}},
+      [](const Finding&) {}, table);
   judge.consume(ExitEvent{{.step = step}});
   CHECK(judge.coverage().at("of-values").state == CheckState::kPassed);
   const CheckCoverage of_steps = judge.coverage().at("of-steps");
