@@ -84,20 +84,23 @@ const OpTrace::Record* paired_in(const Operand& operand, const RunState& state) 
   return nullptr;
 }
 
-/// Whether all elements of the result enter one number, first of all.
+/// Whether all elements of the result enter one number, and no rows or columns of it another.
 bool is_reduced_whole(const OpTrace::Record& record, const RunState& state) {
   std::vector<const OpTrace::Record*> open = {&record};
   const Shape& shape = record.outputs.front().shape;
+  bool is_reduced = false;
   for (std::size_t at = 0; at < open.size() && open.size() < kMostRecords; ++at) {
     for (const std::size_t number : state.trace().consumers_of(open[at]->outputs.front().id)) {
       const OpTrace::Record& next = state.trace().records()[number];
       if (next.outputs.empty()) continue;
-      if (elements(next.outputs.front().shape) == 1) return true;
-      if (next.outputs.front().shape != shape) return false;
+      const Shape& made = next.outputs.front().shape;
+      is_reduced |= elements(made) == 1;
+      if (elements(made) == 1) continue;
+      if (made != shape) return false;
       open.push_back(&next);
     }
   }
-  return false;
+  return is_reduced;
 }
 
 /// A parameter may stand for each column of what it is multiplied by.

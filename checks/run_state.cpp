@@ -183,13 +183,13 @@ void RunState::on(const BackwardEvent& event) {
 void RunState::on(const OptimizerMembersEvent& event) {
   begin_cycle_if_new(event.at);
   OptimizerState& state = optimizer(event.optimizer);
-  std::vector<TensorState*> members_before;
+  std::vector<TensorId> members_before;
   for (const auto& group : state.groups) {
     for (const OptimizerMember& member : group) {
       TensorState* tensor = tensors_.find(member.tensor);
       if (tensor == nullptr) continue;
       std::erase(tensor->owners, event.optimizer);
-      members_before.push_back(tensor);
+      members_before.push_back(member.tensor);
     }
   }
   state.type = event.type.substr(event.type.rfind(':') + 1);
@@ -209,14 +209,15 @@ void RunState::on(const OptimizerMembersEvent& event) {
       set_requires_grad(tensor, member.requires_grad);
     }
   }
-  for (TensorState* tensor : members_before) let_go(*tensor);
+  for (const TensorId id : members_before) let_go(id);
 }
 
 // Where the program put another one in its place, no backward reaches it any more.
-void RunState::let_go(TensorState& tensor) {
-  if (!tensor.registrations.empty() || !tensor.owners.empty()) return;
-  tensor.reached_steps = 0;
-  std::erase(repeated_leaves_, tensor.info.id);
+void RunState::let_go(TensorId former_member) {
+  TensorState* tensor = tensors_.find(former_member);
+  if (tensor == nullptr || !tensor->registrations.empty() || !tensor->owners.empty()) return;
+  tensor->reached_steps = 0;
+  std::erase(repeated_leaves_, former_member);
 }
 
 void RunState::on(const OptimizerRatesEvent& event) {

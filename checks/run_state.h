@@ -222,7 +222,7 @@ class RunState {
   void on(const ReducerEvent& event) { has_bucket_views_ |= event.bucket_views; }
 
   void reach(TensorState& tensor);
-  void let_go(TensorState& tensor);
+  void let_go(TensorId former_member);
   void trains_on(std::uint64_t thread) {
     several_threads_train_ |= training_thread_ != 0 && training_thread_ != thread;
     training_thread_ = thread;

@@ -1,6 +1,4 @@
 // Correct programs, by the shape of their models: ddpscope has nothing to say about them.
-#include <sstream>
-
 #include "tests/support/torch_test.h"
 
 namespace ddpscope::test {
@@ -239,26 +237,6 @@ TEST_CASE("Batch norm and dropout and an embedding and a recurrent layer are sil
   torch::optim::Adam optimizer(net.parameters());
   train(optimizer, [&] { return net.loss(); });
   check_silent();
-}
-
-TEST_CASE("A network of features that is only loaded is no part of the one that is trained") {
-  struct FeaturesImpl : Module {
-    at::Tensor forward(const at::Tensor& x) { return second(first(x).relu()); }
-    Linear first = register_module("first", Linear(4, 8));
-    Linear second = register_module("second", Linear(8, 8));
-  };
-  const auto saved = std::make_shared<FeaturesImpl>();
-  std::stringstream file;
-  torch::save(saved, file);
-  auto features = std::make_shared<FeaturesImpl>();
-  torch::load(features, file);
-  Net net;
-  attach_diagnostics(net, quiet());
-  attach_diagnostics(*features, quiet());
-  torch::optim::Adam optimizer(net->parameters());
-  train(optimizer, [&] { return features->forward(net->forward(input())).square().mean(); });
-  CHECK(flush().errors == 0);
-  CHECK(flush().warnings == 0);
 }
 
 }  // namespace ddpscope::test
