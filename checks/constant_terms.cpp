@@ -20,11 +20,6 @@ constexpr std::size_t kMostRecords = 64;
 constexpr std::array<std::string_view, 4> kSums = {"aten::add", "aten::add_", "aten::sub",
                                                    "aten::sub_"};
 
-const OpTrace::Output* output_of(const OpTrace::Record& made, TensorId id) {
-  const auto output = std::ranges::find(made.outputs, id, &OpTrace::Output::id);
-  return output == made.outputs.end() ? nullptr : &*output;
-}
-
 bool is_one_number(const OpTrace::Output& output) {
   return std::ranges::all_of(output.shape, [](std::int64_t size) { return size == 1; });
 }
@@ -63,8 +58,8 @@ const OpTrace::Record* constant_term(const OpTrace::Record& sum, const OpTrace& 
   return term;
 }
 
-Finding term_finding(const OpTrace::Record& sum, const OpTrace::Record& asked,
-                     const RunState& state) {
+Finding term_finding(const OpTrace::Record& sum, const OpTrace::Record& term,
+                     const OpTrace::Record& asked, const RunState& state) {
   Finding finding = finding_at(sum, state);
   finding.severity = Severity::kWarning;
   finding.what =
@@ -78,7 +73,7 @@ Finding term_finding(const OpTrace::Record& sum, const OpTrace::Record& asked,
        "/*create_graph=*/true)",
        Applicability::kLikely},
       {"if it is only printed, leave it out of the loss", Applicability::kNeedsDecision}};
-  add_site("called", sum.stack, state, finding);
+  add_site("called", term.stack, state, finding);
   add_site("created", asked.stack, state, finding);
   finding.facts = {{fact::kCause, std::string("no_create_graph")}, {fact::kCutOp, asked.op}};
   return finding;
@@ -95,7 +90,7 @@ void ConstantTerms::on(const BackwardEvent& event, const RunState& state, Findin
     const auto [entry, is_new] = seen_.try_emplace(sum->path, Seen{event.at.step});
     if (is_new || entry->second.told || entry->second.first_step == event.at.step) continue;
     entry->second.told = true;
-    findings.push_back(term_finding(*sum, *asked, state));
+    findings.push_back(term_finding(*sum, *term, *asked, state));
     findings.back().first_step = entry->second.first_step;
   }
 }

@@ -38,11 +38,6 @@ void walk_views(const OpTrace& trace, TensorId id, Visit&& visit) {
   }
 }
 
-bool gives_gradient(const OpTrace::Record& made, TensorId id) {
-  const auto output = std::ranges::find(made.outputs, id, &OpTrace::Output::id);
-  return output != made.outputs.end() && output->requires_grad;
-}
-
 std::vector<std::int64_t> without_leading_ones(std::vector<std::int64_t> shape) {
   const auto begin = std::ranges::find_if(shape, [](std::int64_t size) { return size != 1; });
   shape.erase(shape.begin(), begin);
@@ -50,12 +45,17 @@ std::vector<std::int64_t> without_leading_ones(std::vector<std::int64_t> shape) 
 }
 }  // namespace
 
+const OpTrace::Output* output_of(const OpTrace::Record& made, TensorId id) {
+  const auto output = std::ranges::find(made.outputs, id, &OpTrace::Output::id);
+  return output == made.outputs.end() ? nullptr : &*output;
+}
+
 std::optional<Operand> operand_of(const RunState& state, TensorId id) {
   Operand operand{.id = id};
   const std::vector<std::int64_t>* unexpanded = nullptr;
   if (const OpTrace::Record* made = state.trace().record_of(id)) {
-    const auto output = std::ranges::find(made->outputs, id, &OpTrace::Output::id);
-    if (output == made->outputs.end()) return std::nullopt;
+    const OpTrace::Output* output = output_of(*made, id);
+    if (output == nullptr) return std::nullopt;
     operand.shape = output->shape;
     operand.requires_grad = output->requires_grad;
     operand.computed = true;
@@ -100,8 +100,7 @@ std::vector<const OpTrace::Record*> records_before(const OpTrace& trace,
     found.insert(found.end(), layer.begin(), layer.end());
     for (const OpTrace::Record* record : std::exchange(layer, {})) {
       for (const TensorId id : record->inputs) {
-        const bool is_written =
-            std::ranges::find(record->outputs, id, &OpTrace::Output::id) != record->outputs.end();
+        const bool is_written = output_of(*record, id) != nullptr;
         add(is_written ? trace.record_before(*record, id) : trace.record_of(id));
       }
     }
@@ -118,9 +117,9 @@ const ModelState* model_behind(const OpTrace::Record& record, const RunState& st
       const bool is_trained = leaf != nullptr && leaf->info.requires_grad;
       if (is_trained && !leaf->registrations.empty()) return state.model_of(*leaf);
       const OpTrace::Record* made = state.trace().record_of(id);
-      if (made != nullptr && gives_gradient(*made, id) && seen.insert(made).second) {
-        open.push_back(made);
-      }
+      const OpTrace::Output* output = made == nullptr ? nullptr : output_of(*made, id);
+      const bool has_path = output != nullptr && output->requires_grad;
+      if (has_path && seen.insert(made).second) open.push_back(made);
     }
   }
   return nullptr;

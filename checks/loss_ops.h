@@ -21,6 +21,9 @@ struct Operand {
 /// The operand; nothing where no event told its shape.
 std::optional<Operand> operand_of(const RunState& state, TensorId id);
 
+/// What an operator returned as `id`, or wrote into it; null if it did neither.
+const OpTrace::Output* output_of(const OpTrace::Record& made, TensorId id);
+
 /// The operator whose values `id` holds, behind views and casts; null if none of this step is.
 const OpTrace::Record* maker_behind_views(const OpTrace& trace, TensorId id);
 

@@ -109,9 +109,9 @@ class Duel {
     const auto points = real_points().requires_grad_(true);
     const auto logits = critic_(points);
     auto loss = loss_of(logits, 1) + loss_of(critic_(fakes), 0);
-    loss = loss + 0.1 * slope_of(logits, points).square().sum(1).mean();
-    loss.backward();            // backward of the critic
-    critic_optimizer_->step();  // step of the critic
+    loss = loss + 0.1 * slope_of(logits, points).square().sum(1).mean();  // the penalty
+    loss.backward();                                                      // backward of the critic
+    critic_optimizer_->step();                                            // step of the critic
     return loss.item<double>();
   }
 
